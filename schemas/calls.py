@@ -1,0 +1,75 @@
+"""The words of slow calls: what is asked, how often it may be tried, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .instance import Json
+
+CallClass = Literal["ok", "transient", "rate_limited", "permanent", "timeout", "invalid_answer", "not_called"]
+
+
+class CallPolicy(BaseModel):
+    """How the calls of one endpoint are made.
+
+    Attributes:
+        timeout: Seconds one attempt may take.
+        deadline: Seconds one row may take over all its attempts, waiting included; default: no bound of its own.
+        max_attempts: Attempts for each row, the first included.
+        max_in_flight: Calls in flight at once in one worker process.
+        retry_on: Names of further exception types that are worth another attempt, beside timeouts, dropped
+            connections, HTTP 408, 409, 425, 429 and 5xx.
+        backoff: Seconds of the first wait between attempts, doubled for each further one, with full jitter.
+        max_backoff: Seconds a wait may last at most.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    timeout: float = Field(default=60.0, gt=0)
+    deadline: float | None = Field(default=None, gt=0)
+    max_attempts: int = Field(default=3, ge=1, le=100)
+    max_in_flight: int = Field(default=64, ge=1, le=100_000)
+    retry_on: tuple[str, ...] = ()
+    backoff: float = Field(default=0.5, ge=0)
+    max_backoff: float = Field(default=30.0, ge=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call to make.
+
+    Attributes:
+        key: Hash of everything the answer depends on; where the journal finds it again, and the idempotency key.
+        request: What the callee is given.
+    """
+
+    key: str
+    request: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one call.
+
+    Attributes:
+        value: The answer, JSON; `None` unless `kind` is "ok".
+        kind: Class of the result.
+        error_type: Name of the last error, e.g. "TimeoutError".
+        error_message: Its text, without addresses and durations.
+        attempts: Attempts made.
+        latency_in_seconds: Seconds of the attempt that counted.
+        waited_in_seconds: Seconds in the queue, in backoff and throttled.
+        replayed: Whether the answer came from the journal.
+    """
+
+    value: Json = None
+    kind: CallClass = "ok"
+    error_type: str | None = None
+    error_message: str | None = None
+    attempts: int = 1
+    latency_in_seconds: float | None = None
+    waited_in_seconds: float = 0.0
+    replayed: bool = False

@@ -1,0 +1,98 @@
+"""What a metric is.
+
+A metric is a frozen dataclass whose fields are the parameters a config may set, registered under a name:
+
+    @register("metric", "starts_with")
+    @dataclass(frozen=True)
+    class StartsWith(Metric):
+        '''1 iff the response starts with `prefix`.'''
+
+        prefix: str
+        inputs: ClassVar = ("response",)
+        range: ClassVar = (0.0, 1.0)
+        binary: ClassVar = True
+
+        def score(self, example: Example) -> Score:
+            return Score(float(str(example.get("response")).startswith(self.prefix)))
+
+Metrics know no Beam, no cloud and no configuration.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from ...schemas.instance import Example
+from ...schemas.result import Score, ScoreColumn
+from ..registry import register
+
+__all__ = ["Metric", "ScoringBatch", "register"]
+
+T = TypeVar("T")
+
+
+class ScoringBatch:
+    """Examples to score, all of which have the metric's inputs, and a memo that the metrics of a batch share.
+
+    Attributes:
+        examples: 1 to 1,024 examples in order.
+    """
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        self.examples = examples
+        self._memo: dict[Hashable, Any] = {}
+
+    def share(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """`compute()`, once for all metrics that ask under the same key (tokens, parsed trajectories ...)."""
+        if key not in self._memo:
+            self._memo[key] = compute()
+        return self._memo[key]
+
+    def column(self, name: str) -> list[Any]:
+        """Values of one input, one for each example."""
+        return self.share(("column", name), lambda: [e.get(name) for e in self.examples])
+
+
+class Metric(ABC):
+    """Base of all metrics; subclasses implement `score`, and `score_batch` where a batch is faster than its rows.
+
+    Attributes:
+        inputs: Names of the values an example must have (metrics.md §1); a row without one of them is skipped with
+            code `missing_<input>`, a row whose agent failed with code `agent_failed`; `score` sees only the others.
+        range: Lowest and highest possible score, or `None`.
+        best: The value in `range` that is best; default its upper end.
+        binary: Whether every score is 0 or 1 (its interval is Wilson's).
+        outputs: Which columns beside score, status and error it fills: "explanation", "pairwise_choice", "confidence".
+    """
+
+    inputs: ClassVar[tuple[str, ...]] = ()
+    range: ClassVar[tuple[float, float] | None] = None
+    best: ClassVar[float | None] = None
+    binary: ClassVar[bool] = False
+    outputs: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def score(self, example: Example) -> Score:
+        """Scores one example that has all inputs. An exception becomes a score with status "error"."""
+
+    def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
+        """Scores all examples of a batch; same results as `score` row by row, which is the default."""
+        return ScoreColumn.of([guarded(self, example) for example in batch.examples])
+
+    def ends(self) -> tuple[float, float] | None:
+        """(worst, best) score: worst is the end of the range farthest from the best; `None` without a range."""
+        if self.range is None:
+            return None
+        low, high = self.range
+        best = high if self.best is None else self.best
+        return (low if best - low >= high - best else high), best
+
+
+def guarded(metric: Metric, example: Example) -> Score:
+    """`metric.score(example)`, with an exception turned into a score with status "error"."""
+    try:
+        return metric.score(example)
+    except Exception as error:  # a metric's fault is that row's data, never the run's end
+        return Score.failed(type(error).__name__, str(error)[:1000])

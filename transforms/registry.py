@@ -1,0 +1,160 @@
+"""Names to parts: metrics, agents, readers, writers, dialects and judges.
+
+A part is a class or function registered under a kind and a name by the module it stands in. `find` imports the kind's
+folder on first use, then the entry points of group `evalbeam.<kind>`; nothing else in the project imports by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import importlib.metadata
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from ..schemas.errors import ConfigError
+
+T = TypeVar("T")
+
+FOLDERS = {
+    "metric": "metrics",
+    "agent": "agents",
+    "reader": "readers",
+    "writer": "writers",
+    "dialect": "dialects",
+    "judge": "judges",
+}
+_parts: dict[str, dict[str, Part]] = {kind: {} for kind in FOLDERS}
+_loaded: set[str] = set()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """A registered part: what makes it, and the parameters its name already fixes."""
+
+    name: str
+    factory: Callable[..., Any]
+    preset: Mapping[str, Any]
+
+
+def register(kind: str, name: str, **preset: Any) -> Callable[[T], T]:
+    """Class or function decorator: registers the part under `name`, with `preset` parameters fixed by that name.
+
+    Raises:
+        ValueError: The name is taken by another part.
+    """
+
+    def add(factory: T) -> T:
+        known = _parts[kind].get(name)
+        if known is not None and _origin(known.factory) != _origin(factory):
+            raise ValueError(f"{kind} {name!r} is already registered by {_origin(known.factory)}")
+        _parts[kind][name] = Part(name, factory, preset)  # type: ignore[arg-type]
+        return factory
+
+    return add
+
+
+def find(kind: str, name: str, where: str = "") -> Part:
+    """The part registered under `name`.
+
+    Raises:
+        ConfigError: There is none; the message offers the nearest names.
+    """
+    parts = _load(kind)
+    if name not in parts:
+        near = difflib.get_close_matches(name, parts, n=3)
+        allowed = ", ".join(near or sorted(parts)) + (" ..." if near else "") + ", or module:name"
+        raise ConfigError(f"no {kind} named {name!r}", where=where, allowed=allowed)
+    return parts[name]
+
+
+def names(kind: str) -> list[str]:
+    """All registered names of a kind, sorted."""
+    return sorted(_load(kind))
+
+
+def build(part: Part, params: Mapping[str, Any], where: str) -> Any:
+    """Makes the part from a config's parameters, checked against the fields of its dataclass.
+
+    Raises:
+        ConfigError: A parameter is unknown, missing or of a wrong type; the message names it and the choices.
+    """
+    factory = part.factory
+    if not (isinstance(factory, type) and dataclasses.is_dataclass(factory)):
+        return factory(**{**part.preset, **params})
+    fields = {f.name: f for f in dataclasses.fields(factory) if f.init}
+    for key in params:
+        if key not in fields or key in part.preset:
+            allowed = ", ".join(k for k in fields if k not in part.preset) or "no parameters"
+            raise ConfigError(f"{part.name} has no parameter {key!r}", where=where, allowed=allowed)
+    for key, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and key not in params and key not in part.preset:
+            raise ConfigError(f"{part.name} needs the parameter {key!r}", where=where)
+    return _validated(factory, {**part.preset, **params}, part.name, where)
+
+
+def _validated(factory: type, params: dict[str, Any], name: str, where: str) -> Any:
+    import pydantic
+
+    try:
+        return pydantic.TypeAdapter(factory, config={"arbitrary_types_allowed": True}).validate_python(params)
+    except pydantic.PydanticUserError:
+        return factory(**params)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(p) for p in first["loc"] if not str(p).startswith(("function-", "literal")))
+        found = f"{name}: parameter {key!r} is {first['input']!r}" if key else f"{name}: {first['input']!r}"
+        raise ConfigError(found, where=where, allowed=first["msg"]) from None
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{name}: {error}", where=where) from None
+
+
+def load_object(target: str, where: str) -> Any:
+    """The object that `"module:name"` (or `"module:a.b"`) names; the only place where user code is imported.
+
+    The working directory is searched first, as `python -m` does.
+
+    Raises:
+        ConfigError: The form is wrong, the module cannot be imported, or the name is not in it.
+    """
+    module_name, colon, path = target.partition(":")
+    if not colon or not module_name or not path:
+        raise ConfigError(f"{target!r} names no object", where=where, allowed='"module:name"')
+    if "" not in sys.path and "." not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        missing = getattr(error, "name", None)
+        reason = f"module {missing!r} not found" if missing else str(error)
+        raise ConfigError(f"cannot import {module_name!r}: {reason}", where=where) from error
+    except Exception as error:
+        raise ConfigError(f"importing {module_name!r} failed: {type(error).__name__}: {error}", where=where) from error
+    found: Any = module
+    for step in path.split("."):
+        if not hasattr(found, step):
+            public = [n for n in vars(found) if not n.startswith("_")] if hasattr(found, "__dict__") else []
+            near = difflib.get_close_matches(step, public, n=3) or public[:5]
+            raise ConfigError(f"{module_name!r} has no {path!r}", where=where, allowed=", ".join(near))
+        found = getattr(found, step)
+    return found
+
+
+def _load(kind: str) -> dict[str, Part]:
+    if kind not in _loaded:
+        package = importlib.import_module(f"{__package__}.{FOLDERS[kind]}")
+        for module in pkgutil.iter_modules(package.__path__):
+            if not module.ispkg and module.name != "base":
+                importlib.import_module(f"{package.__name__}.{module.name}")
+        for point in importlib.metadata.entry_points(group=f"evalbeam.{kind}"):
+            register(kind, point.name)(point.load())
+        _loaded.add(kind)
+    return _parts[kind]
+
+
+def _origin(factory: Any) -> str:
+    return f"{getattr(factory, '__module__', '?')}.{getattr(factory, '__qualname__', '?')}"
