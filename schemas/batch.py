@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from .instance import Example, Instance, Json
+import orjson
+import pyarrow as pa
+
+from .instance import Chunk, Example, Instance, Invocation, Json, ToolCall, Usage
 from .result import Rejected
 
 Row = TypeVar("Row", Instance, Example)
@@ -34,6 +38,17 @@ class RowBlock:
     rejected: list[Rejected]
     lines: int
 
+    def to_bytes(self) -> bytes:
+        """The block as JSON."""
+        rejected = [[r.file, r.range, r.line, r.code, r.message, r.raw] for r in self.rejected]
+        return orjson.dumps([self.file, self.range, self.rows, rejected, self.lines])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RowBlock:
+        """The block that `to_bytes` wrote."""
+        file, range_, rows, rejected, lines = orjson.loads(data)
+        return cls(file, range_, [(n, row) for n, row in rows], [Rejected(*r) for r in rejected], lines)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch(Generic[Row]):
@@ -48,3 +63,87 @@ class Batch(Generic[Row]):
     rows: tuple[Row, ...]
     part: int = 0
     columns: tuple[tuple[str, str], ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """The batch as compressed JSON."""
+        rows = [_instance_out(r) if isinstance(r, Instance) else example_out(r) for r in self.rows]
+        return compress(orjson.dumps([self.part, self.columns, rows]))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Batch[Any]:
+        """The batch that `to_bytes` wrote."""
+        part, columns, rows = orjson.loads(decompress(data))
+        make: list[Any] = [_instance_in(r) if isinstance(r[0], str) else example_in(r) for r in rows]
+        return cls(tuple(make), part, tuple((name, type_) for name, type_ in columns))
+
+
+def pack(instances: Iterable[bytes]) -> bytes:
+    """Instances that `pack_row` encoded, as one compressed value for the shuffle."""
+    return compress(b"[" + b",".join(instances) + b"]")
+
+
+def pack_row(instance_id: str, row: dict[str, Json], fields: dict[str, Json]) -> bytes:
+    """One instance as JSON."""
+    return orjson.dumps([instance_id, row, fields] if fields else [instance_id, row])
+
+
+def unpack(data: bytes) -> list[Instance]:
+    """The instances of a packed value."""
+    return [_instance_in(r) for r in orjson.loads(decompress(data))]
+
+
+def compress(raw: bytes) -> bytes:
+    """Length of the raw bytes (8, little-endian), then zstd at level 1."""
+    return len(raw).to_bytes(8, "little") + pa.Codec("zstd", compression_level=1).compress(raw, asbytes=True)
+
+
+def decompress(data: bytes) -> bytes:
+    """What `compress` was given."""
+    size = int.from_bytes(data[:8], "little")
+    return pa.Codec("zstd").decompress(memoryview(data)[8:], size, asbytes=True)
+
+
+def _instance_out(instance: Instance) -> list[Json]:
+    return [instance.instance_id, instance.row, instance.fields]
+
+
+def _instance_in(value: list[Json]) -> Instance:
+    return Instance(value[0], value[1], value[2] if len(value) > 2 else {})
+
+
+def example_out(example: Example) -> list[Json]:
+    """An example as JSON values."""
+    call = example.invocation
+    chunks = None if call.retrieved_context is None else [[c.content, c.doc_uri] for c in call.retrieved_context]
+    trajectory = call.predicted_trajectory
+    calls = None if trajectory is None else [[c.tool_name, c.tool_input] for c in trajectory]
+    usage = call.usage and [call.usage.input_tokens, call.usage.output_tokens]
+    return [
+        _instance_out(example.instance),
+        [call.status, call.response, calls, chunks, call.latency_in_seconds, call.error_type, call.error_message]
+        + [call.attempts, usage, call.extra, call.trajectory_error],
+        example.trial,
+    ]
+
+
+def example_in(value: list[Json]) -> Example:
+    """The example that `example_out` wrote."""
+    instance, call, trial = value
+    status, response, calls, chunks, latency, error_type, error_message, attempts, usage, extra, trajectory_error = call
+    return Example(
+        _instance_in(instance),
+        Invocation(
+            status,
+            response,
+            None if calls is None else tuple(ToolCall(*c) for c in calls),
+            None if chunks is None else tuple(Chunk(*c) for c in chunks),
+            latency,
+            error_type,
+            error_message,
+            attempts,
+            None if usage is None else Usage(*usage),
+            extra,
+            trajectory_error,
+        ),
+        trial,
+    )

@@ -64,7 +64,9 @@ class Metric(ABC):
         range: Lowest and highest possible score, or `None`.
         best: The value in `range` that is best; default its upper end.
         binary: Whether every score is 0 or 1 (its interval is Wilson's).
-        outputs: Which columns beside score, status and error it fills: "explanation", "pairwise_choice", "confidence".
+        outputs: Which columns beside score, status and error it fills: "explanation", "pairwise_choice", "confidence",
+            "details".
+        sees_failures: Whether it also scores rows whose agent failed or was not called.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ()
@@ -72,6 +74,7 @@ class Metric(ABC):
     best: ClassVar[float | None] = None
     binary: ClassVar[bool] = False
     outputs: ClassVar[tuple[str, ...]] = ()
+    sees_failures: ClassVar[bool] = False
 
     @abstractmethod
     def score(self, example: Example) -> Score:

@@ -1,0 +1,272 @@
+"""The tables evalbeam writes: the only place where output columns are named and typed (metrics.md §9)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from .instance import Example, Invocation, Json
+from .result import Rejected, ScoreColumn, ScoredBatch, Summary
+
+TYPES: dict[str, pa.DataType] = {
+    "bool": pa.bool_(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "timestamp": pa.string(),
+    "json": pa.string(),
+}
+MESSAGE_BYTES = 32 << 20
+"""Bytes of text in one encoded record batch, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of an output table.
+
+    Attributes:
+        name: Its name.
+        type: "bool", "int64", "float64", "string", "timestamp" (ISO 8601 text) or "json" (JSON text).
+        volatile: Whether it was measured, so that two live runs may differ in it.
+    """
+
+    name: str
+    type: str
+    volatile: bool = False
+
+    def field(self) -> pa.Field:
+        """The column in an Arrow schema; "evalbeam.type" and "evalbeam.volatile" are in its metadata."""
+        metadata = {"evalbeam.type": self.type, **({"evalbeam.volatile": "true"} if self.volatile else {})}
+        return pa.field(self.name, TYPES[self.type], metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricColumns:
+    """What a metric's columns depend on: its output name, and which of the optional ones it fills."""
+
+    name: str
+    outputs: tuple[str, ...] = ()
+
+
+def schema(columns: Iterable[Column]) -> pa.Schema:
+    """The columns as an Arrow schema."""
+    return pa.schema([c.field() for c in columns])
+
+
+_IDENTITY = (Column("instance_id", "string"), Column("trial", "int64"))
+_INVOCATION = (
+    Column("status", "string"),
+    Column("response", "string"),
+    Column("predicted_trajectory", "json"),
+    Column("retrieved_context", "json"),
+    Column("turns", "json"),
+    Column("latency_in_seconds", "float64", volatile=True),
+    Column("failure", "int64"),
+    Column("error_type", "string"),
+    Column("error_message", "string", volatile=True),
+    Column("attempts", "int64", volatile=True),
+    Column("input_tokens", "int64"),
+    Column("output_tokens", "int64"),
+)
+OWN_NAMES = frozenset(c.name for c in _IDENTITY + _INVOCATION)
+"""Names of our columns; a dataset column with one of them is kept as `dataset.<name>`."""
+PERFORMANCE = ("latency_in_seconds", "failure")
+"""Metrics that are columns of their own instead of `<metric>/score`."""
+
+ERRORS = (
+    Column("source", "string"),
+    Column("file", "string"),
+    Column("line", "int64"),
+    Column("instance_id", "string"),
+    Column("trial", "int64"),
+    Column("code", "string"),
+    Column("message", "string", volatile=True),
+    Column("raw", "string"),
+)
+"""Errors table: source is "row" (a rejected input row, with file and line) or "call" (a failed call, with its ids)."""
+
+SUMMARY = tuple(
+    Column(
+        f.name,
+        "json"
+        if f.name == "slice"
+        else "int64"
+        if f.name.endswith("_count")
+        else "string"
+        if f.name in ("metric", "ci_method", "verdict")
+        else "float64",
+    )
+    for f in fields(Summary)
+)
+
+
+def dataset_column(name: str, metrics: Sequence[MetricColumns]) -> str:
+    """Name of a dataset column in the instances table."""
+    taken = name in OWN_NAMES or any(name.startswith(f"{m.name}/") for m in metrics) or name.startswith("dataset.")
+    return f"dataset.{name}" if taken else name
+
+
+def instance_columns(dataset: Sequence[tuple[str, str]], metrics: Sequence[MetricColumns]) -> tuple[Column, ...]:
+    """Columns of the instances table, in order."""
+    own = [Column(dataset_column(name, metrics), type_) for name, type_ in dataset]
+    scores: list[Column] = []
+    for metric in metrics:
+        if metric.name in PERFORMANCE:
+            continue
+        scores.append(Column(f"{metric.name}/score", "float64"))
+        for output in ("explanation", "pairwise_choice", "confidence"):
+            if output in metric.outputs:
+                scores.append(Column(f"{metric.name}/{output}", "float64" if output == "confidence" else "string"))
+        if "details" in metric.outputs:
+            scores.append(Column(f"{metric.name}/details", "json"))
+        scores += [Column(f"{metric.name}/status", "string"), Column(f"{metric.name}/error", "string")]
+    return (*_IDENTITY, *own, *_INVOCATION, *scores)
+
+
+def json_text(value: Json) -> str:
+    """A value as JSON text."""
+    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def text(value: Json) -> str | None:
+    """A value for a text column: a string as it is, another value as JSON text."""
+    return value if value is None or isinstance(value, str) else json_text(value)
+
+
+def instance_records(batch: ScoredBatch, metrics: Sequence[MetricColumns]) -> Iterator[pa.RecordBatch]:
+    """The rows of the instances table that a batch becomes, as record batches of about `MESSAGE_BYTES` at most."""
+    target = schema(instance_columns(batch.columns, metrics))
+    for low, high in _spans([len(e.invocation.response or "") for e in batch.examples]):
+        yield pa.record_batch(list(_arrays(batch, low, high, metrics)), schema=target)
+
+
+def _spans(sizes: list[int]) -> Iterator[tuple[int, int]]:
+    low, size = 0, 0
+    for i, width in enumerate(sizes):
+        if i > low and size + width > MESSAGE_BYTES:
+            yield low, i
+            low, size = i, 0
+        size += width
+    if low < len(sizes):
+        yield low, len(sizes)
+
+
+def _arrays(batch: ScoredBatch, low: int, high: int, metrics: Sequence[MetricColumns]) -> Iterator[pa.Array]:
+    examples = batch.examples[low:high]
+    yield pa.array([e.instance.instance_id for e in examples], pa.string())
+    yield pa.array([e.trial for e in examples], pa.int64())
+    rows = [e.instance.row for e in examples]
+    for name, type_ in batch.columns:
+        yield dataset_array([row.get(name) for row in rows], type_)
+    yield from _invocation_arrays([e.invocation for e in examples])
+    for metric in metrics:
+        if metric.name not in PERFORMANCE:
+            yield from _score_arrays(batch.scores[metric.name], low, high, metric)
+
+
+def dataset_array(values: list[Json], type_: str) -> pa.Array:
+    """Values of one dataset column as its Arrow array."""
+    if type_ == "json":
+        return pa.array([None if v is None else json_text(v) for v in values], pa.string())
+    if type_ == "float64":
+        return pa.array([None if v is None else float(v) for v in values], pa.float64())
+    return pa.array(values, TYPES[type_])
+
+
+def _invocation_arrays(calls: list[Invocation]) -> Iterator[pa.Array]:
+    def column(type_: pa.DataType, get: Callable[[Invocation], Any]) -> pa.Array:
+        return pa.array([get(c) for c in calls], type_)
+
+    yield column(pa.string(), lambda c: c.status)
+    yield column(pa.string(), lambda c: text(c.response))
+    yield column(pa.string(), _trajectory_text)
+    yield column(pa.string(), _context_text)
+    yield pa.nulls(len(calls), pa.string())
+    yield column(pa.float64(), lambda c: c.latency_in_seconds)
+    yield column(pa.int64(), lambda c: {"ok": 0, "failed": 1}.get(c.status))
+    yield column(pa.string(), lambda c: c.error_type)
+    yield column(pa.string(), lambda c: c.error_message)
+    yield column(pa.int64(), lambda c: c.attempts)
+    yield column(pa.int64(), lambda c: c.usage and c.usage.input_tokens)
+    yield column(pa.int64(), lambda c: c.usage and c.usage.output_tokens)
+
+
+def _trajectory_text(call: Invocation) -> str | None:
+    calls = call.predicted_trajectory
+    return None if calls is None else json_text([{"tool_name": c.tool_name, "tool_input": c.tool_input} for c in calls])
+
+
+def _context_text(call: Invocation) -> str | None:
+    chunks = call.retrieved_context
+    return None if chunks is None else json_text([{"content": c.content, "doc_uri": c.doc_uri} for c in chunks])
+
+
+def _score_arrays(column: ScoreColumn, low: int, high: int, metric: MetricColumns) -> Iterator[pa.Array]:
+    size = high - low
+
+    def sparse(values: dict[int, Any], type_: pa.DataType, show: Callable[[Any], Any] = lambda v: v) -> pa.Array:
+        if not values:
+            return pa.nulls(size, type_)
+        return pa.array([show(values[i]) if i in values else None for i in range(low, high)], type_)
+
+    yield pa.array(column.values[low:high], pa.float64())
+    if "explanation" in metric.outputs:
+        yield sparse(column.explanations, pa.string())
+    if "pairwise_choice" in metric.outputs:
+        yield sparse(column.labels, pa.string())
+    if "confidence" in metric.outputs:
+        yield sparse(column.confidences, pa.float64())
+    if "details" in metric.outputs:
+        yield sparse(column.details, pa.string(), json_text)
+    yield pa.array([column.status.get(i, "scored") for i in range(low, high)], pa.string())
+    yield sparse(column.errors, pa.string(), lambda e: f"{e.code}: {e.message}")
+
+
+def failed_call(example: Example) -> dict[str, Json] | None:
+    """The errors-table row of an example whose call failed, or `None`."""
+    call = example.invocation
+    if call.status != "failed":
+        return None
+    return {
+        "source": "call",
+        "instance_id": example.instance.instance_id,
+        "trial": example.trial,
+        "code": call.error_type,
+        "message": call.error_message,
+    }
+
+
+def rejected_row(rejected: Rejected, line: int) -> dict[str, Json]:
+    """The errors-table row of a rejected input row, `line` counted from the start of its file."""
+    return {
+        "source": "row",
+        "file": rejected.file,
+        "line": line,
+        "code": rejected.code,
+        "message": rejected.message,
+        "raw": rejected.raw,
+    }
+
+
+def error_order(row: dict[str, Json]) -> tuple[Any, ...]:
+    """Sort key of the errors table: rejected rows by place, then failed calls by instance and trial."""
+    place = (row.get("file") or "", row.get("line") or 0, row.get("instance_id") or "", row.get("trial") or 0)
+    return (row["source"] != "row", *place, row.get("code") or "", row.get("raw") or "")
+
+
+def summary_row(summary: Summary) -> dict[str, Json]:
+    """A summary as a row of the summary table; `slice` is a JSON object, {} for the whole dataset."""
+    row = {f.name: getattr(summary, f.name) for f in fields(Summary)}
+    row["slice"] = json_text(dict(summary.slice))
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+
+
+def table(rows: Sequence[dict[str, Json]], columns: Sequence[Column]) -> pa.RecordBatch:
+    """Plain rows as a record batch of the columns' schema."""
+    target = schema(columns)
+    return pa.record_batch([pa.array([r.get(f.name) for r in rows], f.type) for f in target], schema=target)

@@ -1,0 +1,105 @@
+"""Beam coders of everything that can cross a shuffle or a process boundary; none of them pickles."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import orjson
+from apache_beam import coders
+
+from ..schemas.batch import Batch, RowBlock, compress, decompress, example_in, example_out
+from ..schemas.result import Rejected, ScoreColumn, ScoredBatch, ScoreError
+
+T = TypeVar("T")
+
+
+def coder_of(kind: type[T]) -> type[coders.Coder]:
+    """Registers and returns a deterministic coder for a class with `to_bytes` and `from_bytes`."""
+
+    class _ByMethods(coders.Coder):
+        def encode(self, value: Any) -> bytes:
+            return value.to_bytes()
+
+        def decode(self, encoded: bytes) -> Any:
+            return kind.from_bytes(encoded)  # type: ignore[attr-defined]
+
+        def is_deterministic(self) -> bool:
+            return True
+
+        def to_type_hint(self) -> type[T]:
+            return kind
+
+        def __eq__(self, other: object) -> bool:
+            return type(self) is type(other)
+
+        def __hash__(self) -> int:
+            return hash(kind)
+
+        def __reduce__(self) -> Any:
+            return (_registered, (kind,))
+
+    coders.registry.register_coder(kind, _ByMethods)
+    return _ByMethods
+
+
+def _registered(kind: type) -> coders.Coder:
+    return coders.registry.get_coder(kind)
+
+
+class _RejectedCoder(coders.Coder):
+    def encode(self, value: Rejected) -> bytes:
+        return orjson.dumps([value.file, value.range, value.line, value.code, value.message, value.raw])
+
+    def decode(self, encoded: bytes) -> Rejected:
+        return Rejected(*orjson.loads(encoded))
+
+    def is_deterministic(self) -> bool:
+        return True
+
+    def to_type_hint(self) -> type[Rejected]:
+        return Rejected
+
+
+class _ScoredBatchCoder(coders.Coder):
+    def encode(self, value: ScoredBatch) -> bytes:
+        scores = [[name, *_column_out(column)] for name, column in value.scores.items()]
+        examples = [example_out(e) for e in value.examples]
+        raw = orjson.dumps([examples, scores, value.part, value.columns], option=orjson.OPT_NON_STR_KEYS)
+        return compress(raw)
+
+    def decode(self, encoded: bytes) -> ScoredBatch:
+        examples, scores, part, columns = orjson.loads(decompress(encoded))
+        return ScoredBatch(
+            [example_in(e) for e in examples],
+            {name: _column_in(rest) for name, *rest in scores},
+            part,
+            tuple((name, type_) for name, type_ in columns),
+        )
+
+    def is_deterministic(self) -> bool:
+        return True
+
+    def to_type_hint(self) -> type[ScoredBatch]:
+        return ScoredBatch
+
+
+def _column_out(column: ScoreColumn) -> list[Any]:
+    errors = {i: [e.code, e.message] for i, e in column.errors.items()}
+    return [column.values, column.status, errors] + [
+        column.labels,
+        column.explanations,
+        column.confidences,
+        column.details,
+    ]
+
+
+def _column_in(value: list[Any]) -> ScoreColumn:
+    values, *sparse = value
+    status, errors, *rest = ({int(i): v for i, v in part.items()} for part in sparse)
+    return ScoreColumn(values, status, {i: ScoreError(*e) for i, e in errors.items()}, *rest)
+
+
+coder_of(Batch)
+coder_of(RowBlock)
+coders.registry.register_coder(Rejected, _RejectedCoder)
+coders.registry.register_coder(ScoredBatch, _ScoredBatchCoder)

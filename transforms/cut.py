@@ -1,0 +1,116 @@
+"""After the shuffle: the instances of a shard in order, with their ordinals, cut into batches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import apache_beam as beam
+
+from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, unpack
+from ..schemas.instance import Instance
+from .facts import RunFacts, picked
+from .normalize import canonical, position, relax_collector, selection_hash
+
+
+@dataclass
+class CutBatches(beam.PTransform):
+    """PCollection[(shard, packed instances)] -> PCollection[Batch[Instance]], at least one batch for each part.
+
+    Attributes:
+        facts: Singleton side input.
+        shards: Shards the instances are keyed by.
+        parts: Output files asked for, or `None` for a number by size.
+        limit: Rows of the dataset to keep at most.
+        max_rejected: Share of unusable rows beyond which nothing goes on.
+        declared: Declared (name, type) of columns.
+        bulk: Whether the stage only scores recorded answers.
+    """
+
+    facts: Any
+    shards: int
+    parts: int | None
+    limit: int | None
+    max_rejected: float
+    declared: tuple[tuple[str, str], ...]
+    bulk: bool = False
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        markers = (
+            input_or_inputs.pipeline
+            | "OneMarker" >> beam.Create([self.shards], reshuffle=False)
+            | "ShardMarkers" >> beam.FlatMap(_markers).with_output_types(tuple[int, bytes])
+        )
+        cut = beam.ParDo(
+            _Cut(self.shards, self.parts, self.limit, self.max_rejected, self.declared, self.bulk), self.facts
+        )
+        return (
+            (input_or_inputs, markers)
+            | beam.Flatten()
+            | "MeetByShard" >> beam.GroupByKey()
+            | "Cut" >> cut.with_output_types(Batch)
+        )
+
+
+def _markers(shards: int) -> list[tuple[int, bytes]]:
+    return [(shard, b"") for shard in range(shards)]
+
+
+class _Cut(beam.DoFn):
+    def __init__(
+        self, shards: int, parts: int | None, limit: int | None, max_rejected: float, declared: Any, bulk: bool
+    ):
+        self.shards, self.parts, self.limit, self.max_rejected = shards, parts, limit, max_rejected
+        self.declared, self.bulk = declared, bulk
+
+    def setup(self) -> None:
+        if self.bulk:
+            relax_collector()
+
+    def process(self, element: tuple[int, Iterable[bytes]], facts: RunFacts, *args: Any) -> Iterator[Batch[Instance]]:
+        shard, packed = element
+        parts = facts.parts(self.parts, self.limit)
+        columns = facts.types(self.declared)
+        refused = facts.refusal(self.max_rejected) is not None
+        rows = [] if refused else in_order(i for value in packed if value for i in unpack(value))
+        keep = picked(facts, self.limit, (selection_hash(r.instance_id) for r in rows))
+        kept = [row for row, k in zip(rows, keep, strict=True) if k]
+        low, high = shard * parts // self.shards, ((shard + 1) * parts - 1) // self.shards
+        empty = set(range(low, high + 1))
+        for part, batch in cut(kept, parts):
+            empty.discard(part)
+            yield Batch(batch, part, columns)
+        for part in sorted(empty):
+            yield Batch((), part, columns)
+
+
+def in_order(rows: Iterable[Instance]) -> list[Instance]:
+    """Instances sorted by id; those with the same input get ordinals in the order of their row's hash."""
+    ordered: list[Instance] = []
+    for instance_id, group in groupby(sorted(rows, key=attrgetter("instance_id")), key=attrgetter("instance_id")):
+        same = list(group)
+        if len(same) > 1:
+            same.sort(key=lambda r: hashlib.sha256(canonical(r.row)).digest())
+            same = [r if k == 0 else Instance(f"{instance_id}-{k}", r.row, r.fields) for k, r in enumerate(same)]
+            same.sort(key=attrgetter("instance_id"))
+        ordered += same
+    return ordered
+
+
+def cut(rows: list[Instance], parts: int) -> Iterator[tuple[int, tuple[Instance, ...]]]:
+    """(part, batch) of instances in order: batches end at parts, at `MAX_ROWS` and at about `MAX_BYTES`."""
+    for part, group in groupby(rows, key=lambda r: position(r.instance_id, parts)):
+        batch: list[Instance] = []
+        size = 0
+        for row in group:
+            width = sum(len(v) if isinstance(v, str) else 64 for v in row.row.values())
+            if batch and (len(batch) >= MAX_ROWS or size + width > MAX_BYTES):
+                yield part, tuple(batch)
+                batch, size = [], 0
+            batch.append(row)
+            size += width
+        yield part, tuple(batch)

@@ -1,0 +1,194 @@
+"""RunFacts: what is true of the dataset as a whole, found in the same pass that shuffles it.
+
+It is a singleton side input of kilobytes to the two steps that need it (cut and write); whoever decides something
+global (column types, refusal, limit, number of parts, line numbers) decides it from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import orjson
+from apache_beam import coders
+
+from ..schemas.instance import Json
+from .coders import coder_of
+
+_BOOL, _INT, _FLOAT, _STRING, _NESTED = 1, 2, 4, 8, 16
+_BITS: dict[type, int] = {bool: _BOOL, int: _INT, float: _FLOAT, str: _STRING, list: _NESTED, dict: _NESTED}
+_EXACT_INT = 2**53
+PART_BYTES = 128 << 20
+"""Bytes of rows for each file of the instances table."""
+MAX_PARTS = 4096
+
+
+@dataclass(slots=True)
+class RunFacts:
+    """Facts that merge in any order to the same whole.
+
+    Attributes:
+        rows: Rows accepted (after sampling).
+        rejected: Rows and lines refused.
+        bytes: Bytes of the accepted rows as JSON.
+        columns: For each dataset column a bit mask of the types seen and the largest absolute integer.
+        lines: (file, range) -> lines in it.
+        picks: The smallest `limit` selection hashes, sorted; empty without a limit.
+    """
+
+    rows: int = 0
+    rejected: int = 0
+    bytes: int = 0
+    columns: dict[str, list[int]] = field(default_factory=dict)
+    lines: dict[tuple[str, int], int] = field(default_factory=dict)
+    picks: list[int] = field(default_factory=list)
+
+    def see(self, row: dict[str, Json]) -> None:
+        """Takes the types of a row's values in."""
+        columns = self.columns
+        for name, value in row.items():
+            kind = type(value)
+            known = columns.get(name)
+            if known is None:
+                known = columns[name] = [0, 0]
+            known[0] |= _BITS[kind]
+            if kind is int and abs(value) > known[1]:
+                known[1] = abs(value)
+
+    def merge(self, other: RunFacts, limit: int | None = None) -> RunFacts:
+        """Takes another part of the dataset in; returns itself."""
+        self.rows += other.rows
+        self.rejected += other.rejected
+        self.bytes += other.bytes
+        for name, (mask, largest) in other.columns.items():
+            known = self.columns.setdefault(name, [0, 0])
+            known[0] |= mask
+            known[1] = max(known[1], largest)
+        for place, lines in other.lines.items():
+            self.lines[place] = max(lines, self.lines.get(place, 0))
+        if limit is not None and other.picks:
+            self.picks = smallest(self.picks + other.picks, limit)
+        return self
+
+    def types(self, declared: Sequence[tuple[str, str]] = ()) -> tuple[tuple[str, str], ...]:
+        """(name, type) of every dataset column: declared ones first, then by name (metrics.md §9)."""
+        named = dict(declared)
+        found = {name: column_type(mask, largest) for name, (mask, largest) in sorted(self.columns.items())}
+        return tuple(named.items()) + tuple((n, t) for n, t in found.items() if n not in named)
+
+    def parts(self, shards: int | None, limit: int | None) -> int:
+        """Number of files of the instances table, a power of two."""
+        if shards is not None:
+            return shards
+        kept = self.rows if limit is None else min(limit, self.rows)
+        size = self.bytes * kept // max(self.rows, 1)
+        parts = 1
+        while parts < MAX_PARTS and parts * PART_BYTES < size:
+            parts *= 2
+        return parts
+
+    def refusal(self, max_rejected: float) -> str | None:
+        """Why the run must not start calling, or `None`."""
+        total = self.rows + self.rejected
+        if total == 0:
+            return "the dataset has no rows"
+        if self.rejected > max_rejected * total:
+            share = 100 * self.rejected / total
+            return (
+                f"{self.rejected} of {total} rows ({share:.4g} %) cannot be used, dataset.max_rejected allows "
+                f"{100 * max_rejected:.4g} %; the errors table names them"
+            )
+        return None
+
+    def lines_before(self) -> dict[tuple[str, int], int]:
+        """Lines of a file that stand before each of its ranges."""
+        before: dict[tuple[str, int], int] = {}
+        file, total = "", 0
+        for (name, range_), lines in sorted(self.lines.items()):
+            total = total if name == file else 0
+            before[(name, range_)] = total
+            file, total = name, total + lines
+        return before
+
+    def to_bytes(self) -> bytes:
+        """The facts as JSON."""
+        lines = [[file, range_, n] for (file, range_), n in sorted(self.lines.items())]
+        columns = dict(sorted(self.columns.items()))
+        return orjson.dumps([self.rows, self.rejected, self.bytes, columns, lines, self.picks])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RunFacts:
+        """The facts that `to_bytes` wrote."""
+        rows, rejected, size, columns, lines, picks = orjson.loads(data)
+        return cls(rows, rejected, size, columns, {(f, r): n for f, r, n in lines}, picks)
+
+
+def column_type(mask: int, largest: int) -> str:
+    """The narrowest type that holds every value: bool, int64, float64, string, else JSON text."""
+    if mask in (_BOOL, _INT, _FLOAT, _STRING, 0):
+        return {_BOOL: "bool", _INT: "int64", _FLOAT: "float64"}.get(mask, "string")
+    if mask == _INT | _FLOAT and largest <= _EXACT_INT:
+        return "float64"
+    return "json"
+
+
+def smallest(values: Iterable[int], limit: int) -> list[int]:
+    """The `limit` smallest of the values, sorted."""
+    array = np.fromiter(values, dtype=np.uint64)
+    if len(array) > limit:
+        array = np.partition(array, limit - 1)[:limit]
+    return np.sort(array).tolist()
+
+
+coder_of(RunFacts)
+
+
+@dataclass
+class CombineFacts(beam.PTransform):
+    """PCollection[RunFacts] -> PCollection[RunFacts], one for all (also of an empty input)."""
+
+    limit: int | None = None
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        combined = beam.CombineGlobally(_Merge(self.limit)).with_output_types(RunFacts)
+        return input_or_inputs | "RunFacts" >> combined
+
+
+class _Merge(beam.CombineFn):
+    def __init__(self, limit: int | None) -> None:
+        self.limit = limit
+
+    def create_accumulator(self, *args: Any, **kwargs: Any) -> RunFacts:
+        return RunFacts()
+
+    def add_input(self, mutable_accumulator: RunFacts, element: RunFacts, *args: Any, **kwargs: Any) -> RunFacts:
+        return mutable_accumulator.merge(element, self.limit)
+
+    def merge_accumulators(self, accumulators: Iterable[RunFacts], *args: Any, **kwargs: Any) -> RunFacts:
+        merged = RunFacts()
+        for one in accumulators:
+            merged.merge(one, self.limit)
+        return merged
+
+    def extract_output(self, accumulator: RunFacts, *args: Any, **kwargs: Any) -> RunFacts:
+        return accumulator
+
+    def get_accumulator_coder(self) -> coders.Coder:
+        return coders.registry.get_coder(RunFacts)
+
+
+def picked(facts: RunFacts, limit: int | None, hashes: Iterator[int]) -> list[bool]:
+    """Which rows (given their selection hashes, equal ones together) are among the `limit` first of the dataset."""
+    if limit is None or facts.rows <= limit:
+        return [True for _ in hashes]
+    last = facts.picks[-1]
+    ties = facts.picks.count(last)
+    keep = []
+    for value in hashes:
+        if value == last:
+            ties -= 1
+        keep.append(value < last or (value == last and ties >= 0))
+    return keep

@@ -1,0 +1,172 @@
+"""FinishRun: the last step of the graph, which makes a run's tables appear all at once.
+
+Everything before it writes under temporary names. It renames what came through the graph, removes what an overwritten
+run left, and writes the manifest last: a folder with a manifest holds a whole run. It may be repeated: a rename whose
+source is gone and whose destination is there was done before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+import orjson
+
+from ..schemas import tables
+from ..schemas.config import CriterionConfig
+from ..schemas.instance import Json
+from ..schemas.result import Summary
+from . import criteria, storage
+from .facts import RunFacts
+from .write import WrittenFile, write_table
+from .writers.base import Writer
+
+MANIFEST = "manifest.json"
+FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What the manifest says of a run beside what the graph found.
+
+    Attributes:
+        output: Folder of the run.
+        config: The configuration as JSON.
+        versions: Versions of what computed it.
+        max_rejected: Share of unusable rows that is allowed.
+        declared: Declared (name, type) of dataset columns.
+        metric_order: Metric names in the order of the config; the summary's rows follow it.
+        criteria: Bounds to judge.
+        fingerprint: What the agent's answers depend on beside the rows.
+    """
+
+    output: str
+    config: Mapping[str, Json]
+    versions: Mapping[str, str]
+    max_rejected: float
+    metric_order: tuple[str, ...]
+    criteria: tuple[CriterionConfig, ...] = ()
+    fingerprint: str | None = None
+    started: float = field(default_factory=time.time)
+
+
+@dataclass
+class FinishRun(beam.PTransform):
+    """PBegin -> PCollection[bytes], the manifest; all inputs are side inputs of one element.
+
+    Attributes:
+        files: PCollection[WrittenFile] of all tables.
+        summaries: PCollection[Summary].
+        facts: PCollection[RunFacts].
+        record: What the manifest says beside them.
+        writer: Writer of the summary table.
+    """
+
+    files: Any
+    summaries: Any
+    facts: Any
+    record: RunRecord
+    writer: Writer
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        sides = (beam.pvalue.AsList(self.files), beam.pvalue.AsList(self.summaries))
+        step = beam.Map(_finish, self.record, self.writer, *sides, beam.pvalue.AsSingleton(self.facts))
+        one = input_or_inputs | "OneRun" >> beam.Create([0], reshuffle=False)
+        return one | "Finish" >> step.with_output_types(bytes)
+
+
+def _finish(
+    _: int,
+    record: RunRecord,
+    writer: Writer,
+    files: Sequence[WrittenFile],
+    summaries: Sequence[Summary],
+    facts: RunFacts,
+) -> bytes:
+    refused = facts.refusal(record.max_rejected)
+    ordered = in_order(summaries, record.metric_order)
+    rows = [tables.summary_row(s) for s in ordered]
+    summary = write_table(
+        "summary",
+        f"summary{writer.ending}",
+        [tables.table(rows, tables.SUMMARY)] if rows else [],
+        tables.SUMMARY,
+        record.output,
+        writer,
+    )
+    kept = [f for f in files if f.table == "errors"] if refused else [*files, summary]
+    manifest = _manifest(record, kept, facts, ordered, refused)
+    publish(record.output, kept, manifest)
+    return manifest
+
+
+def in_order(summaries: Sequence[Summary], metrics: Sequence[str]) -> list[Summary]:
+    """Summaries by slice (the whole dataset first), metrics in the order of the config, derived rows after theirs."""
+    order = {name: i for i, name in enumerate(metrics)}
+
+    def place(s: Summary) -> tuple[Any, ...]:
+        owner = s.metric if s.metric in order else s.metric.rpartition("/")[0]
+        slice_ = tuple((k, v is not None, v or "") for k, v in s.slice)
+        return (tuple(k for k, _ in s.slice), slice_, order.get(owner, len(order)), s.metric)
+
+    return sorted(summaries, key=lambda s: (len(s.slice), place(s)))
+
+
+def publish(output: str, files: Sequence[WrittenFile], manifest: bytes) -> None:
+    """Renames the files, removes what is stale, writes the manifest."""
+    names = {f.name: f.temporary for f in files}
+    storage.delete([storage.join(output, MANIFEST)])
+    for name in sorted(names):
+        storage.move(names[name], storage.join(output, name))
+    wanted = {storage.join(output, name) for name in names}
+    stale = [p for p in storage.below(storage.join(output, "instances")) if p not in wanted]
+    for table in ("summary", "errors"):
+        stale += [
+            p
+            for ending in (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
+            if (p := storage.join(output, table + ending)) not in wanted
+        ]
+    storage.delete(stale)
+    temporary = storage.join(output, ".tmp", MANIFEST)
+    storage.write_bytes(temporary, manifest)
+    storage.move(temporary, storage.join(output, MANIFEST))
+    storage.delete_folder(storage.join(output, ".tmp"))
+
+
+def _manifest(
+    record: RunRecord,
+    files: Sequence[WrittenFile],
+    facts: RunFacts,
+    summaries: Sequence[Summary],
+    refused: str | None,
+) -> bytes:
+    judged, verdict = criteria.judge(summaries, record.criteria)
+    described: dict[str, Any] = {}
+    counts = {"rows": facts.rows, "rejected": facts.rejected}
+    for file in sorted(files, key=lambda f: f.name):
+        table = described.setdefault(file.table, {"files": [], "rows": 0, "columns": _columns(file)})
+        table["files"].append(file.name)
+        table["rows"] += file.rows
+        for status, count in file.counts.items():
+            counts[status] = counts.get(status, 0) + count
+    now = time.time()
+    value = {
+        "state": FAILED if refused else FINISHED,
+        "reason": refused,
+        "verdict": None if refused else verdict if record.criteria else None,
+        "criteria": [] if refused else judged,
+        "counts": counts,
+        "tables": described,
+        "fingerprint": record.fingerprint,
+        "config": record.config,
+        "versions": record.versions,
+        "measured": {"started": record.started, "finished": now, "seconds": round(now - record.started, 3)},
+    }
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _columns(file: WrittenFile) -> list[dict[str, Any]]:
+    return [{"name": n, "type": t, **({"volatile": True} if v else {})} for n, t, v in file.columns]

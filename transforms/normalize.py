@@ -1,0 +1,212 @@
+"""Rows become instances: fields found, identity hashed, unusable rows set aside."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+import orjson
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
+
+from ..schemas.batch import RowBlock, pack, pack_row
+from ..schemas.errors import RowError
+from ..schemas.instance import ALIASES, Json
+from ..schemas.result import Rejected
+from .dialects.base import Dialect
+from .facts import RunFacts, smallest
+
+_HELD_BYTES = 32 << 20
+_PACK_BYTES = 1 << 20
+_HASHES = 1 << 64
+
+
+@dataclass(frozen=True)
+class RowRules:
+    """How a row is read and who it is.
+
+    Attributes:
+        dialects: Candidates in the order they are asked; the first that recognises the row reads it.
+        names: Standard field -> the user's column that stands for it.
+        required: Standard fields a row must have: what the agent is given.
+        id: Column that identifies the row instead of its input.
+        sample: Share of rows in (0, 1] that are evaluated, by hash.
+    """
+
+    dialects: tuple[Dialect, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    id: str | None = None
+    sample: float | None = None
+
+    def read(self, row: dict[str, Json]) -> tuple[str, dict[str, Json]]:
+        """(instance_id without ordinal, standard fields found elsewhere than under their name) of a row.
+
+        Raises:
+            RowError: The row lacks what the agent is given, or cannot be read in its dialect.
+        """
+        dialect = next(d for d in self.dialects if d.recognises(row))
+        fields = dialect.fields(row)
+        for name, column in self.names.items():
+            if column in row:
+                fields[name] = row[column]
+        for name in self.required:
+            if _get(name, fields, row) is None:
+                shown = ", ".join(sorted(row)) or "no columns"
+                raise RowError(f"missing_{name}", f"the row has no {name!r}; it has {shown}"[:1000])
+        return self._identity(dialect, fields, row), fields
+
+    def _identity(self, dialect: Dialect, fields: dict[str, Json], row: dict[str, Json]) -> str:
+        if self.id is not None:
+            value = row.get(self.id)
+            if value is None:
+                raise RowError("missing_id", f"the row has no {self.id!r}, which dataset.id names")
+            return _hashed({"id": value})
+        given = {}
+        for name in dialect.inputs:
+            value = _get(name, fields, row)
+            if value is not None:
+                given[name] = value
+        return _hashed(given or row)
+
+    def keeps(self, instance_id: str) -> bool:
+        """Whether a row is in the sample; depends on its id alone."""
+        return self.sample is None or selection_hash(instance_id) < self.sample * _HASHES
+
+
+def selection_hash(instance_id: str) -> int:
+    """64 bits of an id that `sample` and `limit` choose by; independent of those that choose the shard."""
+    return int(instance_id[16:32], 16)
+
+
+def position(instance_id: str, ranges: int) -> int:
+    """Which of `ranges` equal ranges of the id's hash (a power of two, at most 2**32) an id falls into."""
+    return int(instance_id[:8], 16) * ranges >> 32
+
+
+def canonical(value: Json) -> bytes:
+    """JSON bytes that are the same for equal values: keys sorted, 1.0 written as 1."""
+    return orjson.dumps(_integral(value), option=orjson.OPT_SORT_KEYS)
+
+
+def _integral(value: Json) -> Json:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, list):
+        return [_integral(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _integral(v) for k, v in value.items()}
+    return value
+
+
+def _hashed(given: dict[str, Json]) -> str:
+    return hashlib.sha256(canonical(given)).hexdigest()[:32]
+
+
+def _get(name: str, fields: Mapping[str, Json], row: Mapping[str, Json]) -> Json:
+    for spelling in (name, *ALIASES.get(name, ())):
+        value = fields.get(spelling, row.get(spelling))
+        if value is not None:
+            return value
+    return None
+
+
+@dataclass
+class Normalize(beam.PTransform):
+    """PCollection[RowBlock] -> rows: PCollection[(shard, packed instances)], rejected: Rejected, facts: RunFacts."""
+
+    rules: RowRules
+    shards: int
+    limit: int | None = None
+    bulk: bool = False
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        step = beam.ParDo(_Normalize(self.rules, self.shards, self.limit, self.bulk))
+        typed = step.with_output_types(tuple[int, bytes], rejected=Rejected, facts=RunFacts)
+        return input_or_inputs | "ReadRow" >> typed.with_outputs("rejected", "facts", main="rows")
+
+
+class _Normalize(beam.DoFn):
+    def __init__(self, rules: RowRules, shards: int, limit: int | None, bulk: bool) -> None:
+        self.rules, self.shards, self.limit, self.bulk = rules, shards, limit, bulk
+
+    def setup(self) -> None:
+        if self.bulk:
+            relax_collector()
+
+    def start_bundle(self) -> None:
+        self.held: dict[int, list[bytes]] = {}
+        self.sizes: dict[int, int] = {}
+        self.total = 0
+        self.facts = RunFacts()
+        self.picks: list[int] = []
+
+    def process(self, element: RowBlock, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        facts, rules = self.facts, self.rules
+        facts.lines[(element.file, element.range)] = element.lines
+        for rejected in element.rejected:
+            facts.rejected += 1
+            yield TaggedOutput("rejected", rejected)
+        for line, row in element.rows:
+            if None in row.values():
+                row = {k: v for k, v in row.items() if v is not None}
+            try:
+                instance_id, fields = rules.read(row)
+            except RowError as error:
+                facts.rejected += 1
+                yield TaggedOutput("rejected", _rejected(element, line, row, error))
+                continue
+            if rules.keeps(instance_id):
+                self._take(instance_id, row, fields)
+                if self.total >= _HELD_BYTES:
+                    yield self._flush(max(self.sizes, key=self.sizes.__getitem__))
+
+    def _take(self, instance_id: str, row: dict[str, Json], fields: dict[str, Json]) -> None:
+        packed = pack_row(instance_id, row, fields)
+        shard = position(instance_id, self.shards)
+        self.held.setdefault(shard, []).append(packed)
+        self.sizes[shard] = self.sizes.get(shard, 0) + len(packed)
+        self.total += len(packed)
+        self.facts.rows += 1
+        self.facts.bytes += len(packed)
+        self.facts.see(row)
+        if self.limit is not None:
+            self.picks.append(selection_hash(instance_id))
+            if len(self.picks) > 2 * self.limit + 1024:
+                self.picks = smallest(self.picks, self.limit)
+
+    def _flush(self, shard: int) -> tuple[int, bytes]:
+        self.total -= self.sizes.pop(shard)
+        return shard, pack(self.held.pop(shard))
+
+    def finish_bundle(self) -> Iterator[Any]:
+        for shard in sorted(self.held):
+            yield WindowedValue(self._flush(shard), 0, (GlobalWindow(),))
+        if self.limit is not None:
+            self.facts.picks = smallest(self.picks, self.limit)
+        yield TaggedOutput("facts", WindowedValue(self.facts, 0, (GlobalWindow(),)))
+
+
+def _rejected(block: RowBlock, line: int, row: dict[str, Json], error: RowError) -> Rejected:
+    raw = orjson.dumps(row).decode()[:1000]
+    return Rejected(block.file, block.range, line, error.code, error.message, raw)
+
+
+def relax_collector() -> None:
+    """Lets a step that makes rows in bulk outrun Python's cyclic collector, which would rescan them all."""
+    gc.set_threshold(200_000, 50, 50)
+
+
+def names_of(columns: Mapping[str, Any]) -> dict[str, str]:
+    """Standard field -> user's column, from the config's `columns`."""
+    return {c.as_: column for column, c in columns.items() if c.as_ is not None}
+
+
+def auto_dialects(found: Sequence[Dialect], plain: Dialect) -> tuple[Dialect, ...]:
+    """All dialects but `plain` in the order given, then `plain`, which recognises everything."""
+    return (*(d for d in found if d is not plain), plain)

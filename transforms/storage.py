@@ -1,0 +1,77 @@
+"""Small things done with files on any filesystem Beam opens."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, BinaryIO
+
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+
+def join(base: str, *parts: str) -> str:
+    """Path below another."""
+    return FileSystems.join(base, *parts)
+
+
+def create(path: str) -> BinaryIO:
+    """Opens a new file for writing, the folders above it made where the filesystem has folders."""
+    folder = FileSystems.split(path)[0]
+    if folder and not FileSystems.exists(folder):
+        with contextlib.suppress(BeamIOError, OSError):  # made by another worker meanwhile
+            FileSystems.mkdirs(folder)
+    return FileSystems.create(path, "application/octet-stream", CompressionTypes.UNCOMPRESSED)  # type: ignore[return-value]
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Writes a whole file."""
+    with create(path) as stream:
+        stream.write(data)
+
+
+def read_bytes(path: str) -> bytes:
+    """Reads a whole file."""
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+        return stream.read()
+
+
+def exists(path: str) -> bool:
+    """Whether there is a file."""
+    return FileSystems.exists(path)
+
+
+def below(folder: str) -> list[str]:
+    """Paths of all files below a folder, at any depth, sorted; none where there is no such folder."""
+    found: list[Any] = FileSystems.match([folder.rstrip("/") + "/**"])
+    return sorted({m.path for result in found for m in result.metadata_list})
+
+
+def delete(paths: list[str]) -> None:
+    """Deletes files; those that are gone already are fine."""
+    for path in paths:
+        if exists(path):
+            try:
+                FileSystems.delete([path])
+            except BeamIOError:
+                if exists(path):
+                    raise
+
+
+def delete_folder(folder: str) -> None:
+    """Deletes a folder and all below it; on object storage, all objects of that prefix."""
+    delete(below(folder))
+    if exists(folder):
+        FileSystems.delete([folder])
+
+
+def move(source: str, destination: str) -> None:
+    """Renames a file over what stands at its destination; done already (source gone, destination there) is fine."""
+    if not exists(source):
+        if exists(destination):
+            return
+        raise FileNotFoundError(f"neither {source} nor {destination} exists")
+    delete([destination])
+    folder = FileSystems.split(destination)[0]
+    if folder and not FileSystems.exists(folder):
+        FileSystems.mkdirs(folder)
+    FileSystems.rename([source], [destination])

@@ -1,0 +1,221 @@
+"""The instances and errors tables into files under temporary names; FinishRun gives them their own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..schemas import tables
+from ..schemas.batch import compress, decompress
+from ..schemas.result import Rejected, ScoredBatch
+from . import storage
+from .coders import coder_of
+from .facts import RunFacts
+from .writers.base import Writer
+
+GROUP_ROWS = 16_384
+"""Rows of a row group at most."""
+GROUP_BYTES = 32 << 20
+"""Bytes of text of a row group at most (but for a single larger row)."""
+_ID_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file of a table, complete, still under its temporary name.
+
+    Attributes:
+        table: "instances" or "errors".
+        temporary: Where it is.
+        name: Where it belongs, relative to the run.
+        rows: Rows in it.
+        counts: Instances by status.
+        columns: (name, type, volatile) of its columns.
+    """
+
+    table: str
+    temporary: str
+    name: str
+    rows: int
+    counts: dict[str, int]
+    columns: tuple[tuple[str, str, bool], ...]
+
+    def to_bytes(self) -> bytes:
+        """The record as JSON."""
+        return orjson.dumps([self.table, self.temporary, self.name, self.rows, self.counts, self.columns])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> WrittenFile:
+        """The record that `to_bytes` wrote."""
+        table, temporary, name, rows, counts, columns = orjson.loads(data)
+        return cls(table, temporary, name, rows, counts, tuple((n, t, v) for n, t, v in columns))
+
+
+coder_of(WrittenFile)
+
+
+@dataclass
+class WriteInstances(beam.PTransform):
+    """PCollection[ScoredBatch] -> PCollection[WrittenFile], one for each output part.
+
+    Attributes:
+        facts: Singleton side input.
+        metrics: What decides the metrics' columns.
+        declared: Declared (name, type) of dataset columns.
+        shards, limit: What decides the number of parts, with the facts.
+        output: Folder of the run.
+        writer: Writer of the format.
+    """
+
+    facts: Any
+    metrics: tuple[tables.MetricColumns, ...]
+    declared: tuple[tuple[str, str], ...]
+    shards: int | None
+    limit: int | None
+    output: str
+    writer: Writer
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        write = beam.Map(self._write, self.facts).with_output_types(WrittenFile)
+        return (
+            input_or_inputs
+            | "Encode" >> beam.FlatMap(encode, self.metrics).with_output_types(tuple[int, bytes])
+            | "OrderByPart" >> beam.GroupByKey()
+            | "WritePart" >> write
+        )
+
+    def _write(self, part: tuple[int, Iterable[bytes]], facts: RunFacts) -> WrittenFile:
+        index, encoded = part
+        total = facts.parts(self.shards, self.limit)
+        columns = tables.instance_columns(facts.types(self.declared), self.metrics)
+        name = f"instances/part-{index:05d}-of-{total:05d}{self.writer.ending}"
+        return write_table("instances", name, decoded(encoded), columns, self.output, self.writer)
+
+
+def encode(batch: ScoredBatch, metrics: Sequence[tables.MetricColumns]) -> Iterator[tuple[int, bytes]]:
+    """(part, first id and Arrow stream) of a batch; of an empty batch a marker, so that its part gets a file."""
+    if not batch.examples:
+        yield batch.part, b""
+    for records in tables.instance_records(batch, metrics):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, records.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+            stream.write_batch(records)
+        first = f"{records.column(0)[0].as_py()}/{records.column(1)[0].as_py():06d}"
+        yield batch.part, first.encode().ljust(_ID_BYTES) + sink.getvalue().to_pybytes()
+
+
+def decoded(encoded: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+    """The record batches of a part, in order of their first row."""
+    for value in sorted(v for v in encoded if v):
+        yield from pa.ipc.open_stream(memoryview(value)[_ID_BYTES:])
+
+
+def write_table(
+    table: str,
+    name: str,
+    records: Iterable[pa.RecordBatch],
+    columns: Sequence[tables.Column],
+    output: str,
+    writer: Writer,
+) -> WrittenFile:
+    """One file of a table, under a temporary name of its own."""
+    temporary = storage.join(output, ".tmp", uuid.uuid4().hex, name)
+    schema = tables.schema(columns)
+    rows, counts = 0, dict.fromkeys(("ok", "failed", "not_called", "over_budget"), 0)
+    with storage.create(temporary) as stream, writer.open(stream, schema) as sink:
+        for group in row_groups(records, schema):
+            rows += group.num_rows
+            if table == "instances":
+                for entry in pc.value_counts(group.column("status")).to_pylist():
+                    counts[entry["values"]] += entry["counts"]
+            sink.write(group)
+    found = tuple((c.name, c.type, c.volatile) for c in columns)
+    return WrittenFile(table, temporary, name, rows, counts if table == "instances" else {}, found)
+
+
+def row_groups(records: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The same rows in groups whose ends depend on the rows alone, not on how they arrived."""
+    held: list[pa.RecordBatch] = []
+    sizes: list[np.ndarray] = []
+    for batch in records:
+        held.append(batch)
+        sizes.append(_row_sizes(batch))
+        while (end := _group_end(sizes)) is not None:
+            table = pa.Table.from_batches(held, schema)
+            yield table.slice(0, end).combine_chunks().to_batches()[0]
+            rest = table.slice(end)
+            held, sizes = rest.to_batches(), [np.concatenate(sizes)[end:]] if rest.num_rows else []
+    if held:
+        yield pa.Table.from_batches(held, schema).combine_chunks().to_batches()[0]
+
+
+def _row_sizes(batch: pa.RecordBatch) -> np.ndarray:
+    total = np.full(batch.num_rows, 8 * batch.num_columns, dtype=np.int64)
+    for column in batch.columns:
+        if pa.types.is_string(column.type):
+            total += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
+    return total
+
+
+def _group_end(sizes: list[np.ndarray]) -> int | None:
+    rows, text = sum(len(s) for s in sizes), sum(int(s.sum()) for s in sizes)
+    if rows <= GROUP_ROWS and text <= GROUP_BYTES:
+        return None
+    fits = int(np.searchsorted(np.cumsum(np.concatenate(sizes)), GROUP_BYTES, side="right"))
+    end = min(max(fits, 1), GROUP_ROWS)
+    return end if end < rows else None
+
+
+@dataclass
+class WriteErrors(beam.PTransform):
+    """(rejected: PCollection[Rejected], scored: PCollection[ScoredBatch]) -> PCollection[WrittenFile], one file."""
+
+    facts: Any
+    output: str
+    writer: Writer
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        rejected, scored = input_or_inputs
+        rows = beam.Map(_pack_rejected).with_output_types(tuple[int, bytes])
+        calls = beam.FlatMap(_pack_failed).with_output_types(tuple[int, bytes])
+        marker = rejected.pipeline | "ErrorsMarker" >> beam.Create([0], reshuffle=False)
+        return (
+            (
+                rejected | "RejectedRows" >> rows,
+                scored | "FailedCalls" >> calls,
+                marker | "Marker" >> beam.Map(lambda _: (0, b"")).with_output_types(tuple[int, bytes]),
+            )
+            | beam.Flatten()
+            | "MeetErrors" >> beam.GroupByKey()
+            | "WriteErrors" >> beam.Map(self._write, self.facts).with_output_types(WrittenFile)
+        )
+
+    def _write(self, errors: tuple[int, Iterable[bytes]], facts: RunFacts) -> WrittenFile:
+        before = facts.lines_before()
+        rows = [row for value in errors[1] if value for row in orjson.loads(decompress(value))]
+        for row in rows:
+            if row["source"] == "row":
+                row["line"] += before.get((row["file"], row.pop("range")), 0)
+        rows.sort(key=tables.error_order)
+        name = f"errors{self.writer.ending}"
+        record = tables.table(rows, tables.ERRORS)
+        return write_table("errors", name, [record] if rows else [], tables.ERRORS, self.output, self.writer)
+
+
+def _pack_rejected(rejected: Rejected) -> tuple[int, bytes]:
+    row = {**tables.rejected_row(rejected, rejected.line), "range": rejected.range}
+    return 0, compress(orjson.dumps([row]))
+
+
+def _pack_failed(batch: ScoredBatch) -> Iterator[tuple[int, bytes]]:
+    rows = [row for e in batch.examples if (row := tables.failed_call(e)) is not None]
+    if rows:
+        yield 0, compress(orjson.dumps(rows))
