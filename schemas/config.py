@@ -77,9 +77,16 @@ class AgentConfig(CallPolicy):
         version: Declared version of the agent, part of its fingerprint.
     """
 
+    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
+
     type: str = "auto"
     target: Any = None
     version: str | None = None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The agent's own parameters beside `target`."""
+        return dict(self.__pydantic_extra__ or {})
 
 
 class MetricConfig(BaseModel):

@@ -14,6 +14,7 @@ from typing import Any
 
 import apache_beam as beam
 import orjson
+from apache_beam.pvalue import AsList, AsSingleton
 
 from ..schemas import tables
 from ..schemas.config import CriterionConfig
@@ -72,8 +73,8 @@ class FinishRun(beam.PTransform):
     writer: Writer
 
     def expand(self, input_or_inputs: Any) -> Any:
-        sides = (beam.pvalue.AsList(self.files), beam.pvalue.AsList(self.summaries))
-        step = beam.Map(_finish, self.record, self.writer, *sides, beam.pvalue.AsSingleton(self.facts))
+        sides = (AsList(self.files), AsList(self.summaries))
+        step = beam.Map(_finish, self.record, self.writer, *sides, AsSingleton(self.facts))
         one = input_or_inputs | "OneRun" >> beam.Create([0], reshuffle=False)
         return one | "Finish" >> step.with_output_types(bytes)
 

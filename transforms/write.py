@@ -129,12 +129,13 @@ def write_table(
     """One file of a table, under a temporary name of its own."""
     temporary = storage.join(output, ".tmp", uuid.uuid4().hex, name)
     schema = tables.schema(columns)
-    rows, counts = 0, dict.fromkeys(("ok", "failed", "not_called", "over_budget"), 0)
+    rows = 0
+    counts: dict[str, int] = dict.fromkeys(("ok", "failed", "not_called", "over_budget"), 0)
     with storage.create(temporary) as stream, writer.open(stream, schema) as sink:
         for group in row_groups(records, schema):
             rows += group.num_rows
             if table == "instances":
-                for entry in pc.value_counts(group.column("status")).to_pylist():
+                for entry in group.column("status").value_counts().to_pylist():
                     counts[entry["values"]] += entry["counts"]
             sink.write(group)
     found = tuple((c.name, c.type, c.volatile) for c in columns)
@@ -161,7 +162,8 @@ def _row_sizes(batch: pa.RecordBatch) -> np.ndarray:
     total = np.full(batch.num_rows, 8 * batch.num_columns, dtype=np.int64)
     for column in batch.columns:
         if pa.types.is_string(column.type):
-            total += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
+            lengths = pc.call_function("binary_length", [column])
+            total += pc.call_function("coalesce", [lengths, pa.scalar(0, pa.int32())]).to_numpy(zero_copy_only=False)
     return total
 
 

@@ -13,7 +13,7 @@ import pyarrow.csv
 
 from .base import Writer, compressed, register
 
-_FORMULA = r"^[=+\-@\t\r]"
+_FORMULA = r"^([=+\-@\t\r])"
 
 
 @register("writer", "csv")
@@ -43,8 +43,9 @@ class _CsvSink:
 
 
 def _escaped(batch: pa.RecordBatch) -> pa.RecordBatch:
+    options = pc.ReplaceSubstringOptions(pattern=_FORMULA, replacement=r"'\1")
     columns = [
-        pc.replace_substring_regex(c, pattern=_FORMULA, replacement=r"'\0") if pa.types.is_string(c.type) else c
+        pc.call_function("replace_substring_regex", [c], options) if pa.types.is_string(c.type) else c
         for c in batch.columns
     ]
     return pa.record_batch(columns, schema=batch.schema)

@@ -1,0 +1,171 @@
+"""A whole evaluation: the Beam graph, a run of it, and the Python front door."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pvalue import AsSingleton
+
+from ..schemas.config import EvaluationConfig
+from ..schemas.errors import ConfigError, EvalbeamError, RunError
+from ..transforms import storage
+from ..transforms.aggregate import SummarizeScores
+from ..transforms.cut import CutBatches
+from ..transforms.facts import CombineFacts
+from ..transforms.finish import MANIFEST, FinishRun, RunRecord
+from ..transforms.invoke import InvokeAgent
+from ..transforms.normalize import Normalize
+from ..transforms.read import ReadRows
+from ..transforms.score import ScoreExamples
+from ..transforms.write import WriteErrors, WriteInstances
+from . import engines
+from .plan import Plan, make_plan
+from .result import EvaluationResult
+
+
+@dataclass
+class Evaluate(beam.PTransform):
+    """PBegin -> PCollection[bytes]: the manifest of the run, once all its tables are in place."""
+
+    plan: Plan
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        plan, config = self.plan, self.plan.config
+        data, output = config.dataset, config.output
+        blocks = input_or_inputs | "Read" >> ReadRows(plan.files, dict(plan.declared))
+        normalize = Normalize(plan.rules, config.shards, data.limit, plan.recorded)
+        rows = blocks | "Normalize" >> normalize
+        facts = rows.facts | "Facts" >> CombineFacts(data.limit)
+        side = AsSingleton(facts)
+        cut = CutBatches(
+            side, config.shards, output.shards, data.limit, data.max_rejected, plan.declared, plan.recorded
+        )
+        scored = (
+            rows.rows
+            | "Cut" >> cut
+            | "Invoke" >> plan.invoke()
+            | "ScoreExamples" >> ScoreExamples(plan.metrics, config.compat.float32)
+        )
+        summaries = scored | "Summarize" >> SummarizeScores(
+            plan.metric_facts, tuple(map(tuple, config.slices)), config.statistics, config.compat
+        )
+        write = WriteInstances(
+            side, plan.columns, plan.declared, output.shards, data.limit, output.path, plan.writer
+        )
+        instances = scored | "Instances" >> write
+        errors = (rows.rejected, scored) | "Errors" >> WriteErrors(side, output.path, plan.writer)
+        files = (instances, errors) | "Files" >> beam.Flatten()
+        return input_or_inputs | "FinishRun" >> FinishRun(files, summaries, facts, plan.record(), plan.writer)
+
+
+def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:
+    """Runs a plan and waits for it.
+
+    Args:
+        plan: What to run.
+        options: Beam's options; default: in this process.
+
+    Returns:
+        The result, whatever its verdict; a run that refused to start calling has state "failed".
+
+    Raises:
+        ConfigError: There is a finished run at the output already.
+        RunError: The engine failed; nothing was published.
+    """
+    options = options or PipelineOptions([])
+    prepare(plan)
+    pipeline = beam.Pipeline(runner=engines.runner(options), options=options)
+    pipeline | "Evaluate" >> Evaluate(plan)
+    with _collector_restored():
+        try:
+            pipeline.run().wait_until_finish()
+        except EvalbeamError:
+            raise
+        except Exception as error:
+            raise RunError(_cause(error)) from error
+    return EvaluationResult.load(plan.config.output.path)
+
+
+def prepare(plan: Plan) -> None:
+    """Refuses an output that holds a finished run, unless it may be overwritten."""
+    output = plan.config.output
+    if not output.overwrite and storage.exists(storage.join(output.path, MANIFEST)):
+        found = f"{output.path} holds a finished run"
+        raise ConfigError(found, where="output.path", allowed="another path, or output.overwrite (--overwrite)")
+
+
+def evaluate(
+    dataset: Any,
+    metrics: Sequence[Any],
+    runnable: Any = None,
+    *,
+    output: str | None = None,
+    options: Sequence[str] = (),
+    **config: Any,
+) -> EvaluationResult:
+    """Evaluates an agent, or recorded answers, on a dataset.
+
+    Args:
+        dataset: Path or glob (or list of them) of JSONL, CSV or Parquet; a pandas DataFrame, a list of dicts or a dict
+            of columns; or the `dataset` section of a config as a dict with "path".
+        metrics: Names, metric objects, or dicts with "metric", "name" and parameters.
+        runnable: The agent: a function, an object with `.query(input=...)`, or "module:name"; default: the dataset
+            carries the answers.
+        output: Folder of the tables; default: a new temporary folder.
+        options: Beam's options, as on the command line.
+        **config: Other sections of a config: `agent`, `criteria`, `slices`, `trials`, `statistics`, `compat` ...
+
+    Returns:
+        The result; its tables are read from storage when asked for.
+
+    Raises:
+        ConfigError: Something named does not exist or does not fit.
+        RunError: The run itself failed.
+    """
+    import tempfile
+
+    path = output or tempfile.mkdtemp(prefix="evalbeam-")
+    section, in_order = dataset_section(dataset, path)
+    agent = dict(config.pop("agent", None) or {})
+    if runnable is not None:
+        agent["target"] = runnable
+    out = {**config.pop("output_options", {}), "path": path}
+    parsed = EvaluationConfig.parse(
+        {"dataset": section, "metrics": list(metrics), "agent": agent, "output": out, **config}
+    )
+    result = run(make_plan(parsed), engines.pipeline_options(options))
+    return result.with_order(in_order)
+
+
+def dataset_section(dataset: Any, output: str) -> tuple[dict[str, Any], bool]:
+    """The `dataset` section of what a caller gave, and whether it was in memory; in-memory data goes to `<output>/input`."""
+    if isinstance(dataset, Mapping) and isinstance(dataset.get("path"), str | list):
+        return dict(dataset), False
+    if isinstance(dataset, str) or (isinstance(dataset, list) and dataset and all(isinstance(d, str) for d in dataset)):
+        return {"path": dataset}, False
+    from ..transforms.readers.memory import spill
+
+    paths, format_ = spill(dataset, storage.join(output, "input"))
+    return {"path": paths, "format": format_}, True
+
+
+@contextmanager
+def _collector_restored() -> Iterator[None]:
+    before = gc.get_threshold()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason of an engine's error, in one line."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    last = lines[-1].strip() if lines else ""
+    return f"the run failed: {type(error).__name__}: {last}"[:2000]

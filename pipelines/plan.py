@@ -1,0 +1,215 @@
+"""A configuration becomes a plan: every part resolved, built and checked before anything is read or called."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..schemas.config import AgentConfig, EvaluationConfig, MetricConfig
+from ..schemas.errors import ConfigError
+from ..schemas.instance import Json
+from ..schemas.tables import PERFORMANCE, MetricColumns
+from ..transforms import criteria, registry
+from ..transforms.agents.base import Agent
+from ..transforms.aggregate import MetricFacts
+from ..transforms.dialects.base import Dialect
+from ..transforms.metrics.base import Metric
+from ..transforms.normalize import RowRules, auto_dialects, names_of
+from ..transforms.read import FileInfo, expand
+from ..transforms.score import MetricUse
+from ..transforms.writers.base import Writer
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All a run needs.
+
+    Attributes:
+        config: What the user asked for.
+        files: The dataset's files, sorted.
+        rules: How a row is read.
+        agent: What answers the rows.
+        metrics: The metrics in the order of their columns, latency and failure first.
+        writer: Writer of the output format.
+    """
+
+    config: EvaluationConfig
+    files: tuple[FileInfo, ...]
+    rules: RowRules
+    agent: Agent
+    metrics: tuple[MetricUse, ...]
+    writer: Writer
+
+    @property
+    def recorded(self) -> bool:
+        """Whether answers come with the rows, so that nothing is called."""
+        return self.config.agent.type == "recorded"
+
+    @property
+    def declared(self) -> tuple[tuple[str, str], ...]:
+        """Declared (name, type) of dataset columns."""
+        return tuple((name, c.type) for name, c in self.config.dataset.columns.items() if c.type is not None)
+
+    @property
+    def columns(self) -> tuple[MetricColumns, ...]:
+        """What the metrics' output columns depend on."""
+        return tuple(MetricColumns(u.name, tuple(u.metric.outputs)) for u in self.metrics)
+
+    @property
+    def metric_facts(self) -> tuple[MetricFacts, ...]:
+        """What the summary must know of each metric."""
+        return tuple(_facts(u, self.config) for u in self.metrics)
+
+    def versions(self) -> dict[str, str]:
+        """Versions of what computes the tables."""
+        from importlib.metadata import version
+
+        names = ("evalbeam", "apache-beam", "pyarrow")
+        return {"python": platform.python_version(), **{n: version(n) for n in names}}
+
+    def shown_config(self) -> dict[str, Json]:
+        """The configuration as JSON; objects given from Python are shown by their names."""
+        return _shown(self.config.model_dump(mode="python", exclude_defaults=False, by_alias=True))
+
+
+def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
+    """Resolves and builds everything a configuration names.
+
+    Raises:
+        ConfigError: Something named does not exist, does not fit, or contradicts something else.
+    """
+    agent = build_agent(config.agent, where)
+    config = config.model_copy(update={"agent": config.agent.model_copy(update={"type": agent_type(config.agent)})})
+    metrics = build_metrics(config.metrics)
+    criteria.check(config.criteria, [u.name for u in metrics], config.slices)
+    files = expand(config.dataset.paths, config.dataset.format)
+    return Plan(config, tuple(files), build_rules(config, agent), agent, metrics, build_writer(config))
+
+
+def agent_type(config: AgentConfig) -> str:
+    """The agent's type, decided by what was given where it says "auto"."""
+    if config.type != "auto":
+        return config.type
+    if config.target is None:
+        return "recorded"
+    target = config.target
+    if isinstance(target, str):
+        target = registry.load_object(target, "agent.target")
+    return "queryable" if callable(getattr(target, "query", None)) else "function"
+
+
+def build_agent(config: AgentConfig, where: str = "") -> Agent:
+    """The agent a configuration names, built from its own parameters."""
+    name = agent_type(config)
+    part = registry.find("agent", name, "agent.type")
+    params = config.params
+    if config.target is not None:
+        params["target"] = config.target
+    elif name != "recorded":
+        raise ConfigError("missing", where="agent.target", allowed='"module:name" of the agent')
+    return registry.build(part, params, "agent")
+
+
+def build_metrics(configs: Sequence[MetricConfig]) -> tuple[MetricUse, ...]:
+    """The metrics a configuration names, under distinct output names, after latency and failure."""
+    uses = [MetricUse(name, registry.build(registry.find("metric", name), {}, "metrics")) for name in PERFORMANCE]
+    given = [c for c in configs if c.metric not in PERFORMANCE]
+    repeated = Counter(c.name for c in given)
+    for i, config in enumerate(given):
+        where = f"metrics.{i}"
+        metric = build_metric(config, where)
+        name = config.name or type(metric).__name__
+        if repeated[config.name] > 1 and hasattr(metric, "tool_name"):
+            name = f"{name}/{metric.tool_name}"  # type: ignore[attr-defined]
+        if any(u.name == name for u in uses):
+            raise ConfigError(f"two metrics are named {name!r}", where=where, allowed="a 'name' of its own for each")
+        uses.append(MetricUse(name, metric))
+    return tuple(uses)
+
+
+def build_metric(config: MetricConfig, where: str) -> Metric:
+    """One metric, from its registered name, from "module:name" or from an object."""
+    from ..transforms.metrics.custom import as_metric
+
+    target = config.metric
+    if isinstance(target, str) and ":" not in target:
+        return registry.build(registry.find("metric", target, where), config.params, where)
+    if isinstance(target, str):
+        target = registry.load_object(target, where)
+    return as_metric(target, config.name, config.params, where)
+
+
+def build_rules(config: EvaluationConfig, agent: Agent) -> RowRules:
+    """How rows are read under a configuration."""
+    names = registry.names("dialect")
+    known: dict[str, Dialect] = {n: registry.build(registry.find("dialect", n), {}, "dataset.dialect") for n in names}
+    asked = config.dataset.dialect
+    if asked == "auto":
+        dialects = auto_dialects(list(known.values()), known["plain"])
+    elif asked in known:
+        dialects = (_Always(known[asked]),)
+    else:
+        raise ConfigError(f"found {asked!r}", where="dataset.dialect", allowed=", ".join(["auto", *names]))
+    data = config.dataset
+    return RowRules(dialects, names_of(data.columns), tuple(agent.inputs), data.id, data.sample)
+
+
+@dataclass(frozen=True)
+class _Always(Dialect):
+    """A dialect the user named: it reads every row."""
+
+    dialect: Dialect
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.dialect.inputs
+
+    def recognises(self, row: dict[str, Json]) -> bool:
+        return True
+
+    def fields(self, row: dict[str, Json]) -> dict[str, Json]:
+        return self.dialect.fields(row)
+
+
+def build_writer(config: EvaluationConfig) -> Writer:
+    """The writer of the output format, with its compression checked."""
+    output = config.output
+    part = registry.find("writer", output.format, "output.format")
+    writer: Writer = registry.build(part, {"compression": output.compression}, "output")
+    if writer.codec not in writer.compressions:
+        found = f"{output.format} cannot be compressed with {output.compression}"
+        raise ConfigError(found, where="output.compression", allowed=", ".join(("auto", *writer.compressions)))
+    if output.escape_formulas and output.format != "csv":
+        raise ConfigError("only CSV can carry formulas", where="output.escape_formulas", allowed="output.format: csv")
+    return replace(writer, escape_formulas=output.escape_formulas)
+
+
+def _facts(use: MetricUse, config: EvaluationConfig) -> MetricFacts:
+    ends = use.metric.ends()
+    worst, best = ends if ends is not None else (None, None)
+    bound = next((c for c in config.criteria if c.metric == use.name and c.statistic == "mean"), None)
+    lower_is_better = ends is not None and ends[1] < ends[0]
+    threshold = None if bound is None else bound.max if lower_is_better else bound.min
+    return MetricFacts(
+        name=use.name,
+        binary=use.metric.binary,
+        range_=use.metric.range,
+        worst=worst,
+        best=best,
+        pairwise="pairwise_choice" in use.metric.outputs,
+        threshold=threshold,
+    )
+
+
+def _shown(value: Any) -> Json:
+    if isinstance(value, Mapping):
+        return {str(k): _shown(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(v) for v in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    module, name = getattr(value, "__module__", ""), getattr(value, "__qualname__", type(value).__qualname__)
+    return f"{module or type(value).__module__}:{name}"

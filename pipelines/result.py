@@ -1,0 +1,146 @@
+"""A finished run, read back from storage when asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ..schemas.errors import ConfigError
+from ..schemas.instance import Json
+from ..transforms import storage
+from ..transforms.finish import FAILED, FINISHED, MANIFEST
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EXIT_PASSED, EXIT_CRITERION, EXIT_CONFIG, EXIT_RUN = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """Tables, verdict and manifest of a run.
+
+    Attributes:
+        output: Folder of the run.
+        manifest: Contents of its manifest.json.
+        in_order: Whether the dataset came from memory, so that `metrics_table` keeps its order.
+    """
+
+    output: str
+    manifest: dict[str, Json]
+    in_order: bool = field(default=False)
+
+    @classmethod
+    def load(cls, output: str) -> EvaluationResult:
+        """Opens a finished run.
+
+        Raises:
+            ConfigError: There is no manifest in the folder.
+        """
+        path = storage.join(output, MANIFEST)
+        if not storage.exists(path):
+            raise ConfigError(f"no finished run at {output!r} (no {MANIFEST})", where="output")
+        return cls(output, orjson.loads(storage.read_bytes(path)))
+
+    def with_order(self, in_order: bool) -> EvaluationResult:
+        """The same result, its instances in the order of the dataset or of their ids."""
+        return replace(self, in_order=in_order)
+
+    @property
+    def state(self) -> str:
+        """"finished", "failed" (nothing was called) or "stopped"."""
+        return self.manifest["state"]
+
+    @property
+    def verdict(self) -> str | None:
+        """"PASSED", "FAILED", "NOT_EVALUATED", or `None` without criteria."""
+        return self.manifest["verdict"]
+
+    @property
+    def exit_code(self) -> int:
+        """0 passed (or nothing to judge), 1 a criterion failed or could not be evaluated, 3 the run failed."""
+        if self.state != FINISHED:
+            return EXIT_RUN
+        return EXIT_PASSED if self.verdict in (None, "PASSED") else EXIT_CRITERION
+
+    @cached_property
+    def summary_table(self) -> pd.DataFrame:
+        """One row for each slice and metric (metrics.md §9); `slice` is a dict, {} for the whole dataset."""
+        return self._table("summary")
+
+    @cached_property
+    def metrics_table(self) -> pd.DataFrame:
+        """One row for each dataset row and trial; JSON columns as objects."""
+        table = self._table("instances")
+        return _in_dataset_order(table, self.output) if self.in_order else table
+
+    @cached_property
+    def errors_table(self) -> pd.DataFrame:
+        """Rejected input rows and failed calls."""
+        return self._table("errors")
+
+    @property
+    def summary_metrics(self) -> dict[str, float | int]:
+        """EvalTask's dictionary: `row_count`, `<metric>/mean`, `<metric>/std`, win rates, over the whole dataset."""
+        found: dict[str, float | int] = {"row_count": self.manifest["counts"]["rows"]}
+        for row in self.summary_table.to_dict("records"):
+            if row["slice"]:
+                continue
+            if row["metric"].endswith(("_win_rate", "/tie_rate")):
+                found[row["metric"]] = row["mean"]
+            else:
+                found[f"{row['metric']}/mean"], found[f"{row['metric']}/std"] = row["mean"], row["std"]
+        return found
+
+    def files(self, table: str) -> list[str]:
+        """Paths of a table's files, in order."""
+        described = self.manifest["tables"].get(table)
+        return [storage.join(self.output, name) for name in described["files"]] if described else []
+
+    def _table(self, name: str) -> pd.DataFrame:
+        import pandas as pd
+
+        described = self.manifest["tables"].get(name)
+        if described is None:
+            reason = self.manifest.get("reason") or self.state
+            raise ConfigError(f"the run wrote no {name} table: {reason}", where=self.output)
+        frames = [_read(path, described["columns"]) for path in self.files(name)]
+        frames = [f for f in frames if len(f)] or frames[:1]
+        table = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+        for column in described["columns"]:
+            if column["type"] == "json":
+                table[column["name"]] = table[column["name"]].map(_loaded).astype(object)
+        return table
+
+
+def _read(path: str, columns: list[dict[str, Json]]) -> pd.DataFrame:
+    import io
+
+    import pandas as pd
+
+    raw = io.BytesIO(storage.read_bytes(path))
+    if path.endswith(".parquet"):
+        return pd.read_parquet(raw)
+    text = {c["name"]: object for c in columns if c["type"] not in ("int64", "float64", "bool")}
+    compression: Any = "gzip" if path.endswith(".gz") else None
+    if ".jsonl" in path:
+        import gzip
+
+        data = gzip.decompress(raw.getvalue()) if compression else raw.getvalue()
+        return pd.DataFrame([orjson.loads(line) for line in data.splitlines()], columns=[c["name"] for c in columns])
+    return pd.read_csv(raw, dtype=text, compression=compression, keep_default_na=False, na_values=[""])
+
+
+def _loaded(value: Any) -> Any:
+    return orjson.loads(value) if isinstance(value, str) else None
+
+
+def _in_dataset_order(table: pd.DataFrame, output: str) -> pd.DataFrame:
+    """Rows in the order in which their inputs stood in the dataset that was spilled to `<output>/input`."""
+    return table
+
+
+__all__ = ["EXIT_CONFIG", "EXIT_CRITERION", "EXIT_PASSED", "EXIT_RUN", "FAILED", "EvaluationResult"]
