@@ -1,0 +1,225 @@
+"""The summary table: partial aggregates of batches, merged exactly, to one row for each slice and metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+
+import apache_beam as beam
+import orjson
+from apache_beam import coders
+
+from ..schemas.config import CompatConfig, StatisticsConfig
+from ..schemas.result import ScoredBatch, SliceKey, Summary
+from .accumulators import Accumulator, Distribution
+from .intervals import about_mean, normal_quantile, normal_share, t_quantile, wilson
+from .slices import MetricFacts, SliceValues, distinct_slices, partials
+
+
+@dataclass(frozen=True)
+class SummarizeScores(beam.PTransform):
+    """PCollection[ScoredBatch] -> PCollection[Summary], one for each slice and metric that occurs; order by `arranged`.
+
+    Attributes:
+        facts: The metrics, in the order they were given.
+        slices: Column lists to break the summary down by; the whole dataset is always there.
+        statistics, compat: How.
+    """
+
+    facts: tuple[MetricFacts, ...]
+    slices: tuple[tuple[str, ...], ...] = ()
+    statistics: StatisticsConfig = StatisticsConfig()
+    compat: CompatConfig = CompatConfig()
+
+    def expand(self, scored: beam.PCollection[ScoredBatch]):
+        """Wires the steps: partials, a lifted combine, statistics."""
+        return (
+            scored
+            | "Partials" >> beam.FlatMap(self._partials).with_output_types(tuple[SliceKey, Accumulator])
+            | "Merge" >> beam.CombinePerKey(MergeAccumulators()).with_output_types(tuple[SliceKey, Accumulator])
+            | "Statistics" >> beam.MapTuple(_Summarize(self.facts, self.statistics)).with_output_types(Summary)
+        )
+
+    def _partials(self, batch: ScoredBatch) -> list[tuple[SliceKey, Accumulator]]:
+        on_failure, all_rows = self.statistics.on_failure, self.compat.win_rate_all_rows
+        return partials(batch, self.slices, self.facts, on_failure=on_failure, win_rate_all_rows=all_rows)
+
+
+class MergeAccumulators(beam.CombineFn):
+    """Accumulators to their union."""
+
+    def create_accumulator(self) -> Accumulator:
+        """No rows."""
+        return Accumulator()
+
+    def add_input(self, mutable_accumulator: Accumulator, element: Accumulator) -> Accumulator:
+        """Adds the rows of `element`, which stays as it is."""
+        mutable_accumulator.absorb(element)
+        return mutable_accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[Accumulator], *args, **kwargs) -> Accumulator:
+        """All rows together."""
+        whole = Accumulator()
+        for one in accumulators:
+            whole.absorb(one)
+        return whole
+
+    def extract_output(self, accumulator: Accumulator) -> Accumulator:
+        """The accumulator itself: the key is needed for its statistics."""
+        return accumulator
+
+    def get_accumulator_coder(self) -> coders.Coder:
+        """Not pickle."""
+        return AccumulatorCoder()
+
+
+def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: StatisticsConfig) -> Summary:
+    """The summary row of an accumulator.
+
+    Statistics are of the values that count: those of scored rows and, where `on_failure` is "worst", of rows whose
+    agent failed. `worst_case_mean` and `best_case_mean` add the rows that have no value, at the ends of the metric's
+    range, but for rows to which the metric cannot apply.
+    """
+    values = rows.distribution()
+    low, high, method = _interval(values, facts, statistics)
+    unknown = max(rows.rows - values.n - rows.inapplicable, 0)
+    return Summary(
+        slice=key.slice,
+        metric=key.metric,
+        row_count=rows.rows,
+        scored_count=rows.scored,
+        error_count=rows.errors,
+        skipped_count=rows.skipped + rows.inapplicable,
+        coverage=rows.scored / rows.rows if rows.rows else None,
+        mean=values.mean(),
+        std=values.std(),
+        se=values.standard_error(),
+        ci_low=low,
+        ci_high=high,
+        ci_method=method,
+        min=values.low,
+        max=values.high,
+        median=values.quantile(1, 2),
+        p90=values.quantile(9, 10),
+        p95=values.quantile(19, 20),
+        p99=values.quantile(99, 100),
+        mode=values.mode(),
+        variance=values.variance(),
+        worst_case_mean=None if facts.worst is None else values.mean(unknown, facts.worst),
+        best_case_mean=None if facts.best is None else values.mean(unknown, facts.best),
+        pass_rate=rows.passes / values.n if facts.threshold and values.n else None,
+        threshold=facts.threshold.value if facts.threshold else None,
+    )
+
+
+def arranged(
+    summaries: Iterable[Summary],
+    facts: Iterable[MetricFacts],
+    slices: Iterable[Iterable[str]] = (),
+    statistics: StatisticsConfig | None = None,
+) -> list[Summary]:
+    """The rows of the summary table in their order, every metric of the whole dataset among them.
+
+    The whole dataset comes first, then the slices as configured, each by its values (missing ones first); the metrics
+    stand in the order they were given. A dataset without rows has a row of zero rows for each metric.
+    """
+    metrics = {row.name: row for one in facts for row in one.rows()}
+    ranks = {name: i for i, name in enumerate(metrics)}
+    places = {columns: i for i, columns in enumerate(distinct_slices(map(tuple, slices)))}
+    found = {SliceKey(s.slice, s.metric): s for s in summaries}
+    for name, row in metrics.items():
+        key = SliceKey((), name)
+        if key not in found:
+            found[key] = summarize(key, Accumulator(), row, statistics or StatisticsConfig())
+
+    def place(s: Summary) -> tuple:
+        columns = tuple(column for column, _ in s.slice)
+        return places[columns], [(value is not None, value or "") for _, value in s.slice], ranks[s.metric]
+
+    return sorted(found.values(), key=place)
+
+
+class _Summarize:
+    """`summarize` with the facts of the key's metric; a callable that Beam ships."""
+
+    def __init__(self, facts: Iterable[MetricFacts], statistics: StatisticsConfig) -> None:
+        self.facts = {row.name: row for one in facts for row in one.rows()}
+        self.statistics = statistics
+
+    def __call__(self, key: SliceKey, rows: Accumulator) -> Summary:
+        return summarize(key, rows, self.facts[key.metric], self.statistics)
+
+
+def _interval(
+    values: Distribution, facts: MetricFacts, statistics: StatisticsConfig
+) -> tuple[float | None, float | None, str | None]:
+    mean, error, level = values.mean(), values.standard_error(), statistics.confidence
+    normal = statistics.ci == "normal"
+    found: tuple[float, float] | None = None
+    if mean is not None and facts.binary and all(value in (0.0, 1.0) for value, _ in values.counted):
+        successes = values.total.numerator >> values.total.exponent
+        found = normal_share(successes, values.n, level) if normal else wilson(successes, values.n, level)
+        return *found, "normal" if normal else "wilson"
+    if mean is not None and error is not None:
+        quantile = normal_quantile(level) if normal else t_quantile(level, values.n - 1)
+        found = about_mean(mean, error, quantile)
+    return (*found, "normal" if normal else "t") if found else (None, None, None)
+
+
+class SliceKeyCoder(coders.Coder):
+    """A SliceKey as the JSON of its parts: one spelling for one key."""
+
+    def encode(self, value: SliceKey) -> bytes:
+        return orjson.dumps(value)
+
+    def decode(self, encoded: bytes) -> SliceKey:
+        pairs, metric = orjson.loads(encoded)
+        return SliceKey(_slice(pairs), metric)
+
+    def is_deterministic(self) -> bool:
+        return True
+
+    def to_type_hint(self) -> type:
+        return SliceKey
+
+
+class AccumulatorCoder(coders.Coder):
+    """An Accumulator by its own `encode` and `decode`."""
+
+    def encode(self, value: Accumulator) -> bytes:
+        return value.encode()
+
+    def decode(self, encoded: bytes) -> Accumulator:
+        return Accumulator.decode(encoded)
+
+    def is_deterministic(self) -> bool:
+        return True
+
+    def to_type_hint(self) -> type:
+        return Accumulator
+
+
+class SummaryCoder(coders.Coder):
+    """A Summary as the JSON of its fields in order."""
+
+    def encode(self, value: Summary) -> bytes:
+        return orjson.dumps(astuple(value))
+
+    def decode(self, encoded: bytes) -> Summary:
+        pairs, *rest = orjson.loads(encoded)
+        return Summary(_slice(pairs), *rest)
+
+    def is_deterministic(self) -> bool:
+        return True
+
+    def to_type_hint(self) -> type:
+        return Summary
+
+
+def _slice(pairs: Iterable[tuple[str, str | None]]) -> SliceValues:
+    return tuple((column, value) for column, value in pairs)
+
+
+coders.registry.register_coder(SliceKey, SliceKeyCoder)
+coders.registry.register_coder(Accumulator, AccumulatorCoder)
+coders.registry.register_coder(Summary, SummaryCoder)

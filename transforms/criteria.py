@@ -1,0 +1,135 @@
+"""Thresholds to verdicts: whether the statistics of a run are within the bounds its criteria set."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+
+from ..schemas.config import CriterionConfig
+from ..schemas.errors import ConfigError
+from ..schemas.result import Summary, Verdict
+
+_NOT_BOUNDED = {"slice", "metric", "ci_method", "threshold", "verdict"}
+STATISTICS: tuple[str, ...] = tuple(f.name for f in fields(Summary) if f.name not in _NOT_BOUNDED)
+"""Columns of the summary table that a criterion may bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """What one row's score must reach to pass: `value` or more, or `value` or less where `at_most`."""
+
+    value: float
+    at_most: bool = False
+
+    def met(self, score: float) -> bool:
+        """Whether a score passes."""
+        return score <= self.value if self.at_most else score >= self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What came of one criterion.
+
+    Attributes:
+        criterion: The criterion as configured.
+        observed: The statistic's value; `None` where there is none.
+        verdict: "NOT_EVALUATED" iff there is no value to judge.
+        reason: The comparison in words, or why there is none.
+    """
+
+    criterion: CriterionConfig
+    observed: float | None
+    verdict: Verdict
+    reason: str
+
+
+def check(criteria: Sequence[CriterionConfig], metrics: Collection[str], slices: Sequence[Sequence[str]]) -> None:
+    """Checks that the criteria speak of rows and columns the summary table will have.
+
+    Args:
+        criteria: In the order of the config.
+        metrics: Names of the summary table's metrics (`slices.summary_names`).
+        slices: Column lists of the configured slices.
+
+    Raises:
+        ConfigError: A metric, statistic or slice does not exist, or the bounds exclude every value.
+    """
+    for i, one in enumerate(criteria):
+        where = f"criteria.{i}"
+        if one.metric not in metrics:
+            raise _unknown("metric", one.metric, metrics, f"{where}.metric")
+        if one.statistic not in STATISTICS:
+            raise _unknown("statistic", one.statistic, STATISTICS, f"{where}.statistic")
+        if one.slice and not any(set(one.slice) == set(columns) for columns in slices):
+            found = "no slice by the columns " + ", ".join(one.slice)
+            choices = "; ".join(", ".join(columns) for columns in slices) or "no slices are configured"
+            raise ConfigError(found, where=f"{where}.slice", allowed=choices)
+        if one.min is not None and one.max is not None and one.min > one.max:
+            raise ConfigError(f"min {one.min:g} is above max {one.max:g}", where=where, allowed="min <= max")
+
+
+def threshold(criteria: Iterable[CriterionConfig], metric: str, ends: tuple[float, float] | None) -> Threshold | None:
+    """What a single score of a metric must reach, by the metric's criterion over the whole dataset.
+
+    That is the criterion on `mean`, else the one on the `min` or `max` of the scores. A metric that is best at its
+    low end takes the upper bound, every other the lower one; without a range, the lower bound where there is one.
+
+    Args:
+        criteria: All criteria of the run.
+        metric: Output name of the metric.
+        ends: Its (worst, best) score; `None` without a range.
+    """
+    for statistic in ("mean", "min", "max"):
+        for one in criteria:
+            if one.metric != metric or one.statistic != statistic or one.slice:
+                continue
+            at_most = ends[1] < ends[0] if ends else one.min is None
+            bound = one.max if at_most else one.min
+            if bound is not None:
+                return Threshold(bound, at_most)
+    return None
+
+
+def judge(summaries: Iterable[Summary], criteria: Sequence[CriterionConfig]) -> list[Judgement]:
+    """Judges every criterion, in their order; bounds are inclusive."""
+    rows = {(frozenset(s.slice), s.metric): s for s in summaries}
+    return [_judged(one, rows.get((frozenset(one.slice.items()), one.metric))) for one in criteria]
+
+
+def overall(judgements: Iterable[Judgement]) -> Verdict:
+    """FAILED if any criterion failed, else NOT_EVALUATED if any could not be evaluated, else PASSED."""
+    return _worst({j.verdict for j in judgements}) or "PASSED"
+
+
+def stamped(summaries: Iterable[Summary], judgements: Sequence[Judgement]) -> list[Summary]:
+    """The summary rows with the verdict of the criteria on them; `None` where there are none."""
+    verdicts: dict[tuple[frozenset, str], set[Verdict]] = {}
+    for j in judgements:
+        verdicts.setdefault((frozenset(j.criterion.slice.items()), j.criterion.metric), set()).add(j.verdict)
+    return [replace(s, verdict=_worst(verdicts.get((frozenset(s.slice), s.metric), set()))) for s in summaries]
+
+
+def _judged(one: CriterionConfig, row: Summary | None) -> Judgement:
+    if row is None:
+        place = ", ".join(f"{column}={value}" for column, value in one.slice.items()) or "the whole dataset"
+        return Judgement(one, None, "NOT_EVALUATED", f"no row of {place} has {one.metric}")
+    observed = getattr(row, one.statistic)
+    scored = f"{row.scored_count} of {row.row_count} rows scored"
+    if observed is None:
+        return Judgement(one, None, "NOT_EVALUATED", f"{one.statistic} is not defined ({scored})")
+    if one.min is not None and observed < one.min:
+        return Judgement(one, observed, "FAILED", f"{one.statistic} {observed:g} is below {one.min:g} ({scored})")
+    if one.max is not None and observed > one.max:
+        return Judgement(one, observed, "FAILED", f"{one.statistic} {observed:g} is above {one.max:g} ({scored})")
+    return Judgement(one, observed, "PASSED", f"{one.statistic} {observed:g} is within its bounds ({scored})")
+
+
+def _worst(verdicts: set[Verdict]) -> Verdict | None:
+    order: tuple[Verdict, ...] = ("FAILED", "NOT_EVALUATED", "PASSED")
+    return next((v for v in order if v in verdicts), None)
+
+
+def _unknown(kind: str, name: str, choices: Collection[str], where: str) -> ConfigError:
+    near = difflib.get_close_matches(name, list(choices), n=3) or list(choices)
+    return ConfigError(f"no {kind} named {name!r}", where=where, allowed=", ".join(near))

@@ -1,0 +1,210 @@
+"""Scored rows to partial aggregates: which summary rows a row belongs to, and what each of them takes from it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import Any, Literal, TypeAlias
+
+import orjson
+
+from ..schemas.instance import Example, Json
+from ..schemas.result import ScoreColumn, ScoredBatch, SliceKey, Status
+from .accumulators import Accumulator, counted
+from .criteria import Threshold
+
+SliceValues: TypeAlias = tuple[tuple[str, str | None], ...]
+
+_WIN_RATES: Mapping[str, tuple[str, float | None, float | None]] = {
+    "CANDIDATE": ("candidate_model_win_rate", 0.0, 1.0),
+    "BASELINE": ("baseline_model_win_rate", 1.0, 0.0),
+    "TIE": ("tie_rate", None, None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFacts:
+    """What aggregation must know of one metric.
+
+    Attributes:
+        name: Output name.
+        binary: Whether every score is 0 or 1.
+        worst, best: Ends of its range as `Metric.ends` gives them; `None` without a range.
+        pairwise: Whether its verdict is a label BASELINE, CANDIDATE or TIE.
+        threshold: What one score must reach to pass.
+    """
+
+    name: str
+    binary: bool = False
+    worst: float | None = None
+    best: float | None = None
+    pairwise: bool = False
+    threshold: Threshold | None = None
+
+    def rows(self) -> tuple[MetricFacts, ...]:
+        """The metrics of the summary table that it gives: itself, or a pairwise metric's three rates."""
+        if not self.pairwise:
+            return (self,)
+        return tuple(
+            MetricFacts(f"{self.name}/{rate}", binary=True, worst=worst, best=best)
+            for rate, worst, best in _WIN_RATES.values()
+        )
+
+
+def summary_names(facts: Iterable[MetricFacts]) -> list[str]:
+    """Names of the summary table's metrics, in order."""
+    return [row.name for one in facts for row in one.rows()]
+
+
+def distinct_slices(slices: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """The column lists of all slices, each once; first the empty one, the whole dataset."""
+    return list(dict.fromkeys([(), *map(tuple, slices)]))
+
+
+def slice_text(value: Json) -> str | None:
+    """A column's value as a slice shows it: a string as it is, a missing one `None`, any other as its JSON text."""
+    if value is None or isinstance(value, str):
+        return value
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:  # integers beyond 64 bits
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def partials(
+    batch: ScoredBatch,
+    slices: Iterable[Sequence[str]],
+    facts: Iterable[MetricFacts],
+    *,
+    on_failure: Literal["exclude", "worst"] = "exclude",
+    win_rate_all_rows: bool = False,
+) -> list[tuple[SliceKey, Accumulator]]:
+    """What a batch adds to each summary row it touches.
+
+    Args:
+        batch: Scored examples.
+        slices: Column lists; the whole dataset is always there.
+        facts: The metrics to aggregate; each must be in `batch.scores`.
+        on_failure: "worst" counts rows whose agent failed with the metric's worst value (a pairwise metric: as won by
+            the baseline); they stay skipped rows in the counts.
+        win_rate_all_rows: Win rates are shares of all rows, those without a verdict included.
+    """
+    if not batch.examples:
+        return []
+    groups = _groups(batch.examples, distinct_slices(slices))
+    found: list[tuple[SliceKey, Accumulator]] = []
+    for one in facts:
+        column = batch.scores[one.name]
+        samples = _win_samples(column, win_rate_all_rows) if one.pairwise else [_sample(column, one)]
+        for row, sample in zip(one.rows(), samples, strict=True):
+            if on_failure == "worst":
+                sample = sample.with_failures(column)
+            found += [(SliceKey(g.slice, row.name), sample.over(g, row.threshold)) for g in groups]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Rows of one slice: their positions, `None` for all, and what picks their values from a column."""
+
+    slice: SliceValues
+    positions: Sequence[int] | None
+    pick: Callable[[Sequence[Any]], Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """What one summary row takes from a batch.
+
+    Attributes:
+        values: The value each position counts with; `None` where it has none.
+        unscored: Status of the positions without a score.
+        failed: The value a position counts with where the agent failed and this is asked for.
+    """
+
+    values: Sequence[float | None]
+    unscored: Mapping[int, Status] = field(default_factory=dict)
+    failed: float | None = None
+
+    def with_failures(self, column: ScoreColumn) -> _Sample:
+        """The sample with the rows whose agent failed at `failed`."""
+        lost = [i for i, error in column.errors.items() if error.code == "agent_failed" and i in self.unscored]
+        if not lost or self.failed is None:
+            return self
+        values = list(self.values)
+        for i in lost:
+            values[i] = self.failed
+        return replace(self, values=values)
+
+    def over(self, group: _Group, threshold: Threshold | None) -> Accumulator:
+        """The accumulator of a slice's rows."""
+        values = group.pick(self.values)
+        counts = counted(values)
+        if group.positions is None:
+            kinds = Counter(self.unscored.values())
+        else:
+            kinds = Counter(self.unscored[i] for i in group.positions if i in self.unscored) if self.unscored else {}
+        return Accumulator(
+            rows=len(values),
+            scored=len(values) - sum(kinds.values()),
+            errors=kinds.get("error", 0),
+            skipped=kinds.get("skipped", 0),
+            inapplicable=kinds.get("not_applicable", 0),
+            passes=sum(count for value, count in counts.items() if threshold.met(value)) if threshold else 0,
+            counts=counts,
+        )
+
+
+def _groups(examples: Sequence[Example], slices: Iterable[tuple[str, ...]]) -> list[_Group]:
+    groups = [_Group((), None, lambda values: values)]
+    for columns in slices:
+        if not columns:
+            continue
+        positions: dict[SliceValues, list[int]] = {}
+        for i, example in enumerate(examples):
+            row = example.instance.row
+            positions.setdefault(tuple((c, slice_text(row.get(c))) for c in columns), []).append(i)
+        groups += [_Group(key, places, _picker(places)) for key, places in positions.items()]
+    return groups
+
+
+def _picker(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    if len(places) == 1:
+        return lambda values: (values[places[0]],)
+    return itemgetter(*places)
+
+
+def _sample(column: ScoreColumn, facts: MetricFacts) -> _Sample:
+    """A numeric metric's sample; a score that is no finite number and no verdict in words is an error."""
+    values, unscored = column.values, column.status
+    usual = values.count(None) == len(unscored) and all(values[i] is None for i in unscored)
+    if usual and all(math.isfinite(v) for v in set(values) if v is not None):
+        return _Sample(values, unscored, facts.worst)
+    clean: list[float | None] = [None] * len(values)
+    status = dict(unscored)
+    for i, value in enumerate(values):
+        if i in unscored or (value is None and i in column.labels):
+            continue
+        if value is None or not math.isfinite(value):
+            status[i] = "error"
+        else:
+            clean[i] = value
+    return _Sample(clean, status, facts.worst)
+
+
+def _win_samples(column: ScoreColumn, all_rows: bool) -> list[_Sample]:
+    """A pairwise metric's three samples: 1 where the verdict is the label, 0 where it is another."""
+    size = len(column.values)
+    labels = {i: label for i, label in column.labels.items() if label in _WIN_RATES and i not in column.status}
+    unscored: dict[int, Status] = {i: column.status.get(i, "error") for i in range(size) if i not in labels}
+    samples = []
+    for label in _WIN_RATES:
+        values: list[float | None] = [0.0 if all_rows else None] * size
+        for i, verdict in labels.items():
+            values[i] = float(verdict == label)
+        samples.append(_Sample(values, unscored, float(label == "BASELINE")))
+    return samples
