@@ -26,9 +26,10 @@ from typing import Any, ClassVar, TypeVar
 
 from ...schemas.instance import Example
 from ...schemas.result import Score, ScoreColumn
+from ..faults import clean
 from ..registry import register
 
-__all__ = ["Metric", "ScoringBatch", "register"]
+__all__ = ["Metric", "ScoringBatch", "failure_of", "guarded", "register"]
 
 T = TypeVar("T")
 
@@ -98,4 +99,9 @@ def guarded(metric: Metric, example: Example) -> Score:
     try:
         return metric.score(example)
     except Exception as error:  # a metric's fault is that row's data, never the run's end
-        return Score.failed(type(error).__name__, str(error)[:1000])
+        return failure_of(error)
+
+
+def failure_of(error: BaseException) -> Score:
+    """The score of a row on which a metric raised: the exception's type as code, its text without addresses."""
+    return Score.failed(type(error).__name__, clean(str(error)))

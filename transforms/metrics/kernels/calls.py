@@ -1,0 +1,114 @@
+"""Which predicted tool call is which reference call, under the options of the trajectory metrics."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Literal, TypeAlias
+
+from ....schemas.instance import Json, Trajectory
+from .matching import json_equal, json_key
+
+ArgsMode: TypeAlias = Literal["exact", "ignore", "subset", "superset"]
+ArgsRule: TypeAlias = ArgsMode | dict[str, ArgsMode | list[str]]
+Profile: TypeAlias = Literal["vertex", "adk", "agentevals"]
+Calls: TypeAlias = list[tuple[str, Json]]
+Relation: TypeAlias = tuple[list[int], int, int]
+"""Masks of the predicted calls over the reference calls (see matching.py), and how many there are of each."""
+
+DIRECT = 64
+"""Up to so many pairs of calls, comparing all pairs takes less time than hashing the calls."""
+
+
+class Sameness:
+    """When two calls are the same.
+
+    Args:
+        args: How much of the inputs must agree: "exact"; "ignore"; "subset", what the first call passes is in the
+            second; "superset", the other way round; or, by tool, one of these words or the keys (dotted paths) that
+            alone are compared. Tools not listed are exact.
+        profile: "vertex" compares inputs as JSON and reads no input as {}; "adk" compares them as Python's `==` does
+            and tells no input from {}; "agentevals" compares as Python does, reads no input as {} and a missing key
+            as null.
+        distinct: Whether equal calls of one trajectory are one.
+    """
+
+    def __init__(self, args: ArgsRule, profile: Profile, distinct: bool) -> None:
+        self._strict, self._distinct = profile == "vertex", distinct
+        self._no_input: Json = None if profile == "adk" else {}
+        self._missing = None if profile == "agentevals" else object()
+        self._equal: Callable[[Json, Json], bool] = json_equal if self._strict else operator.eq
+        self._modes: Mapping[str, ArgsMode | list[str]] = {} if isinstance(args, str) else args
+        self._mode: ArgsMode = args if isinstance(args, str) else "exact"
+        self._tests = {tool: self._test(mode) for tool, mode in self._modes.items()}
+        self.is_equivalence = not {"subset", "superset"} & {
+            mode for mode in (self._mode, *self._modes.values()) if isinstance(mode, str)
+        }
+        """Whether "the same" is an equivalence between calls, so that each has a key."""
+
+    def relate(self, predicted: Trajectory, reference: Trajectory) -> Relation:
+        """Which predicted call is which reference call.
+
+        Raises:
+            RecursionError: Inputs are nested deeper than Python can compare.
+        """
+        none = self._no_input
+        ps = [(c.tool_name, none if c.tool_input is None else c.tool_input) for c in predicted]
+        rs = [(c.tool_name, none if c.tool_input is None else c.tool_input) for c in reference]
+        if self._distinct:
+            ps, rs = self._once(ps), self._once(rs)
+        by_pairs = len(ps) * len(rs) <= DIRECT or not self.is_equivalence
+        return (self._by_pairs if by_pairs else self._by_keys)(ps, rs), len(ps), len(rs)
+
+    def _by_pairs(self, ps: Calls, rs: Calls) -> list[int]:
+        masks, tests, default = [], self._tests, self._test(self._mode)
+        for name, given in ps:
+            same = tests.get(name, default)
+            mask, bit = 0, 1
+            for other, wanted in rs:
+                if name == other and same(given, wanted):
+                    mask |= bit
+                bit += bit
+            masks.append(mask)
+        return masks
+
+    def _by_keys(self, ps: Calls, rs: Calls) -> list[int]:
+        places: dict[Hashable, int] = {}
+        for j, call in enumerate(rs):
+            key = self._key(call)
+            places[key] = places.get(key, 0) | 1 << j
+        return [places.get(self._key(call), 0) for call in ps]
+
+    def _once(self, calls: Calls) -> Calls:
+        return list({(name, json_key(given, self._strict)): (name, given) for name, given in reversed(calls)}.values())
+
+    def _key(self, call: tuple[str, Json]) -> Hashable:
+        name, given = call
+        mode = self._modes.get(name, self._mode)
+        if isinstance(mode, list):
+            return name, tuple(json_key(self._at(given, path), self._strict) for path in mode)
+        return name if mode == "ignore" else (name, json_key(given, self._strict))
+
+    def _test(self, mode: ArgsMode | list[str]) -> Callable[[Json, Json], bool]:
+        equal = self._equal
+        if isinstance(mode, list):
+            return lambda given, wanted: all(equal(self._at(given, k), self._at(wanted, k)) for k in mode)
+        return {
+            "exact": equal,
+            "ignore": lambda given, wanted: True,
+            "subset": lambda given, wanted: self._within(given, wanted),
+            "superset": lambda given, wanted: self._within(wanted, given),
+        }[mode]
+
+    def _within(self, part: Json, whole: Json) -> bool:
+        if isinstance(part, dict) and isinstance(whole, dict):
+            return all(key in whole and self._equal(value, whole[key]) for key, value in part.items())
+        return self._equal(part, whole)
+
+    def _at(self, given: Any, path: str) -> Any:
+        """The value under a key, or under a dotted path where there is no such key."""
+        if isinstance(given, dict) and path in given:
+            return given[path]
+        for step in path.split("."):
+            given = given.get(step, self._missing) if isinstance(given, dict) else self._missing
+        return given
