@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from .instance import Json
 
-CallClass = Literal["ok", "transient", "rate_limited", "permanent", "timeout", "invalid_answer", "not_called"]
+CallClass: TypeAlias = Literal[
+    "ok", "transient", "rate_limited", "permanent", "timeout", "invalid_answer", "not_called", "over_budget"
+]
+"""What came of a call. The last two stand for calls that were not made at all."""
 
 
 class CallPolicy(BaseModel):
@@ -17,9 +20,12 @@ class CallPolicy(BaseModel):
 
     Attributes:
         timeout: Seconds one attempt may take.
-        deadline: Seconds one row may take over all its attempts, waiting included; default: no bound of its own.
+        deadline: Seconds one row may take over all its attempts, the waits between them included; default: no bound.
         max_attempts: Attempts for each row, the first included.
         max_in_flight: Calls in flight at once in one worker process.
+        max_hung: Calls of one worker process that may hang at once beyond their timeout without being cancellable
+            (threads, above all); from then on no more calls are made until one of them returns.
+        max_answer_bytes: Size of one answer's JSON at most; a larger one is an invalid answer.
         retry_on: Names of further exception types that are worth another attempt, beside timeouts, dropped
             connections, HTTP 408, 409, 425, 429 and 5xx.
         backoff: Seconds of the first wait between attempts, doubled for each further one, with full jitter.
@@ -32,6 +38,8 @@ class CallPolicy(BaseModel):
     deadline: float | None = Field(default=None, gt=0)
     max_attempts: int = Field(default=3, ge=1, le=100)
     max_in_flight: int = Field(default=64, ge=1, le=100_000)
+    max_hung: int = Field(default=1000, ge=1)
+    max_answer_bytes: int = Field(default=4 << 20, ge=1)
     retry_on: tuple[str, ...] = ()
     backoff: float = Field(default=0.5, ge=0)
     max_backoff: float = Field(default=30.0, ge=0)
@@ -42,12 +50,16 @@ class Call:
     """One call to make.
 
     Attributes:
-        key: Hash of everything the answer depends on; where the journal finds it again, and the idempotency key.
+        key: Hash of everything the answer depends on, in hexadecimal digits; where the journal finds it again, and
+            the idempotency key.
         request: What the callee is given.
+        prefix: Two hexadecimal digits: which of the journal's 256 folders holds the call. Calls of neighbouring rows
+            share it, so that a shard reads only its own part of the journal.
     """
 
     key: str
     request: Json
+    prefix: str = "00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +73,8 @@ class Outcome:
         error_message: Its text, without addresses and durations.
         attempts: Attempts made.
         latency_in_seconds: Seconds of the attempt that counted.
-        waited_in_seconds: Seconds in the queue, in backoff and throttled.
+        queued_in_seconds: Seconds from being submitted to the first attempt.
+        backoff_in_seconds: Seconds between attempts.
         replayed: Whether the answer came from the journal.
     """
 
@@ -71,5 +84,6 @@ class Outcome:
     error_message: str | None = None
     attempts: int = 1
     latency_in_seconds: float | None = None
-    waited_in_seconds: float = 0.0
+    queued_in_seconds: float = 0.0
+    backoff_in_seconds: float = 0.0
     replayed: bool = False

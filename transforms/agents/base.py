@@ -1,0 +1,216 @@
+"""What an agent is, and how its answer is read.
+
+An agent is a frozen dataclass whose fields are the parameters a config may set, registered under a name:
+
+    @register("agent", "echo")
+    @dataclass(frozen=True)
+    class Echo(Agent):
+        '''Answers with the prompt.'''
+
+        def connect(self) -> Ask:
+            async def ask(prompt: Json, key: str) -> Json:
+                return {"response": prompt}
+
+            return ask
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeAlias
+
+import orjson
+
+from ...schemas.calls import Outcome
+from ...schemas.errors import AgentError, ConfigError, RowError
+from ...schemas.instance import Chunk, Instance, Invocation, Json, Trajectory, Usage
+from ..jsonable import NotJson, jsonable
+from ..registry import load_object, register
+
+__all__ = ["Agent", "Ask", "InvalidAnswer", "chunks_of", "invocation_of", "loaded", "read_answer", "register"]
+
+Ask: TypeAlias = Callable[[Json, str], Any]
+"""(what the agent is given, idempotency key) -> raw answer; a coroutine function, or a function that may block."""
+
+_ALLOWED = (
+    "text, or a mapping with response (text) and any of predicted_trajectory, retrieved_context, usage, "
+    "latency_in_seconds, trace"
+)
+_READ = ("response", "predicted_trajectory", "retrieved_context", "usage", "latency_in_seconds")
+_CONTENT = ("content", "page_content", "text", "chunk_text")
+_SOURCE = ("doc_uri", "uri", "source", "url")
+
+
+class InvalidAnswer(AgentError):
+    """The agent returned something that is no answer; it is not asked again."""
+
+
+class Agent:
+    """Base of all agents. Live ones implement `connect`; those whose answers are in the rows set `recorded`.
+
+    Attributes:
+        recorded: Whether the answers are in the rows already: `recall` is used and no call is made.
+    """
+
+    recorded: ClassVar[bool] = False
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Standard fields a row must have."""
+        return ("prompt",)
+
+    @property
+    def whole_row(self) -> bool:
+        """Whether the agent is given the whole row instead of its prompt."""
+        return False
+
+    def connect(self) -> Ask:
+        """Makes the client, once in each worker process; may raise, which ends the run.
+
+        The returned callable raises what went wrong with a call; other packages' exception types are understood by
+        their names and HTTP statuses.
+        """
+        raise NotImplementedError(f"{type(self).__name__} makes no calls")
+
+    def read(self, raw: Any) -> Any:
+        """The raw answer as text or a mapping with the keys of an answer; the default takes it as it is."""
+        return raw
+
+    def recall(self, instance: Instance) -> Invocation:
+        """The recorded answer of a row."""
+        raise NotImplementedError(f"{type(self).__name__} records nothing")
+
+
+def loaded(target: Any) -> Any:
+    """The object a target stands for: itself, or what `"module:name"` names.
+
+    Raises:
+        ConfigError: There is no such object.
+    """
+    if target is None:
+        raise ConfigError("the agent needs a target", where="agent.target", allowed='"module:name" or an object')
+    return load_object(target, "agent.target") if isinstance(target, str) else target
+
+
+def read_answer(raw: Any, max_bytes: int) -> dict[str, Json]:
+    """A raw answer as JSON with the keys of an answer, `extra` holding all others.
+
+    Numbers, texts and containers of Python, NumPy, pydantic and dataclasses become JSON; what cannot is named.
+
+    Args:
+        raw: Text, or a mapping (or pydantic model, or dataclass) with at least `response` or `predicted_trajectory`.
+        max_bytes: Size of the answer's JSON at most.
+
+    Raises:
+        InvalidAnswer: It is something else, is too large, or has a value of a wrong type.
+    """
+    if isinstance(raw, str):
+        _check_size(len(raw), max_bytes)
+        answer: Json = {"response": raw}
+    elif raw is None or isinstance(raw, (bool, int, float, bytes, list, tuple, set)):
+        raise InvalidAnswer(f"the agent returned {_named(raw)} (allowed: {_ALLOWED})")
+    else:
+        answer = raw
+    try:
+        text = jsonable(answer, lenient=frozenset(("trace",)))
+    except NotJson as error:
+        raise InvalidAnswer(f"the agent's answer is not JSON: {error} (allowed: {_ALLOWED})") from None
+    _check_size(len(text), max_bytes)
+    answer = orjson.loads(text)
+    if not isinstance(answer, dict):
+        raise InvalidAnswer(f"the agent returned {_named(raw)} (allowed: {_ALLOWED})")
+    return _checked(answer)
+
+
+def _check_size(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise InvalidAnswer(f"the agent's answer has {size} bytes of JSON (allowed: max_answer_bytes {max_bytes})")
+
+
+def _checked(answer: dict[str, Json]) -> dict[str, Json]:
+    found = {k: v for k, v in answer.items() if k in _READ and v is not None}
+    if "response" not in found and "predicted_trajectory" not in found:
+        keys = ", ".join(sorted(map(str, answer))[:10]) or "no keys"
+        raise InvalidAnswer(f"the agent's answer has no response; it has {keys} (allowed: {_ALLOWED})")
+    response, latency = found.get("response"), found.get("latency_in_seconds")
+    if isinstance(response, (bool, int, float)):
+        raise InvalidAnswer(f"the agent's response is {_named(response)} (allowed: text or a JSON object)")
+    if latency is not None and not _is_latency(latency):
+        raise InvalidAnswer(f"the agent's latency_in_seconds is {_named(latency)} (allowed: a number >= 0)")
+    extra = {k: v for k, v in answer.items() if k not in _READ and v is not None}
+    return {**found, "extra": extra} if extra else found
+
+
+def invocation_of(outcome: Outcome) -> Invocation:
+    """What a call's outcome says of the agent's run; its value is what `read_answer` made."""
+    if outcome.kind != "ok":
+        status = outcome.kind if outcome.kind in ("not_called", "over_budget") else "failed"
+        error, text = outcome.error_type, outcome.error_message
+        return Invocation(status, error_type=error, error_message=text, attempts=outcome.attempts)
+    answer = outcome.value
+    trajectory, why = trajectory_of(answer.get("predicted_trajectory"))
+    latency = answer.get("latency_in_seconds")
+    return Invocation(
+        response=answer.get("response"),
+        predicted_trajectory=trajectory,
+        retrieved_context=chunks_of(answer.get("retrieved_context")),
+        latency_in_seconds=outcome.latency_in_seconds if latency is None else float(latency),
+        attempts=outcome.attempts,
+        usage=usage_of(answer.get("usage")),
+        extra=answer.get("extra"),
+        trajectory_error=why,
+    )
+
+
+def trajectory_of(value: Json) -> tuple[Trajectory | None, str | None]:
+    """(tool calls, why they could not be read); both `None` where nothing is there."""
+    from ...schemas.trajectory import parse_trajectory
+
+    if value is None:
+        return None, None
+    try:
+        return parse_trajectory(value), None
+    except RowError as error:
+        return None, error.message
+
+
+def chunks_of(value: Json) -> tuple[Chunk, ...] | None:
+    """Retrieved passages of a text, or of a list of texts or mappings (content or page_content or text; doc_uri)."""
+    if value is None:
+        return None
+    return tuple(_chunk(v) for v in (value if isinstance(value, (list, tuple)) else [value]))
+
+
+def _chunk(value: Json) -> Chunk:
+    if not isinstance(value, Mapping):
+        return Chunk(_text(value))
+    content = next((value[k] for k in _CONTENT if value.get(k) is not None), None)
+    uri = next((value[k] for k in _SOURCE if value.get(k) is not None), None)
+    return Chunk(_text(value) if content is None else _text(content), None if uri is None else _text(uri))
+
+
+def usage_of(value: Json) -> Usage | None:
+    """Token counts of a mapping, under the names of the common providers; unknown ones stay `None`."""
+    if not isinstance(value, Mapping):
+        return None
+    given = _count(value, "input_tokens", "prompt_tokens", "prompt_token_count")
+    made = _count(value, "output_tokens", "completion_tokens", "candidates_token_count")
+    return None if given is None and made is None else Usage(given, made)
+
+
+def _count(value: Mapping[str, Json], *names: str) -> int | None:
+    counts = (value.get(n) for n in names)
+    return next((c for c in counts if isinstance(c, int) and not isinstance(c, bool) and c >= 0), None)
+
+
+def _is_latency(value: Json) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 and math.isfinite(value)
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _named(value: Any) -> str:
+    return "None" if value is None else type(value).__name__

@@ -1,0 +1,81 @@
+"""An agent that is a Python function."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...schemas.errors import ConfigError
+from ...schemas.instance import Json
+from .base import Agent, Ask, loaded, register
+
+_ROW_NAMES = ("row", "instance", "example")
+_KEY = "idempotency_key"
+
+
+@register("agent", "function")
+@dataclass(frozen=True)
+class FunctionAgent(Agent):
+    """Calls a function with the prompt, or with the whole row.
+
+    The function gets the row, a dict of all its columns and standard fields, where its first parameter is called
+    `row`, `instance` or `example` or is annotated as dict or Mapping; else the prompt. A parameter `idempotency_key`
+    gets a text that is the same for every attempt of the same call. It may be a coroutine function; others run on
+    threads. It returns text, or a mapping with response, predicted_trajectory, retrieved_context, usage,
+    latency_in_seconds and trace.
+
+    Attributes:
+        target: The function (or any object that can be called), or `"module:name"` of it.
+    """
+
+    target: Any
+
+    def __post_init__(self) -> None:
+        found = loaded(self.target)
+        if not callable(found) or isinstance(found, type):
+            what = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+            shown = self.target if isinstance(self.target, str) else "the target"
+            raise ConfigError(
+                f"{shown} is {what}", where="agent.target", allowed="a function, or an object that can be called"
+            )
+
+    @property
+    def whole_row(self) -> bool:
+        parameters = _parameters(loaded(self.target))
+        first = next((p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)), None)
+        return first is not None and (first.name in _ROW_NAMES or _is_mapping(first.annotation))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return () if self.whole_row else ("prompt",)
+
+    def connect(self) -> Ask:
+        function = loaded(self.target)
+        keyed = _KEY in _parameters(function)
+
+        def ask(given: Json, key: str) -> Any:
+            return function(given, idempotency_key=key) if keyed else function(given)
+
+        async def ask_async(given: Json, key: str) -> Any:
+            return await ask(given, key)
+
+        asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+        return ask_async if asynchronous else ask
+
+
+def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some builtins have none
+        return {}
+
+
+def _is_mapping(annotation: Any) -> bool:
+    if isinstance(annotation, str):
+        name = annotation.partition("[")[0].rpartition(".")[2].strip()
+        return name in ("dict", "Dict", "Mapping", "MutableMapping")
+    kind = typing.get_origin(annotation) or annotation
+    return isinstance(kind, type) and kind is not inspect.Parameter.empty and issubclass(kind, Mapping)

@@ -1,0 +1,72 @@
+"""An agent whose answers are in the rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...schemas.instance import Instance, Invocation, Json
+from .base import Agent, chunks_of, register, trajectory_of, usage_of
+
+_NO = frozenset(("", "0", "0.0", "false", "no", "none", "null"))
+
+
+@register("agent", "recorded")
+@dataclass(frozen=True)
+class RecordedAgent(Agent):
+    """Takes the answer from the row: response, predicted_trajectory, retrieved_context, latency_in_seconds, usage.
+
+    A row whose `failure` is true (a boolean, a number, or a text that is not "", "0", "false", "no", "none" or
+    "null") is a failed run, with error_type and error_message where it has them; so is a row with neither a response
+    nor a trajectory.
+    """
+
+    recorded: ClassVar[bool] = True
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ()
+
+    def recall(self, instance: Instance) -> Invocation:
+        get = instance.get
+        response, calls = get("response"), get("predicted_trajectory")
+        failure = get("failure")
+        if failure is not None and _is_true(failure):
+            return _failed(instance, "RecordedFailure", "the row says that the call failed")
+        if response is None and calls is None:
+            return _failed(instance, "MissingAnswer", "the row has neither response nor predicted_trajectory")
+        trajectory, why = (None, None) if calls is None else trajectory_of(calls)
+        context, usage = get("retrieved_context"), get("usage")
+        return Invocation(
+            response=response,
+            predicted_trajectory=trajectory,
+            retrieved_context=None if context is None else chunks_of(context),
+            latency_in_seconds=_seconds(get("latency_in_seconds")),
+            usage=None if usage is None else usage_of(usage),
+            trajectory_error=why,
+        )
+
+
+def _failed(instance: Instance, error_type: str, message: str) -> Invocation:
+    name, text = instance.get("error_type"), instance.get("error_message")
+    return Invocation(
+        "failed",
+        error_type=name if isinstance(name, str) and name else error_type,
+        error_message=text if isinstance(text, str) and text else message,
+    )
+
+
+def _is_true(value: Json) -> bool:
+    return value.strip().casefold() not in _NO if isinstance(value, str) else bool(value)
+
+
+def _seconds(value: Json) -> float | None:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        return None
+    return float(value) if value >= 0 else None

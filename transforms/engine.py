@@ -1,0 +1,235 @@
+"""The engine of slow calls: one event loop for each process, one lane for each endpoint.
+
+A bundle's thread submits tickets (batches of calls) to its `Bundle` and takes back those that are finished; everything
+else happens on the loop's thread. The process shares the loop and the lanes' limits, nothing more: a call belongs to
+the bundle that submitted it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ..schemas.calls import Call, CallPolicy, Outcome
+from ..schemas.errors import RunError
+from .faults import Fault, fault_of
+from .lane import Flight, Lane
+
+_POLL = 1.0
+_TAKEN_AT_ONCE = 64
+
+
+class Ticket:
+    """A batch and the outcomes of its calls, in the order of the calls.
+
+    Attributes:
+        item: The batch; the engine does not look at it.
+        outcomes: One for each call, `None` while it has none.
+        remaining: Calls without an outcome.
+    """
+
+    __slots__ = ("item", "outcomes", "remaining")
+
+    def __init__(self, item: Any, outcomes: list[Outcome | None]) -> None:
+        self.item, self.outcomes = item, outcomes
+        self.remaining = outcomes.count(None)
+
+
+class Line:
+    """One caller's way to its endpoint in this process: a callable made at the first call, a policy and a lane."""
+
+    def __init__(self, connect: Callable[[], Callable[[Call], Any]], policy: CallPolicy, lane: Lane) -> None:
+        self.policy, self.lane = policy, lane
+        self._connect, self._lock = connect, threading.Lock()
+        self.call: Callable[[Call], Any] | None = None
+        self.on_loop = False
+
+    def open(self) -> None:
+        """Makes the callable unless it is there; called on a bundle thread, which gets what that raises."""
+        with self._lock:
+            if self.call is None:
+                call = self._connect()
+                self.on_loop = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
+                    getattr(call, "__call__", None)  # noqa: B004
+                )
+                self.call = call
+
+    def understand(self, error: BaseException) -> Fault:
+        """What an exception of a call means."""
+        return fault_of(error, self.policy.retry_on)
+
+
+class Bundle:
+    """The calls of one bundle of one DoFn instance; its methods are called on the bundle's thread.
+
+    Args:
+        line: Where the calls go.
+        record: Called on the loop's thread with each call that was made and its outcome, before its place is free.
+    """
+
+    def __init__(self, line: Line, record: Callable[[Call, Outcome], None] | None = None) -> None:
+        self.line = line
+        self.held = self.open = 0
+        self.cancelled = False
+        self.flying: set[Flight] = set()
+        self._record = record
+        self._submitted = self._started = 0
+        self._finished: deque[Ticket] = deque()
+        self._changed = threading.Condition()
+        self._awaited: Callable[[], bool] | None = None
+        self._error: BaseException | None = None
+
+    def submit(self, ticket: Ticket, calls: list[Call]) -> None:
+        """Queues the calls of a ticket that have no outcome yet."""
+        self.open += 1
+        self.held += len(calls)
+        if not ticket.remaining:
+            self._finished.append(ticket)
+            return
+        self.line.open()
+        now = self.line.lane.loop.time()
+        found = ticket.outcomes
+        flights = [Flight(self, ticket, i, call, now) for i, call in enumerate(calls) if found[i] is None]
+        self._submitted += len(flights)
+        self.line.lane.loop.call_soon_threadsafe(self.line.lane.submit, flights)
+
+    def finished(self) -> list[Ticket]:
+        """Takes the tickets all of whose calls have ended, in the order they ended."""
+        taken = []
+        while self._finished:
+            ticket = self._finished.popleft()
+            self.open -= 1
+            self.held -= len(ticket.outcomes)
+            taken.append(ticket)
+        return taken
+
+    def wait_for_room(self, slack: int, max_held: int) -> None:
+        """Waits until more calls are wanted: at most `slack` queued, and at most `max_held` calls not taken back."""
+        if self._queued() > slack:
+            self._wait(lambda: self._queued() <= slack // 2)
+        if self.held > max_held:
+            self._wait(lambda: bool(self._finished))
+
+    def wait_for_some(self) -> None:
+        """Waits until tickets are finished, several at once where many are open."""
+        self._wait(lambda: len(self._finished) >= min(self.open, _TAKEN_AT_ONCE))
+
+    def cancel(self) -> None:
+        """Ends all calls; their results are lost."""
+        self.cancelled = True
+        self._finished.clear()
+        if self._submitted:
+            self.line.lane.loop.call_soon_threadsafe(self.line.lane.drop, self)
+
+    def _queued(self) -> int:
+        return self._submitted - self._started
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        with self._changed:
+            self._awaited = condition  # before the check: the loop looks at it after each change
+            try:
+                while not condition() and self._error is None:
+                    self._changed.wait(_POLL)
+                    if not self.line.lane.alive():
+                        raise RunError("the thread that makes the calls has ended")
+            finally:
+                self._awaited = None
+        if self._error is not None:
+            raise self._error
+
+    # The loop's thread from here on.
+
+    def started(self) -> None:
+        """A call has left the queue."""
+        self._started += 1
+        self._notify()
+
+    def ended(self, flight: Flight, outcome: Outcome) -> None:
+        """A call has its outcome."""
+        self.flying.discard(flight)
+        if self._record is not None and flight.attempts:
+            self._record(flight.call, outcome)
+        ticket = flight.ticket
+        ticket.outcomes[flight.index] = outcome
+        ticket.remaining -= 1
+        if not ticket.remaining:
+            self._finished.append(ticket)
+            self._notify()
+
+    def fail(self, error: BaseException) -> None:
+        """Something beside a call failed: the bundle's thread will raise it."""
+        self._error = self._error or error
+        self._notify(True)
+
+    def _notify(self, always: bool = False) -> None:
+        awaited = self._awaited
+        if awaited is not None and (always or awaited()):
+            with self._changed:
+                self._changed.notify()
+
+
+class Engine:
+    """The loop of this process, on a daemon thread: a hung call never keeps the process from ending."""
+
+    _here: Engine | None = None
+    _lock = threading.Lock()
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self._lines: dict[str, tuple[Line, int, str]] = {}
+        self._lanes: dict[str, Lane] = {}
+        self._thread = threading.Thread(target=self._run, name="evalbeam-loop", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def here(cls) -> Engine:
+        """The engine of this process. It stays for the life of the process, since agents keep clients bound to it."""
+        with cls._lock:
+            engine = cls._here
+            if engine is None or engine.pid != os.getpid() or not engine.alive():
+                engine = cls._here = Engine()
+            return engine
+
+    def alive(self) -> bool:
+        """Whether the loop runs."""
+        return self._thread.is_alive()
+
+    def join(self, token: str, endpoint: str, connect: Callable[[], Callable[[Call], Any]], policy: CallPolicy) -> Line:
+        """The line of the caller `token` stands for, made for the first of its DoFn instances in this process."""
+        with self._lock:
+            line, users, _ = self._lines.get(token, (None, 0, endpoint))
+            if line is None:
+                lane = self._lanes.get(endpoint) or Lane(self.loop, self.alive)
+                self._lanes[endpoint] = lane
+                line = Line(connect, policy, lane)
+            self._lines[token] = (line, users + 1, endpoint)
+            self._limit(endpoint)
+            return line
+
+    def leave(self, token: str) -> None:
+        """One of a line's users has ended; with the last one the line is closed, with its last line the lane."""
+        with self._lock:
+            line, users, endpoint = self._lines.pop(token)
+            if users > 1:
+                self._lines[token] = (line, users - 1, endpoint)
+            else:
+                self._limit(endpoint)
+
+    def _limit(self, endpoint: str) -> None:
+        lane = self._lanes[endpoint]
+        policies = [line.policy for line, _, name in self._lines.values() if name == endpoint]
+        if policies:
+            self.loop.call_soon_threadsafe(lane.open, policies)
+        else:
+            del self._lanes[endpoint]
+            self.loop.call_soon_threadsafe(lane.close)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()

@@ -1,0 +1,127 @@
+"""Slow calls from a Beam step: many in flight in each worker process, across batches, without a barrier."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from apache_beam.utils.windowed_value import WindowedValue
+
+from ..schemas.batch import Batch
+from ..schemas.calls import Call, CallPolicy, Outcome
+from .engine import Bundle, Engine, Line, Ticket
+
+_MAX_HELD = 32_768
+
+
+class Caller(Protocol):
+    """Someone who makes calls for the rows of batches; agents are one, judges another. It travels to the workers.
+
+    Attributes:
+        endpoint: Name of the lane: callers of one endpoint share its window in each worker process.
+        policy: How the calls are made.
+    """
+
+    @property
+    def endpoint(self) -> str: ...
+
+    @property
+    def policy(self) -> CallPolicy: ...
+
+    def connect(self) -> Callable[[Call], Any]:
+        """Makes the callable, once in each worker process and not before the first call.
+
+        A coroutine function runs on the event loop, any other callable on threads. It returns JSON; what it raises is
+        the call's failure.
+        """
+        ...
+
+    def calls(self, batch: Any) -> list[Call]:
+        """The calls of a batch."""
+        ...
+
+    def complete(self, batch: Any, outcomes: Sequence[Outcome]) -> Any:
+        """The batch that leaves the step, given the outcome of each call in the order of `calls`."""
+        ...
+
+
+@dataclass
+class FanOut(beam.PTransform):
+    """PCollection[Batch] -> PCollection[Batch], one for one, in any order; a batch leaves when all its calls ended.
+
+    Attributes:
+        caller: What is called, and how rows and calls belong together.
+        journal: Folder where finished calls are kept and found again; `None` keeps nothing.
+    """
+
+    caller: Caller
+    journal: str | None = None
+    _token: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False)
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        calling = beam.ParDo(_MakeCalls(self.caller, self._token))
+        return input_or_inputs | "Call" >> calling.with_output_types(Batch)
+
+
+class _MakeCalls(beam.DoFn):
+    def __init__(self, caller: Caller, token: str) -> None:
+        self._caller, self._token = caller, token
+        self._line: Line | None = None
+        self._bundle: Bundle | None = None
+
+    def setup(self) -> None:
+        caller = self._caller
+        self._line = Engine.here().join(self._token, caller.endpoint, caller.connect, caller.policy)
+
+    def start_bundle(self) -> None:
+        self._drop()  # what an aborted bundle left
+        assert self._line is not None
+        self._bundle = Bundle(self._line)
+
+    def process(self, batch: Any, timestamp=beam.DoFn.TimestampParam, window=beam.DoFn.WindowParam):  # type: ignore[no-untyped-def]
+        bundle = self._bundle
+        assert bundle is not None
+        calls = self._caller.calls(batch)
+        bundle.submit(Ticket((batch, timestamp, window), [None] * len(calls)), calls)
+        bundle.wait_for_room(self._slack(), max(_MAX_HELD, 64 * self._caller.policy.max_in_flight))
+        yield from self._leaving(bundle)
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        bundle = self._bundle
+        assert bundle is not None
+        while bundle.open:
+            bundle.wait_for_some()
+            yield from self._leaving(bundle)
+        self._bundle = None
+
+    def teardown(self) -> None:
+        self._drop()
+        if self._line is not None:
+            Engine.here().leave(self._token)
+            self._line = None
+
+    def _drop(self) -> None:
+        if self._bundle is not None:
+            self._bundle.cancel()
+            self._bundle = None
+
+    def _slack(self) -> int:
+        """Calls queued beyond the window, so that a place that is freed while this thread is elsewhere finds a call."""
+        return 256 + 2 * self._caller.policy.max_in_flight
+
+    def _leaving(self, bundle: Bundle) -> Iterator[WindowedValue]:
+        for ticket in bundle.finished():
+            batch, timestamp, window = ticket.item
+            outcomes: list[Any] = ticket.outcomes
+            self._count(outcomes)
+            yield WindowedValue(self._caller.complete(batch, outcomes), timestamp, (window,))
+
+    def _count(self, outcomes: Sequence[Outcome]) -> None:
+        failed = sum(o.kind != "ok" for o in outcomes)
+        Metrics.counter("evalbeam", "calls").inc(sum(not o.replayed for o in outcomes))
+        Metrics.counter("evalbeam", "failed").inc(failed)
+        Metrics.counter("evalbeam", "retries").inc(sum(max(0, o.attempts - 1) for o in outcomes if not o.replayed))

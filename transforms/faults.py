@@ -1,0 +1,206 @@
+"""What an exception of a call means: worth another attempt or not, how long to wait, and its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+from ..schemas.calls import CallClass
+
+RETRIED: frozenset[str] = frozenset(("transient", "rate_limited", "timeout"))
+"""Classes that are worth another attempt."""
+MAX_TEXT = 1000
+"""Characters of an error's text at most."""
+
+# Exception types of the common clients, by name: none of these libraries is a dependency.
+_BY_NAME: dict[str, CallClass] = {
+    **dict.fromkeys(
+        (
+            "RateLimitError",
+            "RateLimitExceeded",
+            "TooManyRequests",
+            "ResourceExhausted",
+            "ThrottlingException",
+            "QuotaExceeded",
+        ),
+        "rate_limited",
+    ),
+    **dict.fromkeys(
+        (
+            "TimeoutError",
+            "Timeout",
+            "TimeoutException",
+            "ReadTimeout",
+            "ConnectTimeout",
+            "ReadTimeoutError",
+            "APITimeoutError",
+            "DeadlineExceeded",
+            "ServerTimeoutError",
+        ),
+        "timeout",
+    ),
+    **dict.fromkeys(
+        (
+            "ConnectionError",
+            "IncompleteReadError",
+            "IncompleteRead",
+            "RemoteDisconnected",
+            "NetworkError",
+            "RemoteProtocolError",
+            "ProtocolError",
+            "ClientConnectionError",
+            "ClientPayloadError",
+            "APIConnectionError",
+            "ServiceUnavailable",
+            "ServiceUnavailableError",
+            "InternalServerError",
+            "BadGateway",
+            "GatewayTimeout",
+            "OverloadedError",
+            "Aborted",
+            "CancelledError",
+            "gaierror",
+        ),
+        "transient",
+    ),
+    "InvalidAnswer": "invalid_answer",
+}
+_BY_GRPC: dict[str, CallClass] = {
+    "RESOURCE_EXHAUSTED": "rate_limited",
+    "DEADLINE_EXCEEDED": "timeout",
+    "UNAVAILABLE": "transient",
+    "ABORTED": "transient",
+    "INTERNAL": "transient",
+}
+_TRANSIENT_STATUS = frozenset((408, 409, 425))
+
+_ADDRESS = re.compile(r"\s+at 0x[0-9a-fA-F]+|0x[0-9a-fA-F]{4,}")
+_DURATION = re.compile(
+    r"\b\d+(?:\.\d+)?(?:e-?\d+)?\s*(?:milliseconds?|microseconds?|seconds?|secs?|minutes?|mins?|ms|us|µs|ns|s)\b"
+)
+
+
+class Fault(NamedTuple):
+    """An exception, understood.
+
+    Attributes:
+        kind: Its class.
+        error_type: Name of its type.
+        message: Its text without addresses and durations.
+        retry_after: Seconds the callee asked to wait, where it did.
+    """
+
+    kind: CallClass
+    error_type: str
+    message: str
+    retry_after: float | None = None
+
+
+def fault_of(error: BaseException, retry_on: tuple[str, ...] = ()) -> Fault:
+    """Understands an exception by the names of its types and by the HTTP or gRPC status it carries.
+
+    Args:
+        error: What the call raised.
+        retry_on: Names of further types ("MyError" or "module.MyError") that are transient.
+    """
+    kind = _kind(error, retry_on)
+    wait = _retry_after(error) if kind in RETRIED else None
+    return Fault(kind, type(error).__name__, _shown(error), wait)
+
+
+def clean(text: str) -> str:
+    """An error's text without memory addresses and durations, so that two runs say the same, and not too long."""
+    text = _DURATION.sub("<duration>", _ADDRESS.sub("", text[: 4 * MAX_TEXT]))
+    return text[:MAX_TEXT].encode("utf-8", "replace").decode()
+
+
+def _kind(error: BaseException, retry_on: tuple[str, ...]) -> CallClass:
+    names = [name for t in type(error).__mro__ for name in (t.__name__, f"{t.__module__}.{t.__qualname__}")]
+    if any(name in retry_on for name in names):
+        return "rate_limited" if _status(error) == 429 else "transient"
+    by_status = _by_status(_status(error))
+    if by_status is not None:
+        return by_status
+    for name in names:
+        if name in _BY_NAME:
+            return _BY_NAME[name]
+    return "permanent"
+
+
+def _by_status(status: int | str | None) -> CallClass | None:
+    if isinstance(status, str):
+        return _BY_GRPC.get(status)
+    if status is None:
+        return None
+    if status == 429:
+        return "rate_limited"
+    if status in _TRANSIENT_STATUS or 500 <= status <= 599:
+        return "transient"
+    if 400 <= status <= 499:
+        return "permanent"
+    return None
+
+
+def _status(error: BaseException) -> int | str | None:
+    """The HTTP status, or the name of the gRPC status, that an exception carries."""
+    response = _attribute(error, "response")
+    for holder, name in (
+        (error, "status_code"),
+        (error, "status"),
+        (error, "code"),
+        (response, "status_code"),
+        (response, "status"),
+    ):
+        value = _attribute(holder, name)
+        if name == "code" and callable(value):
+            try:
+                value = value()
+            except Exception:  # a foreign method: no status then
+                continue
+        if isinstance(value, int) and not isinstance(value, bool) and 100 <= value <= 599:
+            return int(value)
+        word = _attribute(value, "name") if value is not None else None
+        word = word if isinstance(word, str) else value
+        if isinstance(word, str) and word in _BY_GRPC:
+            return word
+    return None
+
+
+def _retry_after(error: BaseException) -> float | None:
+    """Seconds of a `retry_after` attribute or a Retry-After header (seconds or an HTTP date)."""
+    given = _attribute(error, "retry_after")
+    for holder in (error, _attribute(error, "response")):
+        headers = _attribute(holder, "headers")
+        if given is None and isinstance(headers, Mapping):
+            lower = {str(k).lower(): v for k, v in headers.items()}
+            given = lower.get("retry-after")
+    try:
+        wait = float(given) if given is not None else None
+    except (TypeError, ValueError):
+        wait = _seconds_until(given)
+    return wait if wait is not None and 0 <= wait < float("inf") else None
+
+
+def _seconds_until(date: Any) -> float | None:
+    try:
+        moment = parsedate_to_datetime(str(date))
+        return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError):
+        return None
+
+
+def _attribute(holder: Any, name: str) -> Any:
+    try:
+        return getattr(holder, name, None)
+    except Exception:  # properties of foreign exceptions may raise anything
+        return None
+
+
+def _shown(error: BaseException) -> str:
+    try:
+        return clean(str(error))
+    except Exception:  # a foreign __str__ may raise anything
+        return ""

@@ -1,0 +1,121 @@
+"""Instances become examples: the agent runs on each, or its recorded answer is taken from the row."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import orjson
+
+from ..schemas.batch import Batch
+from ..schemas.calls import Call, CallPolicy, Outcome
+from ..schemas.instance import Example, Instance, Json
+from .agents.base import Agent, invocation_of, read_answer
+from .fanout import FanOut
+from .normalize import canonical
+
+
+@dataclass
+class InvokeAgent(beam.PTransform):
+    """PCollection[Batch[Instance]] -> PCollection[Batch[Example]], each instance `trials` times.
+
+    Attributes:
+        agent: What answers.
+        policy: How it is called; ignored where the answers are recorded.
+        trials: Runs of the agent on each instance, at least 1.
+        journal: Folder where finished calls are kept and found again; `None` keeps nothing.
+        fingerprint: Stands for everything but the row that an answer depends on; answers of another fingerprint are
+            not taken from the journal.
+        given: Columns and standard fields that an agent which takes the whole row is given; `None` gives all.
+    """
+
+    agent: Agent
+    policy: CallPolicy
+    trials: int = 1
+    journal: str | None = None
+    fingerprint: str = ""
+    given: tuple[str, ...] | None = None
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        if self.agent.recorded:
+            recall = beam.Map(recalled, self.agent, self.trials)
+            return input_or_inputs | "Recall" >> recall.with_output_types(Batch)
+        caller = AgentCaller(self.agent, only_policy(self.policy), self.trials, self.fingerprint, self.given)
+        return input_or_inputs | "Call" >> FanOut(caller, self.journal)
+
+
+def recalled(batch: Batch[Instance], agent: Agent, trials: int) -> Batch[Example]:
+    """The batch with the recorded answers of its rows."""
+    answers = [(row, agent.recall(row)) for row in batch.rows]
+    rows = tuple(Example(row, answer, trial) for row, answer in answers for trial in range(trials))
+    return Batch(rows, batch.part, batch.columns)
+
+
+@dataclass(frozen=True)
+class AgentCaller:
+    """Calls an agent once for each instance of a batch and trial; the fields are those of `InvokeAgent`."""
+
+    agent: Agent
+    policy: CallPolicy
+    trials: int = 1
+    fingerprint: str = ""
+    given: tuple[str, ...] | None = None
+    endpoint: str = "agent"
+
+    def connect(self) -> Callable[[Call], Any]:
+        """The agent's callable, with its answers read and checked."""
+        ask, limit, read = self.agent.connect(), self.policy.max_answer_bytes, self.agent.read
+
+        def call(call: Call) -> Any:
+            raw = ask(_fresh(call.request), call.key)
+            return later(raw) if inspect.isawaitable(raw) else read_answer(read(raw), limit)
+
+        async def later(raw: Any) -> Any:
+            return read_answer(read(await raw), limit)
+
+        async def call_async(call: Call) -> Any:
+            return read_answer(read(await ask(_fresh(call.request), call.key)), limit)
+
+        return call_async if inspect.iscoroutinefunction(ask) else call
+
+    def calls(self, batch: Batch[Instance]) -> list[Call]:
+        """The calls of a batch: for each instance, one for each trial."""
+        whole = self.agent.whole_row
+        made = []
+        for row in batch.rows:
+            request = _row_given(row, self.given) if whole else row.get("prompt")
+            ordinal = row.instance_id.partition("-")[2]
+            for trial in range(self.trials):
+                parts = [orjson.dumps((ordinal, self.fingerprint, trial)), canonical(request)]
+                key = hashlib.sha256(b"\n".join(parts)).hexdigest()
+                made.append(Call(key, request, row.instance_id[:2]))
+        return made
+
+    def complete(self, batch: Batch[Instance], outcomes: Sequence[Outcome]) -> Batch[Example]:
+        """The examples, in the order of the calls."""
+        pairs = ((row, trial) for row in batch.rows for trial in range(self.trials))
+        rows = [Example(row, invocation_of(o), trial) for (row, trial), o in zip(pairs, outcomes, strict=True)]
+        return Batch(tuple(rows), batch.part, batch.columns)
+
+
+def only_policy(policy: CallPolicy) -> CallPolicy:
+    """The policy alone, of a config that inherits from it: what travels to the workers carries no agent twice."""
+    return CallPolicy(**{name: getattr(policy, name) for name in CallPolicy.model_fields})
+
+
+def _row_given(instance: Instance, names: tuple[str, ...] | None) -> dict[str, Json]:
+    row = {**instance.row, **instance.fields}
+    if "prompt" not in row and (prompt := instance.get("prompt")) is not None:
+        row["prompt"] = prompt
+    return row if names is None else {n: v for n in names if (v := row.get(n, instance.get(n))) is not None}
+
+
+def _fresh(value: Json) -> Json:
+    """A copy an agent may change without changing the row, or what its next attempt sees."""
+    if isinstance(value, dict):
+        return {k: _fresh(v) for k, v in value.items()}
+    return [_fresh(v) for v in value] if isinstance(value, list) else value

@@ -1,0 +1,102 @@
+"""Daemon threads on which sync callables run: as many as are wanted at once, and one that hangs is replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+
+class Job:
+    """One attempt of a sync callable.
+
+    Attributes:
+        value: What it returned.
+        error: What it raised, `None` where it returned.
+        seconds: How long it took.
+    """
+
+    __slots__ = ("argument", "call", "done", "error", "seconds", "value")
+
+    def __init__(self, call: Callable[[Any], Any], argument: Any, done: Callable[[Job], None]) -> None:
+        self.call, self.argument, self.done = call, argument, done
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.seconds = 0.0
+
+    def run(self) -> None:
+        """Runs on a worker thread; nothing it raises leaves it, `SystemExit` included."""
+        began = time.monotonic()
+        try:
+            self.value = self.call(self.argument)
+        except BaseException as error:  # an agent that calls sys.exit() is a failed row
+            self.error = error
+        self.seconds = time.monotonic() - began
+
+
+class Threads:
+    """Starts threads on demand, keeps them for the next job, and reports finished jobs to an event loop in batches.
+
+    Not an executor of the standard library: those are joined when the interpreter ends, which a hung call would block
+    for ever. A job that hangs keeps its thread; since a thread is started whenever none is idle, it is replaced by the
+    next job. `start` and `close` are called on the loop's thread.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._ended: deque[Job] = deque()
+        self._reporting = False
+        self._idle = 0
+        self._closed = False
+
+    def start(self, job: Job) -> None:
+        """Runs a job at once.
+
+        Raises:
+            RuntimeError: The system gives no further thread.
+        """
+        if self._idle:
+            self._idle -= 1
+            self._jobs.put(job)
+        else:
+            threading.Thread(target=self._work, args=(job,), name="evalbeam-call", daemon=True).start()
+
+    def close(self) -> None:
+        """Ends the idle threads; busy ones end with their job."""
+        self._closed = True
+        for _ in range(self._idle):
+            self._jobs.put(None)
+        self._idle = 0
+
+    def _work(self, job: Job | None) -> None:
+        while job is not None:
+            job.run()
+            self._ended.append(job)
+            del job
+            if not self._report():
+                return
+            job = self._jobs.get()
+
+    def _report(self) -> bool:
+        if not self._reporting:
+            self._reporting = True
+            try:
+                self._loop.call_soon_threadsafe(self._collect)
+            except RuntimeError:  # the loop is closed: the process is ending
+                return False
+        return True
+
+    def _collect(self) -> None:
+        self._reporting = False
+        while self._ended:
+            job = self._ended.popleft()
+            if self._closed:
+                self._jobs.put(None)
+            else:
+                self._idle += 1
+            job.done(job)
