@@ -18,8 +18,7 @@ from ..transforms import storage
 from ..transforms.aggregate import SummarizeScores
 from ..transforms.cut import CutBatches
 from ..transforms.facts import CombineFacts
-from ..transforms.finish import MANIFEST, FinishRun, RunRecord
-from ..transforms.invoke import InvokeAgent
+from ..transforms.finish import MANIFEST, FinishRun
 from ..transforms.normalize import Normalize
 from ..transforms.read import ReadRows
 from ..transforms.score import ScoreExamples
@@ -53,11 +52,9 @@ class Evaluate(beam.PTransform):
             | "ScoreExamples" >> ScoreExamples(plan.metrics, config.compat.float32)
         )
         summaries = scored | "Summarize" >> SummarizeScores(
-            plan.metric_facts, tuple(map(tuple, config.slices)), config.statistics, config.compat
+            plan.metric_facts, plan.slices, config.statistics, config.compat
         )
-        write = WriteInstances(
-            side, plan.columns, plan.declared, output.shards, data.limit, output.path, plan.writer
-        )
+        write = WriteInstances(side, plan.columns, plan.declared, output.shards, data.limit, output.path, plan.writer)
         instances = scored | "Instances" >> write
         errors = (rows.rejected, scored) | "Errors" >> WriteErrors(side, output.path, plan.writer)
         files = (instances, errors) | "Files" >> beam.Flatten()
@@ -81,7 +78,7 @@ def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:
     options = options or PipelineOptions([])
     prepare(plan)
     pipeline = beam.Pipeline(runner=engines.runner(options), options=options)
-    pipeline | "Evaluate" >> Evaluate(plan)
+    _ = pipeline | "Evaluate" >> Evaluate(plan)
     with _collector_restored():
         try:
             pipeline.run().wait_until_finish()
@@ -144,7 +141,7 @@ def evaluate(
 
 
 def dataset_section(dataset: Any, output: str) -> tuple[dict[str, Any], bool]:
-    """The `dataset` section of what a caller gave, and whether it was in memory; in-memory data goes to `<output>/input`."""
+    """The `dataset` section of what a caller gave, and whether it was in memory and now lies in `<output>/input`."""
     if isinstance(dataset, Mapping) and isinstance(dataset.get("path"), str | list):
         return dict(dataset), False
     if isinstance(dataset, str) or (isinstance(dataset, list) and dataset and all(isinstance(d, str) for d in dataset)):

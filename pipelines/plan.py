@@ -14,12 +14,14 @@ from ..schemas.instance import Json
 from ..schemas.tables import PERFORMANCE, MetricColumns
 from ..transforms import criteria, registry
 from ..transforms.agents.base import Agent
-from ..transforms.aggregate import MetricFacts
 from ..transforms.dialects.base import Dialect
+from ..transforms.finish import RunRecord
+from ..transforms.invoke import InvokeAgent
 from ..transforms.metrics.base import Metric
 from ..transforms.normalize import RowRules, auto_dialects, names_of
 from ..transforms.read import FileInfo, expand
 from ..transforms.score import MetricUse
+from ..transforms.slices import MetricFacts, summary_names
 from ..transforms.writers.base import Writer
 
 
@@ -63,6 +65,28 @@ class Plan:
         """What the summary must know of each metric."""
         return tuple(_facts(u, self.config) for u in self.metrics)
 
+    @property
+    def slices(self) -> tuple[tuple[str, ...], ...]:
+        """Columns the summary is broken down by."""
+        return tuple(map(tuple, self.config.slices))
+
+    def invoke(self) -> InvokeAgent:
+        """The step that answers the rows."""
+        return InvokeAgent(self.agent, self.config.agent, self.config.trials)
+
+    def record(self) -> RunRecord:
+        """What the manifest says of the run beside what the graph finds."""
+        return RunRecord(
+            output=self.config.output.path,
+            config=self.shown_config(),
+            versions=self.versions(),
+            max_rejected=self.config.dataset.max_rejected,
+            facts=self.metric_facts,
+            slices=self.slices,
+            statistics=self.config.statistics,
+            criteria=tuple(self.config.criteria),
+        )
+
     def versions(self) -> dict[str, str]:
         """Versions of what computes the tables."""
         from importlib.metadata import version
@@ -84,7 +108,8 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
     agent = build_agent(config.agent, where)
     config = config.model_copy(update={"agent": config.agent.model_copy(update={"type": agent_type(config.agent)})})
     metrics = build_metrics(config.metrics)
-    criteria.check(config.criteria, [u.name for u in metrics], config.slices)
+    facts = [_facts(u, config) for u in metrics]
+    criteria.check(config.criteria, summary_names(facts), config.slices)
     files = expand(config.dataset.paths, config.dataset.format)
     return Plan(config, tuple(files), build_rules(config, agent), agent, metrics, build_writer(config))
 
@@ -189,18 +214,13 @@ def build_writer(config: EvaluationConfig) -> Writer:
 
 def _facts(use: MetricUse, config: EvaluationConfig) -> MetricFacts:
     ends = use.metric.ends()
-    worst, best = ends if ends is not None else (None, None)
-    bound = next((c for c in config.criteria if c.metric == use.name and c.statistic == "mean"), None)
-    lower_is_better = ends is not None and ends[1] < ends[0]
-    threshold = None if bound is None else bound.max if lower_is_better else bound.min
     return MetricFacts(
         name=use.name,
         binary=use.metric.binary,
-        range_=use.metric.range,
-        worst=worst,
-        best=best,
+        worst=ends[0] if ends else None,
+        best=ends[1] if ends else None,
         pairwise="pairwise_choice" in use.metric.outputs,
-        threshold=threshold,
+        threshold=criteria.threshold(config.criteria, use.name, ends),
     )
 
 

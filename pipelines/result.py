@@ -51,12 +51,12 @@ class EvaluationResult:
 
     @property
     def state(self) -> str:
-        """"finished", "failed" (nothing was called) or "stopped"."""
+        """ "finished", "failed" (nothing was called) or "stopped"."""
         return self.manifest["state"]
 
     @property
     def verdict(self) -> str | None:
-        """"PASSED", "FAILED", "NOT_EVALUATED", or `None` without criteria."""
+        """ "PASSED", "FAILED", "NOT_EVALUATED", or `None` without criteria."""
         return self.manifest["verdict"]
 
     @property

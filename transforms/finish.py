@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import apache_beam as beam
@@ -17,11 +17,13 @@ import orjson
 from apache_beam.pvalue import AsList, AsSingleton
 
 from ..schemas import tables
-from ..schemas.config import CriterionConfig
+from ..schemas.config import CriterionConfig, StatisticsConfig
 from ..schemas.instance import Json
 from ..schemas.result import Summary
 from . import criteria, storage
+from .aggregate import arranged
 from .facts import RunFacts
+from .slices import MetricFacts
 from .write import WrittenFile, write_table
 from .writers.base import Writer
 
@@ -39,7 +41,8 @@ class RunRecord:
         versions: Versions of what computed it.
         max_rejected: Share of unusable rows that is allowed.
         declared: Declared (name, type) of dataset columns.
-        metric_order: Metric names in the order of the config; the summary's rows follow it.
+        facts: The metrics in the order of the config.
+        slices, statistics: How they were summarised.
         criteria: Bounds to judge.
         fingerprint: What the agent's answers depend on beside the rows.
     """
@@ -48,7 +51,9 @@ class RunRecord:
     config: Mapping[str, Json]
     versions: Mapping[str, str]
     max_rejected: float
-    metric_order: tuple[str, ...]
+    facts: tuple[MetricFacts, ...]
+    slices: tuple[tuple[str, ...], ...] = ()
+    statistics: StatisticsConfig = StatisticsConfig()
     criteria: tuple[CriterionConfig, ...] = ()
     fingerprint: str | None = None
     started: float = field(default_factory=time.time)
@@ -88,7 +93,8 @@ def _finish(
     facts: RunFacts,
 ) -> bytes:
     refused = facts.refusal(record.max_rejected)
-    ordered = in_order(summaries, record.metric_order)
+    judged, verdict = criteria.judge(summaries, record.criteria)
+    ordered = criteria.stamped(arranged(summaries, record.facts, record.slices, record.statistics), judged)
     rows = [tables.summary_row(s) for s in ordered]
     summary = write_table(
         "summary",
@@ -99,21 +105,15 @@ def _finish(
         writer,
     )
     kept = [f for f in files if f.table == "errors"] if refused else [*files, summary]
-    manifest = _manifest(record, kept, facts, ordered, refused)
+    outcome = {
+        "state": FAILED if refused else FINISHED,
+        "reason": refused,
+        "verdict": verdict if record.criteria and not refused else None,
+        "criteria": [] if refused else [asdict(j) for j in judged],
+    }
+    manifest = _manifest(record, outcome, kept, facts)
     publish(record.output, kept, manifest)
     return manifest
-
-
-def in_order(summaries: Sequence[Summary], metrics: Sequence[str]) -> list[Summary]:
-    """Summaries by slice (the whole dataset first), metrics in the order of the config, derived rows after theirs."""
-    order = {name: i for i, name in enumerate(metrics)}
-
-    def place(s: Summary) -> tuple[Any, ...]:
-        owner = s.metric if s.metric in order else s.metric.rpartition("/")[0]
-        slice_ = tuple((k, v is not None, v or "") for k, v in s.slice)
-        return (tuple(k for k, _ in s.slice), slice_, order.get(owner, len(order)), s.metric)
-
-    return sorted(summaries, key=lambda s: (len(s.slice), place(s)))
 
 
 def publish(output: str, files: Sequence[WrittenFile], manifest: bytes) -> None:
@@ -137,14 +137,7 @@ def publish(output: str, files: Sequence[WrittenFile], manifest: bytes) -> None:
     storage.delete_folder(storage.join(output, ".tmp"))
 
 
-def _manifest(
-    record: RunRecord,
-    files: Sequence[WrittenFile],
-    facts: RunFacts,
-    summaries: Sequence[Summary],
-    refused: str | None,
-) -> bytes:
-    judged, verdict = criteria.judge(summaries, record.criteria)
+def _manifest(record: RunRecord, outcome: Mapping[str, Json], files: Sequence[WrittenFile], facts: RunFacts) -> bytes:
     described: dict[str, Any] = {}
     counts = {"rows": facts.rows, "rejected": facts.rejected}
     for file in sorted(files, key=lambda f: f.name):
@@ -155,10 +148,7 @@ def _manifest(
             counts[status] = counts.get(status, 0) + count
     now = time.time()
     value = {
-        "state": FAILED if refused else FINISHED,
-        "reason": refused,
-        "verdict": None if refused else verdict if record.criteria else None,
-        "criteria": [] if refused else judged,
+        **outcome,
         "counts": counts,
         "tables": described,
         "fingerprint": record.fingerprint,

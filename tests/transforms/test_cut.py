@@ -1,0 +1,51 @@
+"""Instances of a shard come out in order, with ordinals that do not depend on how they came in."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalbeam.schemas.batch import MAX_ROWS, pack, pack_row, unpack
+from evalbeam.schemas.instance import Instance
+from evalbeam.transforms.cut import cut, in_order
+from evalbeam.transforms.normalize import position
+
+IDS = st.sampled_from([f"{i:08x}{'0' * 24}" for i in (0, 1, 2**30, 2**31, 2**32 - 1)])
+INSTANCES = st.lists(st.builds(lambda i, n: Instance(i, {"n": n}), IDS, st.integers(0, 3)), max_size=30)
+
+
+@given(INSTANCES, st.randoms(use_true_random=False))
+def test_order_and_ordinals_do_not_depend_on_arrival(rows, random):
+    shuffled = rows[:]
+    random.shuffle(shuffled)
+    ordered = in_order(rows)
+    assert ordered == in_order(shuffled)
+    ids = [r.instance_id for r in ordered]
+    assert ids == sorted(ids)
+    assert len(set(ids)) == len(rows)
+    assert sorted((r.instance_id[:32], r.row["n"]) for r in ordered) == sorted(
+        (r.instance_id, r.row["n"]) for r in rows
+    )
+
+
+@given(INSTANCES, st.sampled_from([1, 2, 4, 16]))
+def test_no_batch_crosses_a_part_and_none_is_too_long(rows, parts):
+    ordered = in_order(rows)
+    batches = list(cut(ordered, parts))
+    assert [r for _, batch in batches for r in batch] == ordered
+    for part, batch in batches:
+        assert {position(r.instance_id, parts) for r in batch} == {part}
+        assert 0 < len(batch) <= MAX_ROWS
+
+
+def test_batches_end_at_the_row_limit_and_at_the_byte_limit():
+    many = [Instance(f"{i:032x}", {}) for i in range(2 * MAX_ROWS + 1)]
+    assert [len(b) for _, b in cut(many, 1)] == [MAX_ROWS, MAX_ROWS, 1]
+    wide = [Instance(f"{i:032x}", {"t": "x" * (3 << 20)}) for i in range(5)]
+    assert [len(b) for _, b in cut(wide, 1)] == [2, 2, 1]
+
+
+@given(INSTANCES)
+def test_packed_instances_come_back(rows):
+    rows = [Instance(r.instance_id, r.row, {"prompt": "p"} if i % 2 else {}) for i, r in enumerate(rows)]
+    assert unpack(pack(pack_row(r.instance_id, r.row, r.fields) for r in rows)) == rows

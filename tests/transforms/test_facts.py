@@ -1,0 +1,92 @@
+"""RunFacts merge in any order to the same whole, and decide types, parts, limits and refusal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalbeam.transforms.facts import PART_BYTES, RunFacts, column_type, picked, smallest
+
+VALUES = st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | st.text() | st.lists(st.integers())
+ROWS = st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4), max_size=12)
+
+
+def facts_of(rows) -> RunFacts:
+    facts = RunFacts(rows=len(rows))
+    for row in rows:
+        facts.see(row)
+    return facts
+
+
+@given(ROWS, st.data())
+def test_any_split_and_order_give_the_same_bytes(rows, data):
+    whole = facts_of(rows).to_bytes()
+    order = data.draw(st.permutations(rows))
+    at = data.draw(st.integers(0, len(rows)))
+    merged = RunFacts().merge(facts_of(order[at:])).merge(RunFacts()).merge(facts_of(order[:at]))
+    assert merged.to_bytes() == whole
+    assert RunFacts.from_bytes(whole).to_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([True, False], "bool"),
+        ([1, -5], "int64"),
+        ([1, 2.5], "float64"),
+        ([2**53 + 1, 0.5], "json"),
+        (["a", "1"], "string"),
+        (["a", 1], "json"),
+        ([True, 1], "json"),
+        ([[1], "x"], "json"),
+        ([{}], "json"),
+        ([], "string"),
+    ],
+)
+def test_a_column_gets_the_narrowest_type_that_holds_every_value(values, expected):
+    facts = facts_of([{"x": v} for v in values])
+    mask, largest = facts.columns.get("x", [0, 0])
+    assert column_type(mask, largest) == expected
+
+
+def test_declared_columns_come_first_then_by_name():
+    facts = facts_of([{"b": 1, "a": "x", "zip": "02134"}])
+    assert facts.types((("zip", "string"), ("never", "float64"))) == (
+        ("zip", "string"),
+        ("never", "float64"),
+        ("a", "string"),
+        ("b", "int64"),
+    )
+
+
+@given(st.lists(st.integers(0, 2**64 - 1)), st.integers(1, 20))
+def test_the_smallest_are_the_smallest(values, limit):
+    assert smallest(values, limit) == sorted(values)[:limit]
+
+
+@given(st.lists(st.integers(0, 30), min_size=1), st.integers(1, 20))
+def test_a_limit_keeps_exactly_so_many_rows_and_the_first_by_hash(hashes, limit):
+    facts = RunFacts(rows=len(hashes), picks=smallest(hashes, limit))
+    kept = [h for h, k in zip(sorted(hashes), picked(facts, limit, iter(sorted(hashes))), strict=True) if k]
+    assert kept == sorted(hashes)[:limit]
+
+
+def test_parts_go_by_bytes_unless_asked_for():
+    assert RunFacts(rows=1, bytes=10).parts(None, None) == 1
+    assert RunFacts(rows=10, bytes=3 * PART_BYTES).parts(None, None) == 4
+    assert RunFacts(rows=10, bytes=3 * PART_BYTES).parts(None, 1) == 1
+    assert RunFacts().parts(16, None) == 16
+
+
+def test_refusal_says_how_many_and_where_to_look():
+    assert RunFacts(rows=90, rejected=10).refusal(0.1) is None
+    reason = RunFacts(rows=89, rejected=11).refusal(0.1)
+    assert reason is not None
+    assert "11 of 100 rows (11 %)" in reason
+    assert RunFacts().refusal(1.0) == "the dataset has no rows"
+
+
+def test_lines_before_a_range_are_counted_in_its_own_file():
+    facts = RunFacts(lines={("a", 0): 3, ("a", 1): 4, ("a", 2): 1, ("b", 0): 9, ("b", 1): 2})
+    assert facts.lines_before() == {("a", 0): 0, ("a", 1): 3, ("a", 2): 7, ("b", 0): 0, ("b", 1): 9}
