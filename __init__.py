@@ -1,1 +1,94 @@
-"""evalbeam."""
+"""Evaluates generative-AI agents over datasets of any size, on Apache Beam.
+
+This page is the whole public API. Nothing is imported before its first use, so that `import evalbeam` costs
+milliseconds and leaves Beam, pandas and pyarrow alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .pipelines.eval_task import CustomMetric, EvalTask, Rouge
+    from .pipelines.evaluate import Evaluate, evaluate, run
+    from .pipelines.plan import Plan, make_plan
+    from .pipelines.result import EvaluationResult
+    from .schemas.config import EvaluationConfig
+    from .schemas.errors import AgentError, ConfigError, EvalbeamError, JudgeError, RowError, RunError
+    from .schemas.instance import Chunk, Example, Instance, Invocation, ToolCall, Trajectory, Usage
+    from .schemas.result import Score, ScoreColumn
+    from .transforms.agents.base import Agent
+    from .transforms.metrics.base import Metric, ScoringBatch
+    from .transforms.metrics.trajectory import TrajectorySingleToolUse
+    from .transforms.registry import register
+
+    __version__: str
+
+_HOMES = {
+    "pipelines.eval_task": ("CustomMetric", "EvalTask", "Rouge"),
+    "pipelines.evaluate": ("Evaluate", "evaluate", "run"),
+    "pipelines.plan": ("Plan", "make_plan"),
+    "pipelines.result": ("EvaluationResult",),
+    "schemas.config": ("EvaluationConfig",),
+    "schemas.errors": ("AgentError", "ConfigError", "EvalbeamError", "JudgeError", "RowError", "RunError"),
+    "schemas.instance": ("Chunk", "Example", "Instance", "Invocation", "ToolCall", "Trajectory", "Usage"),
+    "schemas.result": ("Score", "ScoreColumn"),
+    "transforms.agents.base": ("Agent",),
+    "transforms.metrics.base": ("Metric", "ScoringBatch"),
+    "transforms.metrics.trajectory": ("TrajectorySingleToolUse",),
+    "transforms.registry": ("register",),
+}
+
+__all__ = [
+    "Agent",
+    "AgentError",
+    "Chunk",
+    "ConfigError",
+    "CustomMetric",
+    "EvalTask",
+    "EvalbeamError",
+    "Evaluate",
+    "EvaluationConfig",
+    "EvaluationResult",
+    "Example",
+    "Instance",
+    "Invocation",
+    "JudgeError",
+    "Metric",
+    "Plan",
+    "Rouge",
+    "RowError",
+    "RunError",
+    "Score",
+    "ScoreColumn",
+    "ScoringBatch",
+    "ToolCall",
+    "Trajectory",
+    "TrajectorySingleToolUse",
+    "Usage",
+    "__version__",
+    "evaluate",
+    "make_plan",
+    "register",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("evalbeam")
+    else:
+        home = next((module for module, names in _HOMES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module 'evalbeam' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,46 @@
+# Everything runs in .venv, which is made on first use. Another Python: make test PYTHON=python3.12
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+RUN := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+
+.PHONY: demo test lint format bench parity clean
+.DEFAULT_GOAL := test
+
+demo: $(RUN)
+	@$(BIN)/evalbeam run "$$($(BIN)/python -m evalbeam.pipelines.demo)" --output evalbeam-out/demo --overwrite
+
+test: $(DEV)
+	@$(BIN)/python -m pytest
+
+lint: $(DEV)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/basedpyright
+
+format: $(DEV)
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(DEV)
+	@set -e; for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+
+parity: $(DEV)
+	@$(BIN)/python -m pytest -m parity
+
+clean:
+	rm -rf $(VENV) build dist evalbeam.egg-info evalbeam-out
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("evalbeam needs Python 3.11 or later, found %d.%d; choose another: make PYTHON=python3.12" % v[:2])'
+	@$(PYTHON) -m venv $(VENV)
+
+# The demo needs no more than the project; the tests need the development tools too, which bring the project along.
+$(RUN): pyproject.toml | $(BIN)/python
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(DEV): pyproject.toml | $(BIN)/python
+	@$(BIN)/python -m pip install --quiet --editable '.[dev,text]'
+	@touch $(RUN) $@

@@ -1,0 +1,35 @@
+"""What all tests share: where things are, and what may not be left out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFORMANCE = ROOT.parent / "shared" / "conformance"
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """Root of the project."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def conformance() -> Path:
+    """Folder of the conformance data, which is not part of the repository."""
+    if not CONFORMANCE.is_dir():
+        pytest.skip("the conformance data is not beside the project")
+    return CONFORMANCE
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    """Under EVALBEAM_REQUIRE_ALL=1 a test that leaves something out fails."""
+    report: pytest.TestReport = yield
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("EVALBEAM_REQUIRE_ALL") == "1":
+        report.outcome = "failed"
+        report.longrepr = f"left out although EVALBEAM_REQUIRE_ALL=1: {call.excinfo and call.excinfo.value}"
+    return report
