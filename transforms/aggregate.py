@@ -16,7 +16,7 @@ from .intervals import about_mean, normal_quantile, normal_share, t_quantile, wi
 from .slices import MetricFacts, SliceValues, distinct_slices, partials
 
 
-@dataclass(frozen=True)
+@dataclass
 class SummarizeScores(beam.PTransform):
     """PCollection[ScoredBatch] -> PCollection[Summary], one for each slice and metric that occurs; order by `arranged`.
 
@@ -36,7 +36,7 @@ class SummarizeScores(beam.PTransform):
         return (
             scored
             | "Partials" >> beam.FlatMap(self._partials).with_output_types(tuple[SliceKey, Accumulator])
-            | "Merge" >> beam.CombinePerKey(MergeAccumulators()).with_output_types(tuple[SliceKey, Accumulator])
+            | "Merge" >> beam.CombinePerKey(MergeAccumulators())
             | "Statistics" >> beam.MapTuple(_Summarize(self.facts, self.statistics)).with_output_types(Summary)
         )
 
@@ -45,6 +45,8 @@ class SummarizeScores(beam.PTransform):
         return partials(batch, self.slices, self.facts, on_failure=on_failure, win_rate_all_rows=all_rows)
 
 
+@beam.typehints.with_input_types(Accumulator)
+@beam.typehints.with_output_types(Accumulator)
 class MergeAccumulators(beam.CombineFn):
     """Accumulators to their union."""
 
@@ -170,7 +172,7 @@ class SliceKeyCoder(coders.Coder):
     """A SliceKey as the JSON of its parts: one spelling for one key."""
 
     def encode(self, value: SliceKey) -> bytes:
-        return orjson.dumps(value)
+        return orjson.dumps([value.slice, value.metric])
 
     def decode(self, encoded: bytes) -> SliceKey:
         pairs, metric = orjson.loads(encoded)

@@ -32,13 +32,17 @@ class Judgement:
     """What came of one criterion.
 
     Attributes:
-        criterion: The criterion as configured.
+        metric, statistic, slice, min, max: The criterion as configured.
         observed: The statistic's value; `None` where there is none.
         verdict: "NOT_EVALUATED" iff there is no value to judge.
         reason: The comparison in words, or why there is none.
     """
 
-    criterion: CriterionConfig
+    metric: str
+    statistic: str
+    slice: dict[str, str]
+    min: float | None
+    max: float | None
     observed: float | None
     verdict: Verdict
     reason: str
@@ -91,38 +95,44 @@ def threshold(criteria: Iterable[CriterionConfig], metric: str, ends: tuple[floa
     return None
 
 
-def judge(summaries: Iterable[Summary], criteria: Sequence[CriterionConfig]) -> list[Judgement]:
-    """Judges every criterion, in their order; bounds are inclusive."""
+def judge(summaries: Iterable[Summary], criteria: Sequence[CriterionConfig]) -> tuple[list[Judgement], Verdict]:
+    """Judges every criterion, in their order; bounds are inclusive.
+
+    Returns:
+        What came of each, and of all: FAILED if any failed, else NOT_EVALUATED if any could not be evaluated, else
+        PASSED (so without criteria, too).
+    """
     rows = {(frozenset(s.slice), s.metric): s for s in summaries}
-    return [_judged(one, rows.get((frozenset(one.slice.items()), one.metric))) for one in criteria]
-
-
-def overall(judgements: Iterable[Judgement]) -> Verdict:
-    """FAILED if any criterion failed, else NOT_EVALUATED if any could not be evaluated, else PASSED."""
-    return _worst({j.verdict for j in judgements}) or "PASSED"
+    judgements = []
+    for one in criteria:
+        row = rows.get((frozenset(one.slice.items()), one.metric))
+        observed = getattr(row, one.statistic) if row else None
+        verdict, reason = _compared(one, row, observed)
+        bounds = (one.metric, one.statistic, dict(one.slice), one.min, one.max)
+        judgements.append(Judgement(*bounds, observed, verdict, reason))
+    return judgements, _worst({j.verdict for j in judgements}) or "PASSED"
 
 
 def stamped(summaries: Iterable[Summary], judgements: Sequence[Judgement]) -> list[Summary]:
     """The summary rows with the verdict of the criteria on them; `None` where there are none."""
     verdicts: dict[tuple[frozenset, str], set[Verdict]] = {}
     for j in judgements:
-        verdicts.setdefault((frozenset(j.criterion.slice.items()), j.criterion.metric), set()).add(j.verdict)
+        verdicts.setdefault((frozenset(j.slice.items()), j.metric), set()).add(j.verdict)
     return [replace(s, verdict=_worst(verdicts.get((frozenset(s.slice), s.metric), set()))) for s in summaries]
 
 
-def _judged(one: CriterionConfig, row: Summary | None) -> Judgement:
+def _compared(one: CriterionConfig, row: Summary | None, observed: float | None) -> tuple[Verdict, str]:
     if row is None:
         place = ", ".join(f"{column}={value}" for column, value in one.slice.items()) or "the whole dataset"
-        return Judgement(one, None, "NOT_EVALUATED", f"no row of {place} has {one.metric}")
-    observed = getattr(row, one.statistic)
+        return "NOT_EVALUATED", f"{place} has no row for {one.metric}"
     scored = f"{row.scored_count} of {row.row_count} rows scored"
     if observed is None:
-        return Judgement(one, None, "NOT_EVALUATED", f"{one.statistic} is not defined ({scored})")
+        return "NOT_EVALUATED", f"{one.statistic} is not defined ({scored})"
     if one.min is not None and observed < one.min:
-        return Judgement(one, observed, "FAILED", f"{one.statistic} {observed:g} is below {one.min:g} ({scored})")
+        return "FAILED", f"{one.statistic} {observed!r} is below {one.min!r} ({scored})"
     if one.max is not None and observed > one.max:
-        return Judgement(one, observed, "FAILED", f"{one.statistic} {observed:g} is above {one.max:g} ({scored})")
-    return Judgement(one, observed, "PASSED", f"{one.statistic} {observed:g} is within its bounds ({scored})")
+        return "FAILED", f"{one.statistic} {observed!r} is above {one.max!r} ({scored})"
+    return "PASSED", f"{one.statistic} {observed!r} is within bounds ({scored})"
 
 
 def _worst(verdicts: set[Verdict]) -> Verdict | None:

@@ -1,0 +1,128 @@
+"""Criteria: what a configuration may say, and what verdict follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from evalbeam.schemas.config import CriterionConfig
+from evalbeam.schemas.errors import ConfigError
+from evalbeam.schemas.result import Summary
+from evalbeam.transforms.criteria import STATISTICS, Threshold, check, judge, stamped, threshold
+
+METRICS = ["quality", "latency_in_seconds", "choice/candidate_model_win_rate"]
+
+
+def criterion(metric: str = "quality", **values: Any) -> CriterionConfig:
+    return CriterionConfig(metric=metric, **({"min": 0.8} | values))
+
+
+def row(mean: float | None, slice_: tuple[tuple[str, str | None], ...] = (), **values: Any) -> Summary:
+    return Summary(slice_, "quality", 10, 8, 1, 1, mean=mean, **values)
+
+
+@pytest.mark.parametrize(
+    ("one", "message"),
+    [
+        (criterion("qualiti"), "criteria.1.metric: no metric named 'qualiti' (allowed: quality)"),
+        (criterion(statistic="meen"), "criteria.1.statistic: no statistic named 'meen' (allowed: mean"),
+        (criterion(statistic="ci_method"), "criteria.1.statistic: no statistic named 'ci_method' (allowed:"),
+        (criterion(slice={"locale": "de"}), "criteria.1.slice: no slice by the columns locale (allowed: category; cat"),
+        (criterion(min=0.9, max=0.1), "criteria.1: min 0.9 is above max 0.1 (allowed: min <= max)"),
+    ],
+)
+def test_a_criterion_that_cannot_be_meant_is_a_configuration_error(one: CriterionConfig, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check([criterion(), one], METRICS, [["category"], ["category", "locale"]])
+    assert str(caught.value).startswith(message)
+
+
+def test_what_the_summary_table_has_may_be_bounded() -> None:
+    check([criterion(statistic=name) for name in STATISTICS], METRICS, [])
+    check([criterion("choice/candidate_model_win_rate")], METRICS, [])
+    check([criterion(slice={"locale": "de", "category": "x"})], METRICS, [["category", "locale"]])
+    assert "row_count" in STATISTICS
+    assert not {"metric", "slice", "verdict", "threshold", "ci_method"} & set(STATISTICS)
+
+
+@pytest.mark.parametrize(
+    ("mean", "bounds", "verdict", "reason"),
+    [
+        (0.8, {}, "PASSED", "mean 0.8 is within bounds (8 of 10 rows scored)"),
+        (0.79999999, {}, "FAILED", "mean 0.79999999 is below 0.8 (8 of 10 rows scored)"),
+        (0.8, {"min": None, "max": 0.8}, "PASSED", "mean 0.8 is within bounds (8 of 10 rows scored)"),
+        (0.9, {"min": 0.1, "max": 0.8}, "FAILED", "mean 0.9 is above 0.8 (8 of 10 rows scored)"),
+        (None, {}, "NOT_EVALUATED", "mean is not defined (8 of 10 rows scored)"),
+    ],
+)
+def test_bounds_are_inclusive(mean: float | None, bounds: dict[str, Any], verdict: str, reason: str) -> None:
+    [found], overall = judge([row(mean)], [criterion(**bounds)])
+    assert (found.observed, found.verdict, found.reason, overall) == (mean, verdict, reason, verdict)
+
+
+def test_a_criterion_on_a_slice_looks_at_its_row_alone() -> None:
+    rows = [row(0.9), row(0.1, (("c", "x"),)), row(0.95, (("c", None),)), row(0.9, (("c", "x"), ("l", "y")))]
+    one, other = criterion(slice={"c": "x"}), criterion(slice={"l": "y", "c": "x"})
+    assert [j.verdict for j in judge(rows, [criterion(), one, other])[0]] == ["PASSED", "FAILED", "PASSED"]
+    [missing], overall = judge(rows, [criterion(slice={"c": "z"})])
+    assert (missing.verdict, missing.reason, overall) == (
+        "NOT_EVALUATED",
+        "c=z has no row for quality",
+        "NOT_EVALUATED",
+    )
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ([], "PASSED"),
+        ([0.9, 0.8], "PASSED"),
+        ([0.9, None], "NOT_EVALUATED"),
+        ([None, 0.1, 0.9], "FAILED"),
+    ],
+)
+def test_overall_verdict(means: list[float | None], verdict: str) -> None:
+    rows = [row(mean, (("c", str(i)),)) for i, mean in enumerate(means)]
+    assert judge(rows, [criterion(slice={"c": str(i)}) for i in range(len(means))])[1] == verdict
+
+
+def test_rows_carry_the_verdict_of_their_criteria() -> None:
+    rows = [row(0.9, coverage=0.8), row(None, (("c", "x"),)), row(0.9, (("c", "y"),))]
+    judgements, _ = judge(rows, [criterion(), criterion(statistic="coverage", min=0.9), criterion(slice={"c": "x"})])
+    assert [s.verdict for s in stamped(rows, judgements)] == ["FAILED", "NOT_EVALUATED", None]
+
+
+def test_judgements_are_json() -> None:
+    [found], _ = judge([row(0.5)], [criterion()])
+    assert orjson.loads(orjson.dumps(found)) == {
+        "metric": "quality",
+        "statistic": "mean",
+        "slice": {},
+        "min": 0.8,
+        "max": None,
+        "observed": 0.5,
+        "verdict": "FAILED",
+        "reason": "mean 0.5 is below 0.8 (8 of 10 rows scored)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("criteria", "ends", "expected"),
+    [
+        ([criterion()], (0.0, 1.0), Threshold(0.8)),
+        ([criterion(max=0.9)], (0.0, 1.0), Threshold(0.8)),
+        ([criterion(min=None, max=0.9)], (0.0, 1.0), None),
+        ([criterion(min=0.1, max=0.9)], (1.0, 0.0), Threshold(0.9, at_most=True)),
+        ([criterion(min=None, max=2.5)], None, Threshold(2.5, at_most=True)),
+        ([criterion(min=0.1, max=2.5)], None, Threshold(0.1)),
+        ([criterion(statistic="min", min=0.3), criterion()], (0.0, 1.0), Threshold(0.8)),
+        ([criterion(statistic="min", min=0.3)], (0.0, 1.0), Threshold(0.3)),
+        ([criterion(statistic="coverage")], (0.0, 1.0), None),
+        ([criterion(slice={"c": "x"})], (0.0, 1.0), None),
+        ([criterion("other")], (0.0, 1.0), None),
+    ],
+)
+def test_what_one_score_must_reach(criteria: list, ends: tuple | None, expected: Threshold | None) -> None:
+    assert threshold(criteria, "quality", ends) == expected
