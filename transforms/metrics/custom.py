@@ -1,0 +1,245 @@
+"""Metrics written by the user: Python functions of a row, sync or async, and objects with a `score` method.
+
+    def word_count(row):
+        return {"word_count": len(row["response"].split()), "first_word": row["response"].split()[0]}
+
+    CustomMetric("word_count", word_count)              # the same class as in the Vertex SDK
+    metrics: [{metric: "my_metrics:word_count"}]        # the same in a configuration
+
+Whatever a function does wrong on a row is the error of that row's score.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import numbers
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import orjson
+
+from ...schemas.errors import ConfigError, RowError
+from ...schemas.instance import Example, Json, Trajectory
+from ...schemas.result import Score, ScoreColumn
+from ...schemas.trajectory import parse_trajectory
+from .. import registry
+from .base import Metric, ScoringBatch, failure_of
+from .kernels.concurrent import call_each
+
+MAX_IN_FLIGHT = 64
+_ALLOWED = "a number, a bool, a mapping {name: number, ...} or a Score"
+
+
+class InvalidScore(ValueError):
+    """A metric function returned something that is no score."""
+
+
+@dataclass(frozen=True)
+class CustomMetric(Metric):
+    """What a Python function of the row returns.
+
+    The function gets a dict of its own: the dataset's columns, and response, predicted_trajectory and
+    reference_trajectory (lists of {tool_name, tool_input}), latency_in_seconds and failure, where known also
+    retrieved_context, usage and what else the agent returned, instance_id and trial. It returns a number or bool, a
+    mapping with the score under the metric's name (or the function's, or "score"), a text under "explanation" and
+    anything else that is JSON for the details, or a `Score`.
+
+    Async functions run at once on an event loop of their own; sync functions one by one, and on threads if they are
+    slow.
+
+    Attributes:
+        name: Name of the metric.
+        metric_function: The function; for the rows of a run it is called from several threads, unless `max_in_flight`
+            is 1.
+        max_in_flight: Calls running at once in one worker process, at most.
+    """
+
+    name: str
+    metric_function: Callable[..., Any]
+    max_in_flight: int = MAX_IN_FLIGHT
+
+    outputs: ClassVar[tuple[str, ...]] = ("explanation", "details")
+
+    def __post_init__(self) -> None:
+        if self.max_in_flight < 1:
+            raise ValueError(f"max_in_flight is {self.max_in_flight}, allowed: 1 or more")
+
+    def score(self, example: Example) -> Score:
+        return self.score_batch(ScoringBatch([example])).at(0)
+
+    def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
+        calls = [partial(self._call, example) for example in batch.examples]
+        results = call_each(calls, self.max_in_flight, is_async=_is_async(self.metric_function))
+        return ScoreColumn.of([self._score(*result) for result in results])
+
+    def _call(self, example: Example) -> Any:
+        return self.metric_function(row_of(example))
+
+    def _score(self, value: Any, error: BaseException | None) -> Score:
+        if error is not None:
+            return failure_of(error)
+        function = self.metric_function.func if isinstance(self.metric_function, partial) else self.metric_function
+        names = (self.name, self.name.rpartition(":")[2], getattr(function, "__name__", "score"), "score")
+        try:
+            return score_of(value, names)
+        except InvalidScore as invalid:
+            return Score.failed("invalid_score", str(invalid))
+        except Exception as broken:  # values may be anything, their methods too
+            return failure_of(broken)
+
+
+@dataclass(frozen=True)
+class ScoringObject(CustomMetric):
+    """What the `score` method of an object returns for an `Example`, in any form that a function may return."""
+
+    def _call(self, example: Example) -> Any:
+        return self.metric_function(example)
+
+
+def as_metric(target: Any, name: str, params: Mapping[str, Any], where: str) -> Metric:
+    """The metric that an object given by the user stands for.
+
+    Args:
+        target: A `Metric`, a class of metrics (made with `params`), an object or class with a `score(example)` method,
+            or a function of the row (`params` are passed to it by name; `max_in_flight` bounds its calls).
+        name: Output name of the metric.
+        params: Parameters that stand beside it in the configuration.
+        where: Config key, for messages.
+
+    Raises:
+        ConfigError: The object is none of these, or does not take the parameters.
+    """
+    if isinstance(target, type):
+        target, params = _made(target, name, params, where), {}
+    if isinstance(target, Metric) and not params:
+        return target
+    params = dict(params)
+    function = getattr(target, "score", target)
+    if isinstance(target, Metric) or not callable(function):
+        found = f"{name} takes no parameters" if isinstance(target, Metric) else f"found {type(target).__name__}"
+        allowed = "a function of the row, a Metric, or an object with score(example)"
+        raise ConfigError(found, where=where, allowed="none: it is made already" if params else allowed)
+    bound = params.pop("max_in_flight", MAX_IN_FLIGHT) if not _takes(function, "max_in_flight") else MAX_IN_FLIGHT
+    _check_call(function, name, params, where)
+    kind = CustomMetric if function is target else ScoringObject
+    call = partial(function, **params) if params else function
+    part = registry.Part(name, kind, {"name": name or getattr(function, "__name__", "custom"), "metric_function": call})
+    return registry.build(part, {"max_in_flight": bound}, where)
+
+
+def score_of(value: Any, names: tuple[str, ...]) -> Score:
+    """The score that a returned value stands for.
+
+    Args:
+        value: What the function returned.
+        names: Keys under which a mapping may hold the score, the first found counts.
+
+    Raises:
+        InvalidScore: It stands for none.
+    """
+    if isinstance(value, Score):
+        if value.value is None and value.label is None and value.status == "scored":
+            raise InvalidScore("the function returned a Score with neither value nor label")
+        number = None if value.value is None else _number(value.value)
+        return replace(value, value=number, details=_json(value.details))
+    if not isinstance(value, Mapping):
+        return Score(_number(value))
+    rest = dict(value)
+    key = next((name for name in names if name in rest), None)
+    if key is None:
+        found = ", ".join(sorted(map(str, rest))) or "nothing"
+        raise InvalidScore(f"the function returned a mapping with {found} (allowed: the key {names[0]!r} or 'score')")
+    number = _number(rest.pop(key))
+    explanation = rest.pop("explanation") if isinstance(rest.get("explanation"), str) else None
+    return Score(number, explanation=explanation, details=_json(rest) if rest else None)
+
+
+def row_of(example: Example) -> dict[str, Json]:
+    """The row a metric function gets; a copy, so that nothing it does to it reaches the tables."""
+    instance, invocation = example.instance, example.invocation
+    row = {**instance.row, **instance.fields}
+    reference = row.get("reference_trajectory")
+    if reference is not None:
+        with suppress(RowError):  # the function then sees what the dataset says
+            row["reference_trajectory"] = _plain(parse_trajectory(reference))
+    row["response"] = invocation.response
+    row["predicted_trajectory"] = _plain(invocation.predicted_trajectory)
+    row["latency_in_seconds"] = invocation.latency_in_seconds
+    row["failure"] = int(not invocation.answered)
+    if invocation.retrieved_context is not None:
+        row["retrieved_context"] = [{"content": c.content, "doc_uri": c.doc_uri} for c in invocation.retrieved_context]
+    if invocation.usage is not None:
+        usage = invocation.usage
+        row["usage"] = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    also = {"instance_id": instance.instance_id, "trial": example.trial, **(invocation.extra or {})}
+    return {key: _copy(value) for key, value in {**also, **row}.items()}
+
+
+def _plain(trajectory: Trajectory | None) -> Json:
+    if trajectory is None:
+        return None
+    return [{"tool_name": c.tool_name, "tool_input": {} if c.tool_input is None else c.tool_input} for c in trajectory]
+
+
+def _copy(value: Json) -> Json:
+    if type(value) is dict:
+        return {k: _copy(v) for k, v in value.items()}
+    return [_copy(v) for v in value] if type(value) is list else value
+
+
+def _number(value: Any) -> float:
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    if not isinstance(value, numbers.Real):
+        shown = f" {value!r}"[:200] if isinstance(value, str | bytes) else ""
+        raise InvalidScore(f"the function returned {type(value).__name__}{shown} (allowed: {_ALLOWED})")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InvalidScore(f"the function returned {number} (allowed: a finite number)")
+    return number
+
+
+def _json(value: Any) -> Json:
+    """Details as they will be read back; numpy values become numbers, NaN null."""
+    if value is None:
+        return None
+    try:
+        return orjson.loads(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY))
+    except (TypeError, ValueError) as error:
+        raise InvalidScore(f"the function returned details that are no JSON: {error}") from None
+
+
+def _is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def _made(target: type, name: str, params: Mapping[str, Any], where: str) -> Any:
+    try:
+        return registry.build(registry.Part(name or target.__name__, target, {}), params, where)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{target.__name__} cannot be made: {error}", where=where) from None
+
+
+def _takes(function: Any, name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # builtins without a signature
+        return False
+
+
+def _check_call(function: Any, name: str, params: Mapping[str, Any], where: str) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # builtins without a signature: the first row will tell
+        return
+    try:
+        signature.bind({}, **params)
+    except TypeError as error:
+        raise ConfigError(f"{name} cannot be called with a row: {error}", where=where) from None

@@ -1,0 +1,114 @@
+"""Calls of user functions, many at once: async ones on a private event loop, slow sync ones on threads."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import inspect
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+Result: TypeAlias = tuple[Any, BaseException | None]
+"""What a call returned, and what it raised."""
+
+SLOW = 0.002
+"""Seconds a call takes on average from which threads are worth their cost."""
+PATIENCE = 0.05
+"""Seconds of calls one by one before that is judged."""
+
+
+def call_each(
+    calls: Sequence[Callable[[], Any]],
+    limit: int,
+    is_async: bool = False,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[Result]:
+    """The results of all calls, in their order; nothing a call raises leaves it, `SystemExit` included.
+
+    Args:
+        calls: The calls; one that returns an awaitable has its result awaited on the private loop.
+        limit: Calls running at once, at most.
+        is_async: Whether the calls only make coroutines, so that all run on the loop and none needs a thread.
+        clock: Seconds; decides nothing but where a call runs.
+    """
+    if is_async:
+        return _loop().run(_gather(calls, limit))
+    results: list[Result] = []
+    began = clock()
+    for call in calls:
+        results.append(_guarded(call))
+        spent = clock() - began
+        if limit > 1 and spent > PATIENCE and spent > SLOW * len(results):
+            break
+    rest = calls[len(results) :]
+    if rest:
+        with ThreadPoolExecutor(min(limit, len(rest)), "evalbeam-metric") as threads:
+            results += threads.map(_guarded, rest)
+    return results
+
+
+def _guarded(call: Callable[[], Any]) -> Result:
+    try:
+        value = call()
+        if inspect.isawaitable(value):
+            return _loop().run(_awaited(lambda: value))
+        return value, None
+    except (Exception, SystemExit) as error:  # a function that calls sys.exit() is a failed row
+        return None, error
+
+
+async def _gather(calls: Sequence[Callable[[], Any]], limit: int) -> list[Result]:
+    window = asyncio.Semaphore(limit)
+
+    async def one(call: Callable[[], Any]) -> Result:
+        async with window:
+            return await _awaited(call)
+
+    return await asyncio.gather(*map(one, calls))
+
+
+async def _awaited(call: Callable[[], Any]) -> Result:
+    try:
+        return await call(), None
+    except BaseException as error:  # anything that left a task, SystemExit above all, would end the loop's thread
+        return None, error
+
+
+class _Loop:
+    """An event loop on a daemon thread; it outlives batches, since clients of async functions belong to their loop."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="evalbeam-metrics", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """The result of a coroutine; the calling thread waits."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        """Ends the loop and its thread, in the process that made them."""
+        if self.pid == os.getpid() and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(timeout=1.0)
+            if not self._thread.is_alive():
+                self._loop.close()
+
+
+_lock = threading.Lock()
+_current: _Loop | None = None
+
+
+def _loop() -> _Loop:
+    """This process's loop; a forked child gets its own."""
+    global _current
+    with _lock:
+        if _current is None or _current.pid != os.getpid():
+            _current = _Loop()
+        return _current
