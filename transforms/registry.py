@@ -12,6 +12,7 @@ import importlib
 import importlib.metadata
 import pkgutil
 import sys
+import typing
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -84,7 +85,10 @@ def build(part: Part, params: Mapping[str, Any], where: str) -> Any:
     """
     factory = part.factory
     if not (isinstance(factory, type) and dataclasses.is_dataclass(factory)):
-        return factory(**{**part.preset, **params})
+        try:
+            return factory(**{**part.preset, **params})
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{part.name}: {error}", where=where) from None
     fields = {f.name: f for f in dataclasses.fields(factory) if f.init}
     for key in params:
         if key not in fields or key in part.preset:
@@ -98,19 +102,31 @@ def build(part: Part, params: Mapping[str, Any], where: str) -> Any:
 
 
 def _validated(factory: type, params: dict[str, Any], name: str, where: str) -> Any:
+    try:
+        types = typing.get_type_hints(factory)
+    except Exception:  # annotations that only a type checker can resolve: the part checks itself
+        types = {}
+    try:
+        return factory(**{k: _checked(v, types.get(k, Any), f"{name}: {k}", where) for k, v in params.items()})
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{name}: {error}", where=where) from None
+
+
+def _checked(value: Any, type_: Any, name: str, where: str) -> Any:
     import pydantic
 
     try:
-        return pydantic.TypeAdapter(factory, config={"arbitrary_types_allowed": True}).validate_python(params)
+        try:
+            adapter = pydantic.TypeAdapter(type_, config={"arbitrary_types_allowed": True})
+        except pydantic.PydanticUserError:  # dataclasses and models bring a configuration of their own
+            adapter = pydantic.TypeAdapter(type_)
+        return adapter.validate_python(value)
     except pydantic.PydanticUserError:
-        return factory(**params)
+        return value
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(p) for p in first["loc"] if not str(p).startswith(("function-", "literal")))
-        found = f"{name}: parameter {key!r} is {first['input']!r}" if key else f"{name}: {first['input']!r}"
-        raise ConfigError(found, where=where, allowed=first["msg"]) from None
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{name}: {error}", where=where) from None
+        deepest = max(error.errors(), key=lambda e: len(e["loc"]))
+        key = ".".join([name, *(str(p) for p in deepest["loc"] if "[" not in str(p))])
+        raise ConfigError(f"{key} is {deepest['input']!r}", where=where, allowed=deepest["msg"]) from None
 
 
 def load_object(target: str, where: str) -> Any:
