@@ -1,0 +1,48 @@
+"""Lengths of longest common subsequences: rapidfuzz on strings whose characters are tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+
+import numpy as np
+from rapidfuzz.distance import LCSseq
+from rapidfuzz.process import cpdist
+
+from .ngrams import Grams
+
+_SURROGATES, _LAST = 0xD800, 0x10FFFF
+
+
+def lcs_length(candidate: Sequence[Hashable], reference: Sequence[Hashable]) -> int:
+    """Length of a longest common subsequence of one pair of token lists."""
+    both = set(candidate) & set(reference)
+    number = {token: i for i, token in enumerate(both)}
+    ours, theirs = ([number[t] for t in side if t in both] for side in (candidate, reference))
+    if len(both) < _SURROGATES:
+        return int(LCSseq.similarity("".join(map(chr, ours)), "".join(map(chr, theirs))))
+    return int(LCSseq.similarity(ours, theirs))
+
+
+def lcs_lengths(grams: Grams) -> np.ndarray:
+    """int64, length of a longest common subsequence of the two texts of each row.
+
+    Tokens that only one side has are left out, which changes no length, and the rest is numbered within its row, so
+    that few rows have more than the 256 characters that rapidfuzz is fastest with.
+    """
+    tokens, rows = grams.tokens, grams.tokens.rows
+    at = np.flatnonzero(grams.shared >= 0)
+    base = np.searchsorted(grams.group_rows, np.arange(rows + 1))
+    local = grams.shared[at] - base[tokens.row_of_token()[at]]
+    ends = np.searchsorted(at, tokens.bounds).tolist()
+    text = _text(local)
+    parts = [text[i:j] for i, j in pairwise(ends)]
+    return cpdist(parts[:rows], parts[rows:], scorer=LCSseq.similarity, dtype=np.int32).astype(np.int64)
+
+
+def _text(numbers: np.ndarray) -> str:
+    """The numbers as characters, narrow where they are few."""
+    if numbers.max(initial=0) < 256:
+        return numbers.astype(np.uint8).tobytes().decode("latin-1")
+    codes = numbers + (numbers >= _SURROGATES) * 0x800
+    return codes.astype("<u4").tobytes().decode("utf-32-le")

@@ -1,0 +1,169 @@
+"""BLEU's tokens, as sacrebleu 2 cuts them: intl, 13a, none, char.
+
+Both `intl` and `13a` set marks apart: symbols always, and runs of other marks (all punctuation for intl, full stop and
+comma for 13a) by rules that three regular expressions, one after the other, define. Their joint effect on a run of k
+marks between the characters x and y is:
+
+* inside the run every mark stands alone;
+* the last mark also stays with what follows if y is a digit (for intl also the text's end) and the run is open: k odd
+  and x a digit (for intl also the text's start), or k even and x anything else;
+* the first mark stands apart from x, but for an open run of one, which stays with both sides.
+
+13a also sets a hyphen apart after a digit. For intl, digits are all characters of category N.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+
+import numpy as np
+
+from .arrays import Tokens, dictionary
+from .categories import NUMBERS, PUNCTUATION, SYMBOLS
+
+TOKENIZERS = ("intl", "13a", "none", "char", "zh")
+_OTHER, _SPACE, _DIGIT, _RUN, _ALONE, _HYPHEN = range(6)
+_SYMBOLS_13A = re.compile(r"[{-~\[-` -&(-+:-@/]")
+
+
+def prepared(text: str, tokenizer: str, lowercase: bool) -> str:
+    """The text as the tokenizer's rules see it: case, trailing space and 13a's entities and line ends settled."""
+    if lowercase:
+        text = text.lower()
+    text = text.rstrip()
+    if tokenizer == "13a":
+        text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
+        if "&" in text:
+            text = text.replace("&quot;", '"').replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")
+    return _chinese()(text) if tokenizer == "zh" else text
+
+
+@cache
+def _chinese() -> Callable[[str], str]:
+    from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
+
+    tokenize = TokenizerZh()
+    return lambda text: tokenize(text)
+
+
+def marks(text: str, tokenizer: str, lowercase: bool) -> list[str]:
+    """Tokens of one text, by the regular expressions one after the other."""
+    text = prepared(text, tokenizer, lowercase)
+    if tokenizer == "char":
+        return [char for char in text if not char.isspace()]
+    if tokenizer == "13a":
+        text = f" {text} "
+    for pattern, replacement in _substitutions(tokenizer):
+        text = pattern.sub(replacement, text)
+    return text.split()
+
+
+@cache
+def _substitutions(tokenizer: str) -> list[tuple[re.Pattern[str], str]]:
+    if tokenizer == "intl":
+        n, p, s = (_class(ranges) for ranges in (NUMBERS, PUNCTUATION, SYMBOLS))
+        rules = [(f"([^{n}])([{p}])", r"\1 \2 "), (f"([{p}])([^{n}])", r" \1 \2"), (f"([{s}])", r" \1 ")]
+    elif tokenizer == "13a":
+        rules = [
+            (f"({_SYMBOLS_13A.pattern})", r" \1 "),
+            (r"([^0-9])([.,])", r"\1 \2 "),
+            (r"([.,])([^0-9])", r" \1 \2"),
+            (r"([0-9])(-)", r"\1 \2 "),
+        ]
+    else:
+        rules = []
+    return [(re.compile(pattern), replacement) for pattern, replacement in rules]
+
+
+def _class(ranges: Sequence[tuple[int, int]]) -> str:
+    return "".join(f"\\U{low:08X}-\\U{high:08X}" for low, high in ranges)
+
+
+def mark_tokens(texts: Sequence[str], tokenizer: str, lowercase: bool) -> Tokens:
+    """Tokens of many texts at once; their lines are not kept."""
+    ready = [prepared(text, tokenizer, lowercase) for text in texts]
+    codes, alphabet = _codes("\n".join(ready))
+    ends = np.cumsum(np.fromiter((len(text) + 1 for text in ready), np.int64, len(ready))) - 1
+    kinds = _kinds(tokenizer)[alphabet][codes]
+    inside, first = _cut(kinds, ends, tokenizer)
+    starts = np.flatnonzero(first)
+    ids, _ = dictionary(codes[inside], np.flatnonzero(first[inside]))
+    return Tokens(ids, np.concatenate(([0], np.searchsorted(starts, ends))), np.empty(0, np.int64))
+
+
+def _codes(text: str) -> tuple[np.ndarray, np.ndarray]:
+    """The text as numbers of 8, 16 or 32 bits, and the code point of each number."""
+    if text.isascii():
+        return np.frombuffer(text.encode("ascii"), np.uint8), np.arange(128)
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    alphabet = np.flatnonzero(np.bincount(points))
+    kind = np.uint8 if len(alphabet) <= 256 else np.uint16 if len(alphabet) <= 65536 else np.uint32
+    number = np.zeros(int(alphabet[-1]) + 1, kind)
+    number[alphabet] = np.arange(len(alphabet))
+    return number[points], alphabet
+
+
+@lru_cache(maxsize=len(TOKENIZERS))
+def _kinds(tokenizer: str) -> np.ndarray:
+    """uint8, what each code point is to a tokenizer."""
+    kinds = np.zeros(0x110000, np.uint8)
+    if tokenizer == "intl":
+        for kind, ranges in ((_DIGIT, NUMBERS), (_RUN, PUNCTUATION), (_ALONE, SYMBOLS)):
+            for low, high in ranges:
+                kinds[low : high + 1] = kind
+    elif tokenizer == "13a":
+        kinds[48:58] = _DIGIT
+        kinds[[ord("."), ord(",")]] = _RUN
+        kinds[ord("-")] = _HYPHEN
+        kinds[[code for code in range(33, 128) if _SYMBOLS_13A.match(chr(code))]] = _ALONE
+    elif tokenizer == "char":
+        kinds[:] = _ALONE
+    kinds[[code for code in range(0x3001) if chr(code).isspace()]] = _SPACE
+    return kinds
+
+
+def _cut(kinds: np.ndarray, ends: np.ndarray, tokenizer: str) -> tuple[np.ndarray, np.ndarray]:
+    """bool for each character: whether it belongs to a token, and whether it begins one.
+
+    Args:
+        kinds: Of all characters; between two texts is one space.
+        ends: Place of the space after each text.
+    """
+    alone = kinds == _ALONE
+    joined_left = np.empty(0, np.int64)
+    if tokenizer in ("intl", "13a"):
+        joined_left = _runs(kinds, ends, alone, edge_is_digit=tokenizer == "intl")
+    if tokenizer == "13a":
+        hyphens = np.flatnonzero(kinds == _HYPHEN)
+        alone[hyphens] = (hyphens > 0) & (kinds[hyphens - 1] == _DIGIT)
+    inside = kinds != _SPACE
+    first = alone.copy()
+    first[1:] |= alone[:-1] | ~inside[:-1]
+    first[:1] = True
+    first &= inside
+    first[joined_left] = False
+    return inside, first
+
+
+def _runs(kinds: np.ndarray, ends: np.ndarray, alone: np.ndarray, *, edge_is_digit: bool) -> np.ndarray:
+    """Sets in `alone` the marks that stand apart; gives the places that stay with the mark before them."""
+    at = np.flatnonzero(kinds == _RUN)
+    if not len(at):
+        return at
+    begins = np.concatenate(([True], np.diff(at) != 1))
+    starts = at[begins]
+    lengths = np.diff(np.flatnonzero(begins), append=len(at))
+    stops = starts + lengths
+    digit = np.zeros(len(kinds) + 2, bool)
+    digit[1:-1] = kinds == _DIGIT
+    digit[[0, -1]] = edge_is_digit
+    if edge_is_digit:
+        digit[ends[:-1] + 1] = True
+    is_open = digit[stops + 1] & ((lengths % 2 == 1) == digit[starts])
+    alone[at] = True
+    single = is_open & (lengths == 1)
+    alone[starts[single]] = False
+    left = stops[is_open & ~single]
+    return left[left < len(kinds)]

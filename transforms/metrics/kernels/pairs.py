@@ -1,0 +1,208 @@
+"""Pairs of texts and what metrics count in them, each thing worked out once, by arrays or row by row.
+
+`TextPairs` spreads the rows of a batch: stretches of ordinary rows become chunks that numpy works on as a whole; a
+few rows alone, where a chunk's fixed costs exceed its gain, and giant ones, whose arrays would, go one by one through
+plain Python. Both ways give the same integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from .bleu import ORDERS
+from .lcs import lcs_length, lcs_lengths
+from .marks import mark_tokens, marks
+from .ngrams import Grams, clipped
+from .sentences import lines_of_sentences
+from .union import union_hits
+from .unions import union_hits_of
+from .words import WordRule, word_tokens, words
+
+T = TypeVar("T")
+
+CHUNK_CHARACTERS = 1 << 20
+"""Characters of both sides of a chunk: its arrays stay near the processor's caches."""
+GIANT_CHARACTERS = 100_000
+"""Characters of both sides of a row that goes alone."""
+FEWEST_ROWS = 8
+"""Rows below which a chunk is not worth it."""
+
+
+class Counts(Protocol):
+    """What is counted: int64[rows, ...] arrays, rows in the order of the pairs."""
+
+    def ngrams(self, rule: WordRule, n: int) -> np.ndarray:
+        """[rows, 3]: clipped matches of order n, n-grams of the response, n-grams of the reference."""
+        ...
+
+    def lcs(self, rule: WordRule) -> np.ndarray:
+        """[rows, 3]: length of the longest common subsequence, words of the response, words of the reference."""
+        ...
+
+    def union(self, rule: WordRule, splitter: str | None) -> np.ndarray:
+        """[rows, 3]: union of the lines' subsequences, words of the response, words of the reference.
+
+        Lines are those of the text, or sentences where a splitter is named.
+        """
+        ...
+
+    def bleu(self, tokenizer: str, lowercase: bool) -> np.ndarray:
+        """[rows, 10]: clipped matches of order 1 to 4, n-grams of the response likewise, tokens of both."""
+        ...
+
+
+class _Memo:
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        if key not in self._known:
+            self._known[key] = compute()
+        return self._known[key]
+
+
+class RowCounts(_Memo):
+    """One pair, in plain Python: what the arrays must agree with."""
+
+    def __init__(self, response: str, reference: str) -> None:
+        super().__init__()
+        self.texts = (response, reference)
+
+    def _words(self, rule: WordRule) -> list[list[bytes]]:
+        return self.once(("words", rule), lambda: [words(text, rule) for text in self.texts])
+
+    def ngrams(self, rule: WordRule, n: int) -> np.ndarray:
+        """See `Counts`."""
+        ours, theirs = self._words(rule)
+        return _row(clipped(ours, theirs, n), max(len(ours) - n + 1, 0), max(len(theirs) - n + 1, 0))
+
+    def lcs(self, rule: WordRule) -> np.ndarray:
+        """See `Counts`."""
+        ours, theirs = self._words(rule)
+        return _row(self.once(("lcs", rule), lambda: lcs_length(ours, theirs)), len(ours), len(theirs))
+
+    def union(self, rule: WordRule, splitter: str | None) -> np.ndarray:
+        """See `Counts`."""
+        texts = [lines_of_sentences(text, splitter) for text in self.texts] if splitter else self.texts
+        ours, theirs = ([words(line, rule) for line in text.split("\n")] for text in texts)
+        ours, theirs = ([line for line in lines if line] for lines in (ours, theirs))
+        one = len(ours) == len(theirs) == 1
+        hits = lcs_length(ours[0], theirs[0]) if one else union_hits(ours, theirs)
+        return _row(hits, sum(map(len, ours)), sum(map(len, theirs)))
+
+    def bleu(self, tokenizer: str, lowercase: bool) -> np.ndarray:
+        """See `Counts`."""
+        ours, theirs = (marks(text, tokenizer, lowercase) for text in self.texts)
+        correct = [clipped(ours, theirs, n) for n in range(1, ORDERS + 1)]
+        total = [max(len(ours) - n, 0) for n in range(ORDERS)]
+        return _row(*correct, *total, len(ours), len(theirs))
+
+
+def _row(*numbers: int) -> np.ndarray:
+    return np.array([numbers], np.int64)
+
+
+class ChunkCounts(_Memo):
+    """Many pairs at once."""
+
+    def __init__(self, responses: Sequence[str], references: Sequence[str]) -> None:
+        super().__init__()
+        self.texts = [*responses, *references]
+        self._ascii = all(map(str.isascii, self.texts))
+
+    def _grams(self, rule: WordRule, splitter: str | None = None) -> Grams:
+        if self._ascii:
+            rule = WordRule(unicode=False, stem=rule.stem)
+        return self.once(("words", rule, splitter), lambda: Grams(word_tokens(self._lines(splitter), rule)))
+
+    def _lines(self, splitter: str | None) -> list[str]:
+        if splitter is None:
+            return self.texts
+        return self.once(("lines", splitter), lambda: [lines_of_sentences(text, splitter) for text in self.texts])
+
+    def ngrams(self, rule: WordRule, n: int) -> np.ndarray:
+        """See `Counts`."""
+        grams = self._grams(rule)
+        ours, theirs = grams.tokens.lengths()
+        return _columns(grams.matches(n), np.maximum(ours - n + 1, 0), np.maximum(theirs - n + 1, 0))
+
+    def lcs(self, rule: WordRule) -> np.ndarray:
+        """See `Counts`."""
+        grams = self._grams(rule)
+        return _columns(self._lcs(grams), *grams.tokens.lengths())
+
+    def union(self, rule: WordRule, splitter: str | None) -> np.ndarray:
+        """See `Counts`."""
+        grams = self._grams(rule, splitter)
+        return _columns(union_hits_of(grams, self._lcs(grams)), *grams.tokens.lengths())
+
+    def _lcs(self, grams: Grams) -> np.ndarray:
+        return self.once(("lcs", id(grams)), lambda: lcs_lengths(grams))
+
+    def bleu(self, tokenizer: str, lowercase: bool) -> np.ndarray:
+        """See `Counts`."""
+        grams = self.once(("marks", tokenizer, lowercase), lambda: Grams(mark_tokens(self.texts, tokenizer, lowercase)))
+        ours, theirs = grams.tokens.lengths()
+        correct = [grams.matches(n) for n in range(1, ORDERS + 1)]
+        return _columns(*correct, *(np.maximum(ours - n, 0) for n in range(ORDERS)), ours, theirs)
+
+
+def _columns(*columns: np.ndarray) -> np.ndarray:
+    return np.stack(columns, axis=1)
+
+
+class TextPairs:
+    """The pairs of a batch, spread over chunks and single rows; see `Counts` for what can be asked."""
+
+    def __init__(self, responses: Sequence[str], references: Sequence[str]) -> None:
+        self._parts: list[Counts] = []
+        self._places: list[list[int]] = []
+        open_rows: list[int] = []
+        size = 0
+        for i, (ours, theirs) in enumerate(zip(responses, references, strict=True)):
+            length = len(ours) + len(theirs)
+            if length > GIANT_CHARACTERS:
+                self._add([i], RowCounts(ours, theirs))
+                continue
+            if size + length > CHUNK_CHARACTERS:
+                self._close(open_rows, responses, references)
+                open_rows, size = [], 0
+            open_rows.append(i)
+            size += length
+        self._close(open_rows, responses, references)
+
+    def _close(self, rows: list[int], responses: Sequence[str], references: Sequence[str]) -> None:
+        if len(rows) >= FEWEST_ROWS:
+            self._add(rows, ChunkCounts([responses[i] for i in rows], [references[i] for i in rows]))
+            return
+        for i in rows:
+            self._add([i], RowCounts(responses[i], references[i]))
+
+    def _add(self, places: list[int], part: Counts) -> None:
+        self._places.append(places)
+        self._parts.append(part)
+
+    def _all(self, count: Callable[[Counts], np.ndarray]) -> np.ndarray:
+        found = np.concatenate([count(part) for part in self._parts])
+        ordered = np.empty_like(found)
+        ordered[np.concatenate(self._places)] = found
+        return ordered
+
+    def ngrams(self, rule: WordRule, n: int) -> np.ndarray:
+        """See `Counts`."""
+        return self._all(lambda part: part.ngrams(rule, n))
+
+    def lcs(self, rule: WordRule) -> np.ndarray:
+        """See `Counts`."""
+        return self._all(lambda part: part.lcs(rule))
+
+    def union(self, rule: WordRule, splitter: str | None) -> np.ndarray:
+        """See `Counts`."""
+        return self._all(lambda part: part.union(rule, splitter))
+
+    def bleu(self, tokenizer: str, lowercase: bool) -> np.ndarray:
+        """See `Counts`."""
+        return self._all(lambda part: part.bleu(tokenizer, lowercase))

@@ -1,0 +1,40 @@
+"""Sentences as lines, for ROUGE-Lsum with split summaries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+
+SPLITTERS = ("sentencex", "punkt")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def lines_of_sentences(text: str, splitter: str) -> str:
+    """The text with each of its sentences on a line of its own.
+
+    Args:
+        text: Any text; a line end inside a sentence becomes a space, as it separates words only.
+        splitter: "sentencex" (its English rules, data included) or "punkt" (NLTK's English model, which must be
+            installed).
+
+    Raises:
+        ImportError, LookupError: Of punkt: nltk or its model is not installed.
+    """
+    return "\n".join(sentence.replace("\n", " ") for sentence in splitter_of(splitter)(text))
+
+
+@cache
+def splitter_of(name: str) -> Callable[[str], list[str]]:
+    """The function that gives a text's sentences.
+
+    Raises:
+        ImportError, LookupError: Of punkt: nltk or its model is not installed.
+    """
+    if name == "punkt":
+        from nltk.tokenize import PunktTokenizer
+
+        return PunktTokenizer("english").tokenize
+    from sentencex import segment  # pyright: ignore[reportAttributeAccessIssue]  (a compiled module)
+
+    return lambda text: segment("en", _SURROGATE.sub("\ufffd", text))

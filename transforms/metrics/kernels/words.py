@@ -1,0 +1,102 @@
+"""ROUGE's words: what rouge-score 0.1.2 counts as a token, and what google-adk 2.13 does for all scripts.
+
+The default tokenizer lower-cases and keeps runs of [a-z0-9], so any other script vanishes. The Unicode one keeps
+alphanumeric characters and combining marks of every script (NFKC, lower case), takes each Chinese, Japanese or Korean
+character as a word and cuts Thai, Lao, Khmer and Burmese into a base character with its marks.
+Both work on UTF-8 bytes: of all characters only U+0130 and U+212A have ASCII letters in their lower case.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .arrays import Tokens, dictionary, relabel
+from .stem import stems
+
+_SPACE, _NEWLINE = 32, 10
+
+
+@dataclass(frozen=True, slots=True)
+class WordRule:
+    """How a text becomes words: all scripts or [a-z0-9] only, stemmed or not."""
+
+    unicode: bool = False
+    stem: bool = False
+
+
+def _table(high: bool) -> bytes:
+    def image(byte: int) -> int:
+        if chr(byte).isalnum() and byte < 128:
+            return ord(chr(byte).lower())
+        return byte if byte == _NEWLINE or (high and byte >= 128) else _SPACE
+
+    return bytes(image(byte) for byte in range(256))
+
+
+_ASCII_TABLE, _UNICODE_TABLE = _table(high=False), _table(high=True)
+_CHARACTER_WORDS = ((0x4E00, 0x9FFF), (0x3040, 0x309F), (0x30A0, 0x30FF), (0xAC00, 0xD7AF))
+_UNSPACED = ((0x0E00, 0x0E7F), (0x0E80, 0x0EFF), (0x1780, 0x17FF), (0x1000, 0x109F))
+
+
+def _spaced(char: str) -> str:
+    """What a character becomes so that splitting at spaces gives words."""
+    code = ord(char)
+    if any(low <= code <= high for low, high in _CHARACTER_WORDS):
+        return f" {char} "
+    is_mark = unicodedata.category(char).startswith("M")
+    if any(low <= code <= high for low, high in _UNSPACED):
+        return char if is_mark else f" {char}"
+    return char if is_mark or char.isalnum() or char == "\n" else " "
+
+
+class _Spacing(dict[int, str]):
+    """`str.translate` table that works a character out when it first meets it; at most one entry for each."""
+
+    def __missing__(self, code: int) -> str:
+        image = self[code] = _spaced(chr(code))
+        return image
+
+
+_spacing = _Spacing()
+
+
+def _prepared(text: str, rule: WordRule) -> bytes:
+    """UTF-8 bytes of the text in which every word is a run of word bytes."""
+    if not text.isascii():
+        if rule.unicode:
+            text = unicodedata.normalize("NFKC", text).lower().translate(_spacing)
+        else:
+            text = text.replace("\u0130", "i ").replace("\u212a", "k")
+    return text.encode("utf-8", "surrogatepass")
+
+
+def words(text: str, rule: WordRule) -> list[bytes]:
+    """Words of one text, in order, lower case, UTF-8."""
+    found = _prepared(text, rule).translate(_UNICODE_TABLE if rule.unicode else _ASCII_TABLE).split()
+    return stems(found) if rule.stem else found
+
+
+def word_tokens(texts: Sequence[str], rule: WordRule) -> Tokens:
+    """Words of many texts at once; the lines of a text are those that "\\n" ends."""
+    parts = [_prepared(text, rule) for text in texts]
+    united = b"\n".join(parts).translate(_UNICODE_TABLE if rule.unicode else _ASCII_TABLE)
+    codes = np.frombuffer(united, np.uint8)
+    inside = codes > _SPACE
+    first = inside.copy()
+    first[1:] &= ~inside[:-1]
+    starts = np.flatnonzero(first)
+    ids, values = dictionary(codes[inside], np.flatnonzero(first[inside]))
+    if rule.stem:
+        ids = relabel(ids, stems(values.to_pylist()))
+    ends = np.cumsum(np.fromiter((len(part) + 1 for part in parts), np.int64, len(parts)))
+    newlines = np.flatnonzero(codes == _NEWLINE)
+    return Tokens(ids, _bounds(starts, ends), _bounds(starts, newlines))
+
+
+def _bounds(starts: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Index of the first token at or after each place, after a leading 0."""
+    return np.concatenate(([0], np.searchsorted(starts, places)))
