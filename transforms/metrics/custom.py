@@ -4,7 +4,8 @@
         return {"word_count": len(row["response"].split()), "first_word": row["response"].split()[0]}
 
     CustomMetric("word_count", word_count)              # the same class as in the Vertex SDK
-    metrics: [{metric: "my_metrics:word_count"}]        # the same in a configuration
+    metrics: [{metric: "my_metrics:word_count"}]        # the same in a configuration; in full:
+    metrics: [{metric: custom, name: words, metric_function: "my_metrics:word_count"}]
 
 Whatever a function does wrong on a row is the error of that row's score.
 """
@@ -38,6 +39,7 @@ class InvalidScore(ValueError):
     """A metric function returned something that is no score."""
 
 
+@registry.register("metric", "custom")
 @dataclass(frozen=True)
 class CustomMetric(Metric):
     """What a Python function of the row returns.
@@ -53,18 +55,20 @@ class CustomMetric(Metric):
 
     Attributes:
         name: Name of the metric.
-        metric_function: The function; for the rows of a run it is called from several threads, unless `max_in_flight`
-            is 1.
+        metric_function: The function, or "module:name" of it; for the rows of a run it is called from several
+            threads, unless `max_in_flight` is 1.
         max_in_flight: Calls running at once in one worker process, at most.
     """
 
-    name: str
-    metric_function: Callable[..., Any]
+    name: str = ""
+    metric_function: Callable[..., Any] | str = ""
     max_in_flight: int = MAX_IN_FLIGHT
 
     outputs: ClassVar[tuple[str, ...]] = ("explanation", "details")
 
     def __post_init__(self) -> None:
+        if isinstance(self.metric_function, str):
+            object.__setattr__(self, "metric_function", registry.load_object(self.metric_function, "metric_function"))
         if self.max_in_flight < 1:
             raise ValueError(f"max_in_flight is {self.max_in_flight}, allowed: 1 or more")
 
@@ -73,19 +77,23 @@ class CustomMetric(Metric):
 
     def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
         calls = [partial(self._call, example) for example in batch.examples]
-        results = call_each(calls, self.max_in_flight, is_async=_is_async(self.metric_function))
+        results = call_each(calls, self.max_in_flight, is_async=_is_async(self._function))
         return ScoreColumn.of([self._score(*result) for result in results])
 
+    @property
+    def _function(self) -> Callable[..., Any]:
+        return self.metric_function  # type: ignore[return-value]  # text was resolved when the metric was made
+
     def _call(self, example: Example) -> Any:
-        return self.metric_function(row_of(example))
+        return self._function(row_of(example))
 
     def _score(self, value: Any, error: BaseException | None) -> Score:
         if error is not None:
             return failure_of(error)
-        function = self.metric_function.func if isinstance(self.metric_function, partial) else self.metric_function
-        names = (self.name, self.name.rpartition(":")[2], getattr(function, "__name__", "score"), "score")
+        function = self._function.func if isinstance(self._function, partial) else self._function
+        keys = (self.name, self.name.rpartition(":")[2], getattr(function, "__name__", ""), "score")
         try:
-            return score_of(value, names)
+            return score_of(value, tuple(filter(None, keys)))
         except InvalidScore as invalid:
             return Score.failed("invalid_score", str(invalid))
         except Exception as broken:  # values may be anything, their methods too
@@ -97,7 +105,7 @@ class ScoringObject(CustomMetric):
     """What the `score` method of an object returns for an `Example`, in any form that a function may return."""
 
     def _call(self, example: Example) -> Any:
-        return self.metric_function(example)
+        return self._function(example)
 
 
 def as_metric(target: Any, name: str, params: Mapping[str, Any], where: str) -> Metric:
