@@ -1,0 +1,205 @@
+"""Foreign values as JSON values: exact parsing, declared column types, and the text forms of times.
+
+The rules stand in one table in transforms/readers/base.py.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from datetime import UTC, datetime, timedelta
+from typing import NoReturn
+
+import orjson
+
+from .errors import RowError
+from .instance import Json
+
+INT64 = range(-(2**63), 2**63)
+MAX_DEPTH = 200
+"""Levels of lists and objects in one row; encoders downstream allow 254 and wrap a row in a few of their own."""
+DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
+LONG = b"0" * 19
+"""Digits, after `DIGITS`, of the shortest integers that may lie outside int64: orjson reads longer ones as floats."""
+NOT_OPENERS = bytes(sorted(set(range(256)) - set(b"[{")))
+_LONG_INTEGER = re.compile(rb"(?:^|[\s\[:,])-?[0-9]{19,}(?![0-9.eE])")
+_SPARE_DEPTH = 253 - MAX_DEPTH
+
+
+def parse_json(data: bytes) -> Json:
+    """A JSON text under the rules of this module.
+
+    Raises:
+        RowError: It is no JSON, not UTF-8, holds a lone surrogate or is nested too deep.
+    """
+    try:
+        return quick_json(data)
+    except orjson.JSONDecodeError:
+        return exact_json(data)
+
+
+def quick_json(data: bytes) -> Json:
+    """`parse_json` with orjson's own `ValueError` where orjson reads nothing."""
+    if LONG in data.translate(DIGITS) and _LONG_INTEGER.search(data):
+        return exact_json(data)
+    value = orjson.loads(data)
+    if len(data.translate(None, NOT_OPENERS)) > MAX_DEPTH:
+        check_encodable(value)
+    return value
+
+
+def exact_json(data: bytes) -> Json:
+    """`parse_json` by the standard library: slow, but it knows NaN, long integers and where an error is."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        found = f"found byte 0x{data[error.start]:02x} at byte {error.start + 1}"
+        raise RowError("undecodable_bytes", f"{found} (allowed: UTF-8)") from None
+    try:
+        value = json.loads(text, parse_constant=_no_number, parse_int=_integer, parse_float=_float)
+    except json.JSONDecodeError as error:
+        near = text[error.pos : error.pos + 20]
+        found = f"{error.msg} at character {error.pos + 1}, found {near!r}" if near else f"{error.msg}, found the end"
+        raise RowError("malformed_json", f"{found} (allowed: JSON)") from None
+    except RecursionError:
+        _too_deep()
+    check_encodable(value)
+    return value
+
+
+def _no_number(_: str) -> None:
+    return None
+
+
+def _integer(digits: str) -> int | str:
+    if len(digits) < 19:
+        return int(digits)
+    return int(digits) if len(digits) <= 20 and int(digits) in INT64 else digits
+
+
+def _float(digits: str) -> float | None:
+    value = float(digits)
+    return value if math.isfinite(value) else None
+
+
+def check_encodable(value: Json) -> None:
+    """Checks that a value can be written as JSON.
+
+    Raises:
+        RowError: It is nested too deep or holds a lone surrogate.
+    """
+    nested = value
+    for _ in range(_SPARE_DEPTH):
+        nested = [nested]
+    try:
+        orjson.dumps(nested)
+    except TypeError:
+        if _deeper(value, MAX_DEPTH):
+            _too_deep()
+        raise RowError("lone_surrogate", "found half a surrogate pair in a text (allowed: Unicode text)") from None
+
+
+def _deeper(value: Json, levels: int) -> bool:
+    if not isinstance(value, (list, dict)):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_deeper(v, levels - 1) for v in inner)
+
+
+def _too_deep() -> NoReturn:
+    raise RowError("too_deep", f"found lists and objects nested too deep (allowed: {MAX_DEPTH} levels)") from None
+
+
+def kind_of(value: Json) -> str:
+    """What a JSON value is, in words."""
+    if value is None:
+        return "null"
+    words = {bool: "true or false", int: "a number", float: "a number", str: "a string", list: "a list"}
+    return words.get(type(value), "an object")
+
+
+def fit(name: str, kind: str, value: Json) -> Json:
+    """A JSON value that is not null as its column's declared type.
+
+    Raises:
+        RowError: It does not fit.
+    """
+    found = type(value)
+    if kind == "json" or (kind == "string" and found is str) or (kind == "bool" and found is bool):
+        return value
+    if kind == "int64" and found is int and value in INT64:
+        return value
+    if kind == "float64" and found in (int, float):
+        return float(value)
+    if kind == "timestamp" and found is str:
+        try:
+            return parse_timestamp(value)
+        except (ValueError, OverflowError):
+            pass
+    raise misfit(name, kind, orjson.dumps(value).decode())
+
+
+ALLOWED = {
+    "string": "a string",
+    "int64": "an integer of 64 bits",
+    "float64": "a number",
+    "bool": "true or false",
+    "timestamp": "ISO 8601 text such as 2024-03-30T12:00:00Z",
+    "json": "JSON",
+}
+"""What a value of each declared type is, in words."""
+
+
+def misfit(name: str, kind: str, found: str) -> RowError:
+    """The error of a value that is not of its column's declared type."""
+    short = found if len(found) <= 100 else found[:100] + "..."
+    return RowError("wrong_type", f"column {name!r}: found {short} (allowed: {ALLOWED[kind]})")
+
+
+_FRACTION = re.compile(r"(.+[T ]\d\d:?\d\d:?\d\d)[.,](\d{7,})(Z|[+-][\d:]+)?", re.ASCII)
+
+
+def parse_timestamp(text: str) -> str:
+    """ISO 8601 text in the one form that timestamps have here; a date alone is its midnight.
+
+    Raises:
+        ValueError, OverflowError: It is none, has more than nine fraction digits, or lies outside the years 1 to 9999.
+    """
+    match = _FRACTION.fullmatch(text)
+    if not match:
+        if len(text) > 40:
+            raise ValueError("too long")
+        return timestamp_text(datetime.fromisoformat(text))
+    seconds, fraction, zone = match.groups()
+    if len(fraction) > 9:
+        raise ValueError("more than nine fraction digits")
+    nanoseconds = int(fraction.ljust(9, "0"))
+    moment = datetime.fromisoformat(seconds + (zone or "")) + timedelta(microseconds=nanoseconds // 1000)
+    return timestamp_text(moment, nanoseconds % 1000)
+
+
+def timestamp_text(moment: datetime, nanoseconds: int = 0) -> str:
+    """A timestamp as text; `nanoseconds` in [0, 1000) beyond its microseconds.
+
+    Raises:
+        OverflowError: In UTC it lies outside the years 1 to 9999.
+    """
+    zone = ""
+    if moment.tzinfo is not None:
+        moment, zone = moment.astimezone(UTC).replace(tzinfo=None), "Z"
+    if nanoseconds:
+        return f"{moment.isoformat(timespec='microseconds')}{nanoseconds:03d}{zone}"
+    return moment.isoformat() + zone
+
+
+def time_text(nanoseconds: int) -> str:
+    """A time of day, given in nanoseconds since midnight, as text."""
+    return timestamp_text(datetime.min + timedelta(microseconds=nanoseconds // 1000), nanoseconds % 1000)[11:]
+
+
+def duration_text(nanoseconds: int) -> str:
+    """A duration as ISO 8601 text in seconds."""
+    seconds, rest = divmod(abs(nanoseconds), 10**9)
+    fraction = f".{rest:09d}".rstrip("0") if rest else ""
+    return f"{'-' if nanoseconds < 0 else ''}PT{seconds}{fraction}S"

@@ -1,0 +1,198 @@
+"""Files to rows: which files a dataset is, and the step that reads them in ranges."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+from ..schemas.batch import RowBlock
+from ..schemas.errors import ConfigError
+from .coders import coder_of
+from .readers.base import FileRange, Reader
+from .registry import build, find, names
+
+_WHERE = "dataset.path"
+_GLOB = re.compile(r"[*?[]")
+
+coder_of(FileRange)
+
+
+class FileInfo(NamedTuple):
+    """One file of a dataset: its path, its bytes, and the name of the reader that takes it."""
+
+    path: str
+    size: int
+    format: str
+
+
+@dataclass
+class ReadRows(beam.PTransform):
+    """PBegin -> PCollection[RowBlock]: the rows of all files, each range read on its own.
+
+    Attributes:
+        files: What `expand` found.
+        columns: Declared type of each declared column.
+    """
+
+    files: Sequence[FileInfo]
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, pbegin: Any) -> beam.PCollection[RowBlock]:
+        readers = readers_of(self.files, self.columns)
+        return (
+            pbegin
+            | "Files" >> beam.Create([tuple(f) for f in self.files]).with_output_types(tuple[str, int, str])
+            | "Split" >> beam.ParDo(_Split(readers)).with_output_types(tuple[str, FileRange])
+            | "Spread" >> beam.Reshuffle()
+            | "Read" >> beam.ParDo(_Read(readers)).with_output_types(RowBlock)
+        )
+
+
+class _Split(beam.DoFn):
+    def __init__(self, readers: dict[str, Reader]) -> None:
+        self._readers = readers
+
+    def process(self, element: tuple[str, int, str]) -> Iterator[tuple[str, FileRange]]:
+        path, size, format_ = element
+        for part in self._readers[format_].split(path, size):
+            yield format_, part
+
+
+class _Read(beam.DoFn):
+    def __init__(self, readers: dict[str, Reader]) -> None:
+        self._readers = readers
+
+    def process(self, element: tuple[str, FileRange]) -> Iterator[RowBlock]:
+        format_, part = element
+        return self._readers[format_].read(part)
+
+
+def readers_of(files: Iterable[FileInfo], columns: Mapping[str, str]) -> dict[str, Reader]:
+    """The reader of each format among the files."""
+    formats = sorted({file.format for file in files})
+    return {name: build(find("reader", name), {"columns": dict(columns)}, "dataset.columns") for name in formats}
+
+
+def head(files: Sequence[FileInfo], columns: Mapping[str, str] | None = None, rows: int = 20) -> list[RowBlock]:
+    """The first blocks of a dataset, until they hold `rows` rows or as many rejected lines; reads only what it needs.
+
+    Raises:
+        ConfigError: A CSV file among them has no usable header.
+    """
+    readers = readers_of(files, columns or {})
+    blocks: list[RowBlock] = []
+    held = 0
+    for path, size, format_ in files:
+        for part in readers[format_].split(path, size):
+            for block in readers[format_].read(part):
+                for line in block.rejected:
+                    if line.code == "bad_header":
+                        raise ConfigError(line.message, where=path)
+                blocks.append(block)
+                held += len(block.rows) + len(block.rejected)
+                if held >= rows:
+                    return blocks
+    return blocks
+
+
+# ---------------------------------------------------------------------------------------------------- files
+
+
+def expand(paths: Iterable[str], format_: str = "auto") -> list[FileInfo]:
+    """The files that paths, folders and globs stand for, sorted by path, each once.
+
+    A folder is searched at any depth, a glob as Beam's filesystems do ("*" stays in a folder, "**" does not). There,
+    files with unknown endings are left out, and hidden ones (a name or folder below the given one that starts with "."
+    or "_"), and every `manifest.json`; a file named by its own path is always taken.
+
+    Args:
+        paths: On any filesystem Beam opens.
+        format_: Name of a reader, or "auto": by the ending of each file.
+
+    Raises:
+        ConfigError: A path cannot be listed or stands for no file.
+    """
+    suffixes = known_suffixes()
+    if format_ != "auto":
+        find("reader", format_, "dataset.format")
+    found: dict[str, FileInfo] = {}
+    for path in paths:
+        files = list(_files_of(path, format_, suffixes))
+        if not files:
+            raise _nothing(path, format_, suffixes)
+        found.update((f.path, f) for f in files)
+    if not found:
+        raise ConfigError("no path is given", where=_WHERE)
+    return [found[path] for path in sorted(found)]
+
+
+def known_suffixes() -> dict[str, str]:
+    """Name of the reader for each ending of a file name."""
+    return {
+        suffix: name for name in names("reader") for suffix in getattr(find("reader", name).factory, "suffixes", ())
+    }
+
+
+def _files_of(path: str, format_: str, suffixes: Mapping[str, str]) -> Iterator[FileInfo]:
+    try:
+        exact, below = _listed(path)
+    except Exception as error:  # each filesystem raises its own kinds
+        found = f"cannot list {path!r}: {type(error).__name__}: {str(error)[:300]}"
+        raise ConfigError(found, where=_WHERE) from error
+    if exact is not None:
+        reader = _format_of(path, suffixes) if format_ == "auto" else format_
+        if reader:
+            yield FileInfo(path, exact, reader)
+        return
+    root = _GLOB.split(path)[0].rpartition("/")[0] if _GLOB.search(path) else path
+    for file, size in below:
+        steps = file.removeprefix(root).strip("/").split("/")
+        if any(step[:1] in (".", "_") for step in steps) or steps[-1] == "manifest.json":
+            continue
+        reader = _format_of(file, suffixes)
+        if format_ == "auto" and reader:
+            yield FileInfo(file, size, reader)
+        elif format_ != "auto" and (reader == format_ or _GLOB.search(path)):
+            yield FileInfo(file, size, format_)
+
+
+def _listed(path: str) -> tuple[int | None, list[tuple[str, int]]]:
+    """(bytes of the file of this very name, or the files that the path stands for as a folder or a glob)."""
+    local = "://" not in path
+    if _GLOB.search(path) and not (local and os.path.exists(path)):
+        return None, _matched(path)
+    if not (path.endswith("/") or (local and os.path.isdir(path))):
+        for file, size in _matched(_literal(path)):
+            if file == path:
+                return size, []
+    folder = path.rstrip("/") + "/"
+    return None, [(file, size) for file, size in _matched(_literal(folder) + "**") if file.startswith(folder)]
+
+
+def _literal(path: str) -> str:
+    """A pattern that matches the path itself: Beam has no way to quote a glob's characters."""
+    return _GLOB.sub("?", path)
+
+
+def _format_of(path: str, suffixes: Mapping[str, str]) -> str | None:
+    fitting = [s for s in suffixes if path.lower().endswith(s)]
+    return suffixes[max(fitting, key=len)] if fitting else None
+
+
+def _matched(pattern: str) -> list[tuple[str, int]]:
+    return [(m.path, m.size_in_bytes) for m in FileSystems.match([pattern])[0].metadata_list]
+
+
+def _nothing(path: str, format_: str, suffixes: Mapping[str, str]) -> ConfigError:
+    known = ", ".join(s for s in sorted(suffixes) if format_ in ("auto", suffixes[s]))
+    allowed = f"files ending in {known}; others by their own path or a glob, with dataset.format"
+    return ConfigError(f"{path!r} stands for no dataset file", where=_WHERE, allowed=allowed)

@@ -1,0 +1,275 @@
+"""What a reader is, and the rules by which every format's values become JSON.
+
+A row is a dict from column name to JSON value. The same data gives the same dicts in every format; nothing is guessed:
+
+| found | becomes |
+|---|---|
+| text | itself: "02134", "2024-03-30", "true" and "" stay text |
+| integer | itself; outside [-2^63, 2^63) its exact decimal text |
+| number with fraction or exponent | float64 (1.0 stays 1.0); float16 and float32 are widened exactly, not rounded |
+| NaN, an infinity, a number too large for float64 | null |
+| true, false | itself |
+| list, array | list |
+| object, struct, map | dict; a map's key that is no text is its JSON text; of equal keys the last one counts |
+| null | at the top of a row: the column is missing; deeper: null |
+| null field of a Parquet struct, at any depth | missing: Parquet cannot tell the two apart |
+| decimal | exact text with its scale, no exponent: "1.50" |
+| date | "2024-03-30" |
+| timestamp | "2024-03-30T12:00:00", fraction: none, 6 or 9 digits; with a zone: in UTC, with "Z" at the end |
+| time of day | "12:00:00", fraction as above |
+| duration | seconds, exact: "PT90.5S", "-PT1S" |
+| bytes | base64 text (RFC 4648, padded) |
+| UUID | its text |
+
+CSV knows only text: a cell is a string unless its column is declared; an empty cell is "" for a string, else missing.
+
+Declared columns (`columns: {zip: string, score: float64}`) are checked, never forced. A row with a value that does not
+fit is rejected:
+
+| type | JSONL, Parquet, memory | CSV cell |
+|---|---|---|
+| string | a string | anything |
+| int64 | an integer | decimal digits, with or without a sign |
+| float64 | a number (1 becomes 1.0) | a decimal number; NaN and infinities are null |
+| bool | true, false | true, false in any case |
+| timestamp | ISO 8601 text, rewritten to the form above | the same |
+| json | anything; text of a Parquet string column is parsed | JSON text, parsed |
+
+A row that cannot be used (malformed, undecodable, of a wrong type, nested deeper than 200 levels, above 256 MB) becomes
+a `Rejected` with its place and raw text. Damaged files are data too: what can be read is, the rest is one `Rejected`.
+Only failing storage (permissions, a lost connection, a vanished file) raises.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, ClassVar, NamedTuple
+
+import orjson
+
+from ...schemas.batch import RowBlock
+from ...schemas.errors import RowError
+from ...schemas.instance import Json
+from ...schemas.result import Rejected
+from ...schemas.values import fit
+from ..registry import register
+
+__all__ = ["FileRange", "Reader", "Record", "assemble", "open_input", "register"]
+
+BLOCK_ROWS = 256
+"""Rows of one RowBlock at most."""
+BLOCK_BYTES = 2 << 20
+"""Bytes of one RowBlock's source text at most, but for one larger row."""
+MAX_ROW_BYTES = 256 << 20
+"""Bytes one row may have."""
+RAW_CHARACTERS = 1000
+
+
+@dataclass(frozen=True)
+class FileRange:
+    """A part of one file that is read on its own.
+
+    Attributes:
+        file: Path as given.
+        index: Number of the range in its file, from 0; ranges in this order are the file.
+        start: First byte (Parquet: first row).
+        end: Byte (Parquet: row) after the last one; `None`: to the end of the file, however it is cut into rows.
+    """
+
+    file: str
+    index: int
+    start: int
+    end: int | None
+
+    def to_bytes(self) -> bytes:
+        """The range for its coder."""
+        return orjson.dumps([self.file, self.index, self.start, self.end])
+
+    @classmethod
+    def from_bytes(cls, encoded: bytes) -> FileRange:
+        """Inverse of `to_bytes`."""
+        return cls(*orjson.loads(encoded))
+
+
+@dataclass(frozen=True)
+class Reader(ABC):
+    """Base of all readers: cuts files into ranges and reads a range as blocks of rows.
+
+    Attributes:
+        columns: Declared type of each declared column.
+        suffixes: Endings of the file names it takes, compression included.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def split(self, file: str, size: int) -> list[FileRange]:
+        """Ranges that together are the file of `size` bytes; reads at most its beginning or its footer."""
+
+    @abstractmethod
+    def read(self, part: FileRange) -> Iterator[RowBlock]:
+        """Rows of one range in order, at most 256 and about 2 MB a block."""
+
+    def tidy(self, row: dict[str, Json]) -> dict[str, Json]:
+        """The row without nulls, declared columns checked.
+
+        Raises:
+            RowError: A declared column holds a value of another type.
+        """
+        if None in row.values():
+            row = {name: value for name, value in row.items() if value is not None}
+        for name, kind in self.columns.items():
+            if name in row:
+                row[name] = fit(name, kind, row[name])
+        return row
+
+
+class Record(NamedTuple):
+    """What stands at one place of a range: a row, or why there is none.
+
+    Attributes:
+        line: First line (or row) of the record in its range, from 1.
+        last: Last line of it.
+        row: The row, the error, or `None` where there is nothing but lines (blank ones at the end).
+        raw: Its source, shown where it is rejected.
+        size: Bytes of its source.
+    """
+
+    line: int
+    last: int
+    row: dict[str, Json] | RowError | None
+    raw: bytes = b""
+    size: int = 0
+
+
+def assemble(part: FileRange, records: Iterable[Record]) -> Iterator[RowBlock]:
+    """Records, in order of their lines, in blocks."""
+    rows: list[tuple[int, dict[str, Json]]] = []
+    rejected: list[Rejected] = []
+    size = last = done = 0
+    for record in records:
+        held = len(rows) + len(rejected)
+        if held >= BLOCK_ROWS or (held and size + record.size > BLOCK_BYTES):
+            yield RowBlock(part.file, part.index, rows, rejected, last)
+            rows, rejected, size, done = [], [], 0, last
+        if isinstance(record.row, RowError):
+            rejected.append(reject(part, record.line, record.row, record.raw))
+        elif record.row is not None:
+            rows.append((record.line, record.row))
+        size += record.size
+        last = record.last
+    if last > done:
+        yield RowBlock(part.file, part.index, rows, rejected, last)
+
+
+def reject(part: FileRange, line: int, error: RowError, raw: bytes) -> Rejected:
+    """The errors-table row for a place of a file."""
+    return Rejected(part.file, part.index, line, error.code, error.message, shown(raw))
+
+
+def shown(raw: bytes) -> str:
+    """Raw text of at most 1,000 characters; bytes that are no UTF-8 as \\xNN."""
+    return raw[: 4 * RAW_CHARACTERS].decode("utf-8", "backslashreplace")[:RAW_CHARACTERS]
+
+
+class Input:
+    """An open file, decompressed on the way (gzip and zstd, told by their first bytes).
+
+    Attributes:
+        stream: Its bytes; positions can be sought in plain files only.
+        compressed: Whether it is compressed.
+    """
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        magic = source.read(4)
+        source.seek(0)
+        self._unpacked = _Unpacked(source, magic) if magic in _MAGIC or magic[:2] in _MAGIC else None
+        self.compressed = self._unpacked is not None
+        self.stream: Any = io.BufferedReader(self._unpacked, 1 << 18) if self._unpacked else source
+
+    @property
+    def damage(self) -> RowError | None:
+        """Why the stream ended before its time; known once it has ended."""
+        text = self._unpacked.damage if self._unpacked else ""
+        return RowError("damaged_file", f"the compressed data {text}; the rest is not read") if text else None
+
+    def __enter__(self) -> Input:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._source.close()
+
+
+def open_input(file: str) -> Input:
+    """Opens a file on any filesystem Beam knows."""
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    return Input(FileSystems.open(file, compression_type=CompressionTypes.UNCOMPRESSED))
+
+
+def _gzip() -> Any:
+    return zlib.decompressobj(31)
+
+
+def _zstd() -> Any:
+    import zstandard
+
+    return zstandard.ZstdDecompressor().decompressobj()
+
+
+_MAGIC: dict[bytes, Callable[[], Any]] = {b"\x1f\x8b": _gzip, b"\x28\xb5\x2f\xfd": _zstd}
+
+
+class _Unpacked(io.RawIOBase):
+    """Decompressed bytes. Damage ends the stream instead of raising, so that all before it is read."""
+
+    def __init__(self, source: BinaryIO, magic: bytes) -> None:
+        import zstandard
+
+        self._source = source
+        self._make = _MAGIC.get(magic) or _MAGIC[magic[:2]]
+        self._errors = (zlib.error, zstandard.ZstdError)
+        self._member: Any = None
+        self._packed = b""
+        self._out = memoryview(b"")
+        self.damage = ""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._out and self._fill():
+            pass
+        n = min(len(buffer), len(self._out))
+        buffer[:n] = self._out[:n]
+        self._out = self._out[n:]
+        return n
+
+    def _fill(self) -> bool:
+        if self.damage:
+            return False
+        packed = self._packed or self._source.read(1 << 15)
+        if self._member is None:
+            packed = packed.lstrip(b"\0")  # padding between and after gzip members
+        if not packed:
+            if self._member is not None:
+                self.damage = "ends too early"
+            return False
+        try:
+            member = self._member = self._member or self._make()
+            self._out = memoryview(member.decompress(packed))
+        except self._errors as error:
+            self.damage = f"cannot be unpacked ({error})"
+            return False
+        self._packed = member.unused_data if member.eof else b""
+        if member.eof:
+            self._member = None
+        return True

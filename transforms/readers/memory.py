@@ -1,0 +1,187 @@
+"""Rows in memory: written once as JSONL, then read like any file."""
+
+from __future__ import annotations
+
+import base64
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from ...schemas.errors import ConfigError, RowError
+from ...schemas.instance import Json
+from ...schemas.values import INT64, check_encodable, duration_text, parse_timestamp, time_text, timestamp_text
+
+_ALLOWED = "a path, a pandas DataFrame, an iterable of dicts, or a dict of columns"
+_CHUNK_ROWS = 1024
+
+
+def spill(dataset: Any, folder: str) -> tuple[list[str], str]:
+    """Writes rows in memory to `<folder>/rows.jsonl` on any filesystem Beam opens, in their order.
+
+    A DataFrame's index is left out (`reset_index()` keeps it), column names become text, nulls at the top of a row are
+    left out. numpy and pandas scalars, arrays and missing values follow the rules of readers/base.py; a number in a
+    float column is a float, as pandas made it.
+
+    Args:
+        dataset: A pandas DataFrame, an iterable of mappings (a generator is consumed), or a mapping from column name to
+            equally long lists.
+        folder: Where the file goes, `<run>/input`.
+
+    Returns:
+        The paths and the name of their reader.
+
+    Raises:
+        ConfigError: It is none of these, or a value has no JSON form; names row (from 0) and column.
+    """
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    path = FileSystems.join(folder, "rows.jsonl")
+    rows = _rows(dataset)
+    with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        for number, row in enumerate(rows):
+            file.write(_line(number, row))
+    return [path], "jsonl"
+
+
+def _rows(dataset: Any) -> Iterator[Any]:
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(dataset, pandas.DataFrame):
+        return _frame_rows(dataset)
+    if isinstance(dataset, Mapping):
+        return _column_rows(dataset)
+    if isinstance(dataset, Iterable) and not isinstance(dataset, (str, bytes)):
+        return iter(dataset)
+    raise ConfigError(f"found {type(dataset).__name__}", where="dataset", allowed=_ALLOWED)
+
+
+def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
+    names = [str(name) for name in frame.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(
+            f"the DataFrame has two columns named {twice[0]!r}", where="dataset", allowed="each name once"
+        )
+    return (
+        dict(zip(names, values, strict=True))
+        for start in range(0, len(frame), _CHUNK_ROWS)
+        for values in _frame_values(frame.iloc[start : start + _CHUNK_ROWS])
+    )
+
+
+def _frame_values(frame: Any) -> Iterable[Sequence[Any]]:
+    columns = [frame.iloc[:, i].tolist() for i in range(frame.shape[1])]
+    return zip(*columns, strict=True) if columns else [()] * len(frame)
+
+
+def _column_rows(columns: Mapping[Any, Any]) -> Iterator[dict[str, Any]]:
+    lengths: dict[str, int] = {}
+    for name, values in columns.items():
+        if (
+            isinstance(values, (str, bytes, Mapping))
+            or not hasattr(values, "__len__")
+            or getattr(values, "shape", 1) == ()
+        ):
+            raise ConfigError(f"column {name!r} is a {type(values).__name__}", where="dataset", allowed="a list")
+        lengths[str(name)] = len(values)
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} has {n}" for name, n in lengths.items())
+        raise ConfigError(f"columns differ in length: {found}", where="dataset", allowed="columns of one length")
+    lists = [values.tolist() if hasattr(values, "tolist") else values for values in columns.values()]
+    return (dict(zip(lengths, values, strict=True)) for values in zip(*lists, strict=True))
+
+
+def _line(number: int, row: Any) -> bytes:
+    if not isinstance(row, Mapping):
+        raise ConfigError(f"found {type(row).__name__}", where=f"dataset[{number}]", allowed="a dict for each row")
+    out: dict[str, Json] = {}
+    for name, value in row.items():
+        try:
+            known = value if type(value) in (str, bool) else plain(value)
+            if known is not None:
+                check_encodable(known)
+                out[str(name)] = known
+        except (TypeError, ValueError, OverflowError, RecursionError, RowError) as error:
+            reason = "nested too deep or in itself" if isinstance(error, RecursionError) else str(error)
+            raise ConfigError(
+                reason[:300], where=f"dataset[{number}][{name!r}]", allowed="values with a JSON form"
+            ) from None
+    return orjson.dumps(out) + b"\n"
+
+
+def plain(value: Any) -> Json:
+    """A Python, numpy or pandas value as JSON under the rules of readers/base.py.
+
+    Raises:
+        TypeError: It has no JSON form.
+        ValueError, OverflowError: A time outside the years 1 to 9999.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value) if value in INT64 else str(int(value))
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {_key(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(inner) for inner in value]
+    if isinstance(value, Decimal):
+        return format(value, "f") if value.is_finite() else None
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, UUID):
+        return str(value)
+    return _time(value) if isinstance(value, (date, time, timedelta)) else _array(value)
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return str.__str__(key)
+    known = plain(key)
+    return known if isinstance(known, str) else orjson.dumps(known).decode()
+
+
+def _time(value: Any) -> Json:
+    """Python's times, and pandas' own, which are of the same classes and may be NaT."""
+    if value != value:
+        return None
+    if isinstance(value, datetime):
+        moment = value.to_pydatetime(warn=False) if hasattr(value, "to_pydatetime") else value
+        return timestamp_text(moment, getattr(value, "nanosecond", 0))
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, time):
+        if value.tzinfo is not None:
+            raise TypeError("found a time of day with a zone")
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        return time_text(seconds * 10**9 + value.microsecond * 1000)
+    microseconds = (value.days * 86_400 + value.seconds) * 10**6 + value.microseconds
+    return duration_text(microseconds * 1000 + getattr(value, "nanoseconds", 0))
+
+
+def _array(value: Any) -> Json:
+    """numpy's scalars and arrays, and pandas' missing value."""
+    pandas, numpy = sys.modules.get("pandas"), sys.modules.get("numpy")
+    if pandas is not None and value is pandas.NA:
+        return None
+    if numpy is not None:
+        if isinstance(value, numpy.datetime64):
+            return None if numpy.isnat(value) else parse_timestamp(str(value.astype("datetime64[ns]")))
+        if isinstance(value, numpy.timedelta64):
+            return None if numpy.isnat(value) else duration_text(int(value.astype("timedelta64[ns]").astype(int)))
+        if isinstance(value, numpy.ndarray) and value.dtype.kind in "mM":
+            return plain(list(value))
+        if isinstance(value, (numpy.ndarray, numpy.generic)) and value.dtype.kind in "biufOUS":
+            return plain(value.tolist())
+    if pandas is not None and isinstance(value, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)):
+        return plain(value.tolist())
+    raise TypeError(f"found a {type(value).__name__}")
