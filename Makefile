@@ -9,7 +9,7 @@ DEV := $(VENV)/.installed-dev
 .DEFAULT_GOAL := test
 
 demo: $(RUN)
-	@$(BIN)/evalbeam run "$$($(BIN)/python -m evalbeam.pipelines.demo)" --output evalbeam-out/demo --overwrite
+	@$(BIN)/python -m evalbeam.pipelines.demo
 
 test: $(DEV)
 	@$(BIN)/python -m pytest

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .pipelines.eval_task import CustomMetric, EvalTask, Rouge
+    from .pipelines.eval_task import EvalTask
     from .pipelines.evaluate import Evaluate, evaluate, run
     from .pipelines.plan import Plan, make_plan
     from .pipelines.result import EvaluationResult
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from .schemas.result import Score, ScoreColumn
     from .transforms.agents.base import Agent
     from .transforms.metrics.base import Metric, ScoringBatch
+    from .transforms.metrics.custom import CustomMetric
+    from .transforms.metrics.text import Rouge
     from .transforms.metrics.trajectory import TrajectorySingleToolUse
     from .transforms.registry import register
 
     __version__: str
 
 _HOMES = {
-    "pipelines.eval_task": ("CustomMetric", "EvalTask", "Rouge"),
+    "pipelines.eval_task": ("EvalTask",),
     "pipelines.evaluate": ("Evaluate", "evaluate", "run"),
     "pipelines.plan": ("Plan", "make_plan"),
     "pipelines.result": ("EvaluationResult",),
@@ -35,6 +37,8 @@ _HOMES = {
     "schemas.result": ("Score", "ScoreColumn"),
     "transforms.agents.base": ("Agent",),
     "transforms.metrics.base": ("Metric", "ScoringBatch"),
+    "transforms.metrics.custom": ("CustomMetric",),
+    "transforms.metrics.text": ("Rouge",),
     "transforms.metrics.trajectory": ("TrajectorySingleToolUse",),
     "transforms.registry": ("register",),
 }

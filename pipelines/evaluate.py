@@ -116,7 +116,8 @@ def evaluate(
             carries the answers.
         output: Folder of the tables; default: a new temporary folder.
         options: Beam's options, as on the command line.
-        **config: Other sections of a config: `agent`, `criteria`, `slices`, `trials`, `statistics`, `compat` ...
+        **config: Other sections of a config: `agent`, `criteria`, `slices`, `trials` ...; further keys of the dataset
+            and output sections as `dataset_options` and `output_options`.
 
     Returns:
         The result; its tables are read from storage when asked for.
@@ -129,15 +130,14 @@ def evaluate(
 
     path = output or tempfile.mkdtemp(prefix="evalbeam-")
     section, in_order = dataset_section(dataset, path)
+    section |= config.pop("dataset_options", {})
     agent = dict(config.pop("agent", None) or {})
     if runnable is not None:
         agent["target"] = runnable
     out = {**config.pop("output_options", {}), "path": path}
-    parsed = EvaluationConfig.parse(
-        {"dataset": section, "metrics": list(metrics), "agent": agent, "output": out, **config}
-    )
-    result = run(make_plan(parsed), engines.pipeline_options(options))
-    return result.with_order(in_order)
+    sections = {"dataset": section, "metrics": list(metrics), "agent": agent, "output": out}
+    plan = make_plan(EvaluationConfig.parse({**sections, **config}))
+    return run(plan, engines.pipeline_options(options)).with_order(in_order)
 
 
 def dataset_section(dataset: Any, output: str) -> tuple[dict[str, Any], bool]:

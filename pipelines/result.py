@@ -27,11 +27,13 @@ class EvaluationResult:
         output: Folder of the run.
         manifest: Contents of its manifest.json.
         in_order: Whether the dataset came from memory, so that `metrics_table` keeps its order.
+        metadata: What EvalTask was told of the experiment.
     """
 
     output: str
     manifest: dict[str, Json]
     in_order: bool = field(default=False)
+    metadata: dict[str, str] | None = None
 
     @classmethod
     def load(cls, output: str) -> EvaluationResult:

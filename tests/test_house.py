@@ -169,12 +169,6 @@ def test_registered_parts_describe_themselves() -> None:
     assert not silent
 
 
-def test_each_file_registers_something_or_is_named_as_a_helper() -> None:
-    for path in SOURCES:
-        if is_part(name_of(path)) and not is_kernel(name_of(path)):
-            assert "@register(" in path.read_text(), f"{path.relative_to(ROOT)} is no part; helpers go elsewhere"
-
-
 def test_no_path_of_a_machine_is_written_down() -> None:
     words = ["/" + word for word in ("work/", "root/", "home/", "Users/", "tmp/brief")]
     files = [*SOURCES, *TESTS, *ROOT.glob("*.md"), ROOT / "Makefile", ROOT / ".ci" / "run", ROOT / "pyproject.toml"]

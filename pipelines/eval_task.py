@@ -1,0 +1,223 @@
+"""EvalTask, with the names and arguments of the Vertex AI SDK, so that its users change an import and nothing else.
+
+    from evalbeam import EvalTask, TrajectorySingleToolUse
+
+    task = EvalTask(dataset=frame, metrics=["rouge_l_sum", TrajectorySingleToolUse(tool_name="set_light")])
+    result = task.evaluate(runnable=agent)
+    result.summary_metrics, result.metrics_table
+
+Where it differs on purpose: everything is computed here, without an evaluation service; a row whose agent fails keeps
+its error and is left out of the other metrics' means instead of being scored as an empty answer; datasets may be any
+that evalbeam reads; and an agent may be async.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import PurePosixPath
+from typing import Any
+
+from ..schemas.errors import ConfigError
+from ..transforms import registry, storage
+from ..transforms.metrics.base import Metric
+from .evaluate import evaluate
+from .result import EvaluationResult
+
+FORMATS = ("csv", "jsonl", "parquet")
+_VARIABLE = re.compile(r"\{([_a-zA-Z][_a-zA-Z0-9]*)\}")
+
+
+class EvalTask:
+    """A dataset and the metrics it is measured by; `evaluate` may be called any number of times.
+
+    Attributes:
+        dataset: As given; it is never changed.
+        metrics: As given.
+        experiment: As given.
+        autorater_config: Always `None` so far.
+    """
+
+    def __init__(
+        self,
+        *,
+        dataset: Any,
+        metrics: Sequence[Any],
+        experiment: str | None = None,
+        metric_column_mapping: Mapping[str, str] | None = None,
+        output_uri_prefix: str = "",
+        autorater_config: Any = None,
+    ) -> None:
+        """Describes the task; nothing is read yet.
+
+        Args:
+            dataset: A DataFrame, a dict of columns, a list of dicts, or a path of JSONL, CSV or Parquet files.
+            metrics: Names, or objects such as `Rouge`, `TrajectorySingleToolUse` and `CustomMetric`.
+            experiment: Kept in the result's `metadata`; no experiment service is written to, and a warning says so.
+            metric_column_mapping: For a metric's input (prompt, reference ...) the dataset column that holds it. It
+                wins over a column of the input's own name, and it holds for what the agent is given too.
+            output_uri_prefix: Folder, local or gs://, below which each run gets a folder of its own; default: a
+                temporary folder.
+            autorater_config: Must be `None`: there are no judge metrics yet.
+
+        Raises:
+            ConfigError: An argument cannot be honoured.
+        """
+        if autorater_config is not None:
+            raise ConfigError("there are no judge metrics yet", where="autorater_config", allowed="None")
+        self.dataset, self.metrics, self.experiment = dataset, list(metrics), experiment
+        self.autorater_config = autorater_config
+        self._columns = dict(metric_column_mapping or {})
+        self._output_uri_prefix = output_uri_prefix
+
+    def evaluate(
+        self,
+        *,
+        model: Any = None,
+        runnable: Any = None,
+        prompt_template: Any = None,
+        experiment_run_name: str | None = None,
+        response_column_name: str | None = None,
+        baseline_model_response_column_name: str | None = None,
+        evaluation_service_qps: float | None = None,
+        retry_timeout: float = 120.0,
+        output_file_name: str = "",
+        **config: Any,
+    ) -> EvaluationResult:
+        """Runs the evaluation and waits for it.
+
+        Args:
+            model: A function from the prompt to the response's text. Or:
+            runnable: An object with `.query(input=...)`, or a function from the prompt to {"response": ...,
+                "predicted_trajectory": [...]}. Without both the dataset carries the answers.
+            prompt_template: Text with {column} places that makes the prompt; for datasets in memory.
+            experiment_run_name: Kept in the result's `metadata`.
+            response_column_name: Dataset column that stands for `response`.
+            baseline_model_response_column_name: Dataset column that stands for `baseline_model_response`.
+            evaluation_service_qps: Accepted and without effect: no service is called whose quota it would spare.
+            retry_timeout: Accepted and without effect, for the same reason.
+            output_file_name: Name of the run's folder below `output_uri_prefix`; its ending (.csv, .jsonl, .parquet)
+                chooses the format of the tables.
+            **config: Further sections of an evalbeam configuration: agent={"timeout": 300}, slices=[["category"]] ...
+
+        Returns:
+            `summary_metrics`, `metrics_table`, `metadata`, and everything else of an `EvaluationResult`.
+
+        Raises:
+            ConfigError: An argument cannot be honoured, or the output holds a finished run.
+            RunError: The run itself failed.
+        """
+        dataset: Any = self.dataset
+        if prompt_template is not None:
+            dataset = with_prompts(dataset, str(prompt_template))
+        columns = self._renamed(response_column_name, baseline_model_response_column_name)
+        path, format_ = self._output(output_file_name)
+        output = {**config.pop("output_options", {}), **({"format": format_} if format_ else {})}
+        metadata = self._metadata(experiment_run_name)
+        result = evaluate(
+            dataset,
+            [named(metric) for metric in self.metrics],
+            _agent(model, runnable),
+            output=path,
+            dataset_options={"columns": columns, **config.pop("dataset_options", {})},
+            output_options=output,
+            **config,
+        )
+        return replace(result, metadata=metadata)
+
+    def _renamed(self, response: str | None, baseline: str | None) -> dict[str, str]:
+        """For each dataset column that stands for an input under another name, that input."""
+        wanted = {**self._columns, "response": response, "baseline_model_response": baseline}
+        found: dict[str, str] = {}
+        for field, column in wanted.items():
+            column = column or self._columns.get(field)
+            if column is None or column == field:
+                continue
+            if column in found:
+                both = f"column {column!r} stands for {found[column]!r} and {field!r}"
+                raise ConfigError(both, where="metric_column_mapping", allowed="one input for each column")
+            found[column] = field
+        return found
+
+    def _output(self, file_name: str) -> tuple[str | None, str | None]:
+        """(folder of the run or `None` for a temporary one, format or `None` for the default)."""
+        name = PurePosixPath(file_name)
+        format_ = name.suffix.lstrip(".") or None
+        if format_ is not None and format_ not in FORMATS:
+            raise ConfigError(f"found {file_name!r}", where="output_file_name", allowed=", ".join(FORMATS))
+        if not self._output_uri_prefix:
+            if file_name:
+                raise ConfigError("nowhere to put it", where="output_file_name", allowed="with an output_uri_prefix")
+            return None, None
+        stamp = datetime.now(timezone.utc).strftime("%Y-%m-%d-%H-%M-%S-%f")
+        return storage.join(self._output_uri_prefix, name.stem or f"eval_results_{stamp}"), format_
+
+    def _metadata(self, run_name: str | None) -> dict[str, str] | None:
+        if self.experiment is None and run_name is None:
+            return None
+        warnings.warn("the experiment is noted in the result's metadata only; no service keeps it", stacklevel=3)
+        given = {"experiment": self.experiment, "experiment_run": run_name}
+        return {key: value for key, value in given.items() if value is not None}
+
+
+def with_prompts(dataset: Any, template: str) -> Any:
+    """The dataset with a column `prompt` that the template makes of each row; values are never read as templates.
+
+    Args:
+        dataset: A DataFrame, a dict of columns or a list of dicts; left as it is.
+        template: Text with {column} places.
+
+    Raises:
+        ConfigError: The dataset is not in memory, or has no column that the template names.
+    """
+    if hasattr(dataset, "to_dict"):
+        return dataset.assign(prompt=[_filled(template, row) for row in dataset.to_dict("records")])
+    if isinstance(dataset, Mapping):
+        rows = (dict(zip(dataset, values, strict=True)) for values in zip(*dataset.values(), strict=True))
+        return {**dataset, "prompt": [_filled(template, row) for row in rows]}
+    if isinstance(dataset, list) and all(isinstance(row, Mapping) for row in dataset):
+        return [{**row, "prompt": _filled(template, row)} for row in dataset]
+    raise ConfigError(
+        "a template needs the rows in memory", where="prompt_template", allowed="a column 'prompt' in the dataset"
+    )
+
+
+def named(metric: Any) -> Any:
+    """A metric as a configuration names it; objects get the name the SDK gives their columns.
+
+    Raises:
+        ConfigError: It is no metric.
+    """
+    if isinstance(metric, str | Mapping):
+        return metric
+    if not isinstance(metric, Metric) and not callable(metric):
+        raise ConfigError(f"found {type(metric).__name__}", where="metrics", allowed="a name or a metric object")
+    return {"metric": metric, "name": getattr(metric, "name", "") or _registered(type(metric))}
+
+
+def _registered(kind: type) -> str:
+    """The name under which a metric class is registered without parameters fixed by the name, "" if there is none."""
+    parts = (registry.find("metric", name) for name in registry.names("metric"))
+    return next((part.name for part in parts if part.factory is kind and not part.preset), "")
+
+
+def _agent(model: Any, runnable: Any) -> Any:
+    if model is not None and runnable is not None:
+        raise ConfigError("both model and runnable are given", where="evaluate", allowed="one of them")
+    if model is not None and not callable(model):
+        found = f"found {type(model).__name__}"
+        raise ConfigError(found, where="model", allowed="a function from the prompt to the response's text")
+    return model if model is not None else runnable
+
+
+def _filled(template: str, row: Mapping[str, Any]) -> str:
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in row:
+            raise ConfigError(f"no column {name!r}", where="prompt_template", allowed=", ".join(map(str, row)))
+        return str(row[name])
+
+    return _VARIABLE.sub(value, template)
