@@ -76,12 +76,11 @@ class Instance:
 
         Looked up in the dialect's fields, then in the row, then under the names that mean the same.
         """
-        value = self.fields.get(name)
-        if value is None:
-            value = self.row.get(name)
+        row, fields = self.row, self.fields
+        value = fields.get(name, row.get(name)) if fields else row.get(name)
         if value is None and name in ALIASES:
             for alias in ALIASES[name]:
-                value = self.fields.get(alias, self.row.get(alias))
+                value = fields.get(alias, row.get(alias))
                 if value is not None:
                     break
         return value
@@ -124,12 +123,13 @@ class Invocation:
         return self.status == "ok"
 
 
-_FROM_INVOCATION = {
+FROM_INVOCATION: Mapping[str, str] = {
     "response": "response",
     "prediction": "response",
     "predicted_trajectory": "predicted_trajectory",
     "retrieved_context": "retrieved_context",
 }
+"""Metric inputs that the agent gives, and the attribute of an invocation that holds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,5 +142,5 @@ class Example:
 
     def get(self, name: str) -> Json:
         """Value of a metric input: what the agent did where the name says so, else the instance's."""
-        attribute = _FROM_INVOCATION.get(name)
+        attribute = FROM_INVOCATION.get(name)
         return getattr(self.invocation, attribute) if attribute else self.instance.get(name)

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from .instance import Example, Invocation, Json
+from .instance import Chunk, Example, Invocation, Json, Trajectory
 from .result import Rejected, ScoreColumn, ScoredBatch, Summary
 
 TYPES: dict[str, pa.DataType] = {
@@ -172,37 +172,37 @@ def _arrays(batch: ScoredBatch, low: int, high: int, metrics: Sequence[MetricCol
 def dataset_array(values: list[Json], type_: str) -> pa.Array:
     """Values of one dataset column as its Arrow array."""
     if type_ == "json":
-        return pa.array([None if v is None else json_text(v) for v in values], pa.string())
+        dumps = orjson.dumps
+        return pa.array([None if v is None else dumps(v).decode() for v in values], pa.string())
     if type_ == "float64":
         return pa.array([None if v is None else float(v) for v in values], pa.float64())
     return pa.array(values, TYPES[type_])
 
 
 def _invocation_arrays(calls: list[Invocation]) -> Iterator[pa.Array]:
-    def column(type_: pa.DataType, get: Callable[[Invocation], Any]) -> pa.Array:
-        return pa.array([get(c) for c in calls], type_)
-
-    yield column(pa.string(), lambda c: c.status)
-    yield column(pa.string(), lambda c: text(c.response))
-    yield column(pa.string(), _trajectory_text)
-    yield column(pa.string(), _context_text)
+    usages = [c.usage for c in calls]
+    yield pa.array([c.status for c in calls], pa.string())
+    yield pa.array([text(c.response) for c in calls], pa.string())
+    yield pa.array([_trajectory_text(c.predicted_trajectory) for c in calls], pa.string())
+    yield pa.array([_context_text(c.retrieved_context) for c in calls], pa.string())
     yield pa.nulls(len(calls), pa.string())
-    yield column(pa.float64(), lambda c: c.latency_in_seconds)
-    yield column(pa.int64(), lambda c: {"ok": 0, "failed": 1}.get(c.status))
-    yield column(pa.string(), lambda c: c.error_type)
-    yield column(pa.string(), lambda c: c.error_message)
-    yield column(pa.int64(), lambda c: c.attempts)
-    yield column(pa.int64(), lambda c: c.usage and c.usage.input_tokens)
-    yield column(pa.int64(), lambda c: c.usage and c.usage.output_tokens)
+    yield pa.array([c.latency_in_seconds for c in calls], pa.float64())
+    yield pa.array([_FAILURE.get(c.status) for c in calls], pa.int64())
+    yield pa.array([c.error_type for c in calls], pa.string())
+    yield pa.array([c.error_message for c in calls], pa.string())
+    yield pa.array([c.attempts for c in calls], pa.int64())
+    yield pa.array([u and u.input_tokens for u in usages], pa.int64())
+    yield pa.array([u and u.output_tokens for u in usages], pa.int64())
 
 
-def _trajectory_text(call: Invocation) -> str | None:
-    calls = call.predicted_trajectory
-    return None if calls is None else json_text([{"tool_name": c.tool_name, "tool_input": c.tool_input} for c in calls])
+_FAILURE = {"ok": 0, "failed": 1}
 
 
-def _context_text(call: Invocation) -> str | None:
-    chunks = call.retrieved_context
+def _trajectory_text(calls: Trajectory | None) -> str | None:
+    return None if calls is None else orjson.dumps(calls).decode()
+
+
+def _context_text(chunks: tuple[Chunk, ...] | None) -> str | None:
     return None if chunks is None else json_text([{"content": c.content, "doc_uri": c.doc_uri} for c in chunks])
 
 
@@ -223,7 +223,10 @@ def _score_arrays(column: ScoreColumn, low: int, high: int, metric: MetricColumn
         yield sparse(column.confidences, pa.float64())
     if "details" in metric.outputs:
         yield sparse(column.details, pa.string(), json_text)
-    yield pa.array([column.status.get(i, "scored") for i in range(low, high)], pa.string())
+    if column.status:
+        yield pa.array([column.status.get(i, "scored") for i in range(low, high)], pa.string())
+    else:
+        yield pa.repeat(pa.scalar("scored"), size)
     yield sparse(column.errors, pa.string(), lambda e: f"{e.code}: {e.message}")
 
 

@@ -71,7 +71,7 @@ class _Cut(beam.DoFn):
         if self.bulk:
             relax_collector()
 
-    def process(self, element: tuple[int, Iterable[bytes]], facts: RunFacts, *args: Any) -> Iterator[Batch[Instance]]:
+    def process(self, element: tuple[int, Iterable[bytes]], facts: RunFacts) -> Iterator[Batch[Instance]]:
         shard, packed = element
         parts = facts.parts(self.parts, self.limit)
         columns = facts.types(self.declared)
@@ -90,9 +90,12 @@ class _Cut(beam.DoFn):
 
 def in_order(rows: Iterable[Instance]) -> list[Instance]:
     """Instances sorted by id; those with the same input get ordinals in the order of their row's hash."""
+    by_id: dict[str, list[Instance]] = {}
+    for row in rows:
+        by_id.setdefault(row.instance_id, []).append(row)
     ordered: list[Instance] = []
-    for instance_id, group in groupby(sorted(rows, key=attrgetter("instance_id")), key=attrgetter("instance_id")):
-        same = list(group)
+    for instance_id in sorted(by_id):
+        same = by_id[instance_id]
         if len(same) > 1:
             same.sort(key=lambda r: hashlib.sha256(canonical(r.row)).digest())
             same = [r if k == 0 else Instance(f"{instance_id}-{k}", r.row, r.fields) for k, r in enumerate(same)]
@@ -101,13 +104,17 @@ def in_order(rows: Iterable[Instance]) -> list[Instance]:
     return ordered
 
 
+def _width(row: Instance) -> int:
+    return sum([len(v) if type(v) is str else 64 for v in row.row.values()])
+
+
 def cut(rows: list[Instance], parts: int) -> Iterator[tuple[int, tuple[Instance, ...]]]:
     """(part, batch) of instances in order: batches end at parts, at `MAX_ROWS` and at about `MAX_BYTES`."""
     for part, group in groupby(rows, key=lambda r: position(r.instance_id, parts)):
         batch: list[Instance] = []
         size = 0
         for row in group:
-            width = sum(len(v) if isinstance(v, str) else 64 for v in row.row.values())
+            width = _width(row)
             if batch and (len(batch) >= MAX_ROWS or size + width > MAX_BYTES):
                 yield part, tuple(batch)
                 batch, size = [], 0

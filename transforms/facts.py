@@ -161,19 +161,19 @@ class _Merge(beam.CombineFn):
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
 
-    def create_accumulator(self, *args: Any, **kwargs: Any) -> RunFacts:
+    def create_accumulator(self) -> RunFacts:
         return RunFacts()
 
-    def add_input(self, mutable_accumulator: RunFacts, element: RunFacts, *args: Any, **kwargs: Any) -> RunFacts:
+    def add_input(self, mutable_accumulator: RunFacts, element: RunFacts) -> RunFacts:
         return mutable_accumulator.merge(element, self.limit)
 
-    def merge_accumulators(self, accumulators: Iterable[RunFacts], *args: Any, **kwargs: Any) -> RunFacts:
+    def merge_accumulators(self, accumulators: Iterable[RunFacts]) -> RunFacts:
         merged = RunFacts()
         for one in accumulators:
             merged.merge(one, self.limit)
         return merged
 
-    def extract_output(self, accumulator: RunFacts, *args: Any, **kwargs: Any) -> RunFacts:
+    def extract_output(self, accumulator: RunFacts) -> RunFacts:
         return accumulator
 
     def get_accumulator_coder(self) -> coders.Coder:

@@ -93,8 +93,9 @@ def _finish(
     facts: RunFacts,
 ) -> bytes:
     refused = facts.refusal(record.max_rejected)
-    judged, verdict = criteria.judge(summaries, record.criteria)
-    ordered = criteria.stamped(arranged(summaries, record.facts, record.slices, record.statistics), judged)
+    ordered = arranged(summaries, record.facts, record.slices, record.statistics)
+    judged, verdict = criteria.judge(ordered, record.criteria)
+    ordered = criteria.stamped(ordered, judged)
     rows = [tables.summary_row(s) for s in ordered]
     summary = write_table(
         "summary",

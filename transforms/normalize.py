@@ -6,6 +6,7 @@ import gc
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import apache_beam as beam
@@ -68,10 +69,11 @@ class RowRules:
                 raise RowError("missing_id", f"the row has no {self.id!r}, which dataset.id names")
             return _hashed({"id": value})
         given = {}
-        for name in dialect.inputs:
-            value = _get(name, fields, row)
-            if value is not None:
-                given[name] = value
+        for name, spellings in _spellings(dialect.inputs):
+            for spelling in spellings:
+                if spelling in row or spelling in fields:
+                    given[name] = _get(name, fields, row)
+                    break
         return _hashed(given or row)
 
     def keeps(self, instance_id: str) -> bool:
@@ -104,8 +106,15 @@ def _integral(value: Json) -> Json:
     return value
 
 
+@cache
+def _spellings(names: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((name, (name, *ALIASES.get(name, ()))) for name in names)
+
+
 def _hashed(given: dict[str, Json]) -> str:
-    return hashlib.sha256(canonical(given)).hexdigest()[:32]
+    text = all(type(v) is str for v in given.values())
+    raw = orjson.dumps(given, option=orjson.OPT_SORT_KEYS) if text else canonical(given)
+    return hashlib.sha256(raw).hexdigest()[:32]
 
 
 def _get(name: str, fields: Mapping[str, Json], row: Mapping[str, Json]) -> Json:
@@ -146,7 +155,7 @@ class _Normalize(beam.DoFn):
         self.facts = RunFacts()
         self.picks: list[int] = []
 
-    def process(self, element: RowBlock, *args: Any, **kwargs: Any) -> Iterator[Any]:
+    def process(self, element: RowBlock) -> Iterator[Any]:
         facts, rules = self.facts, self.rules
         facts.lines[(element.file, element.range)] = element.lines
         for rejected in element.rejected:

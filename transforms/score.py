@@ -46,13 +46,10 @@ def score_examples(batch: Batch[Example], metrics: Sequence[MetricUse], float32:
         metrics: The metrics in the order of their columns.
         float32: Round scores to float32 (`compat.float32`).
     """
-    shared: dict[tuple[tuple[str, ...], bool], tuple[ScoringBatch, list[int], dict[int, Score]]] = {}
+    inputs = _Inputs(batch.rows)
     scores: dict[str, ScoreColumn] = {}
     for use in metrics:
-        key = (use.metric.inputs, use.metric.sees_failures)
-        if key not in shared:
-            shared[key] = _ready(batch.rows, *key)
-        ready, places, skipped = shared[key]
+        ready, places, skipped = inputs.ready(use.metric)
         column = _scored(use.metric, ready) if places else ScoreColumn([])
         if skipped:
             column = _spread(column, places, skipped, len(batch.rows))
@@ -62,28 +59,48 @@ def score_examples(batch: Batch[Example], metrics: Sequence[MetricUse], float32:
     return ScoredBatch(batch.rows, scores, batch.part, batch.columns)
 
 
-def _ready(
-    examples: Sequence[Example], inputs: tuple[str, ...], sees_failures: bool
-) -> tuple[ScoringBatch, list[int], dict[int, Score]]:
-    ready, places, skipped = [], [], {}
-    for i, example in enumerate(examples):
-        reason = _missing(example, inputs, sees_failures)
-        if reason is None:
-            ready.append(example)
-            places.append(i)
-        else:
-            skipped[i] = reason
-    return ScoringBatch(ready), places, skipped
+_Ready = tuple[ScoringBatch, list[int], dict[int, Score]]
 
 
-def _missing(example: Example, inputs: tuple[str, ...], sees_failures: bool) -> Score | None:
-    if not sees_failures and not example.invocation.answered:
-        code = "agent_failed" if example.invocation.status == "failed" else example.invocation.status
-        return Score.skipped(code, f"the agent gave no answer ({example.invocation.error_type or code})")
-    for name in inputs:
-        if example.get(name) is None and not (name == "predicted_trajectory" and example.invocation.trajectory_error):
-            return Score.skipped(f"missing_{name}", f"the row has no {name}")
-    return None
+class _Inputs:
+    """Which examples of a batch a metric can score; the same for all metrics with the same inputs."""
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        self.whole = ScoringBatch(examples)
+        self.unanswered = {i: _unanswered(e) for i, e in enumerate(examples) if not e.invocation.answered}
+        self.found: dict[tuple[tuple[str, ...], bool], _Ready] = {}
+
+    def ready(self, metric: Metric) -> _Ready:
+        """The examples to score, their places in the batch, and why the others are skipped, by place."""
+        key = (metric.inputs, metric.sees_failures)
+        if key not in self.found:
+            self.found[key] = self._find(*key)
+        return self.found[key]
+
+    def _find(self, inputs: tuple[str, ...], sees_failures: bool) -> _Ready:
+        examples = self.whole.examples
+        skipped = {} if sees_failures else dict(self.unanswered)
+        for name in inputs:
+            values = self.whole.column(name)
+            if None in values:
+                for i, value in enumerate(values):
+                    if value is None and i not in skipped and not _unreadable(examples[i], name):
+                        skipped[i] = Score.skipped(f"missing_{name}", f"the row has no {name}")
+        if not skipped:
+            return self.whole, list(range(len(examples))), skipped
+        places = [i for i in range(len(examples)) if i not in skipped]
+        return ScoringBatch([examples[i] for i in places]), places, skipped
+
+
+def _unanswered(example: Example) -> Score:
+    call = example.invocation
+    code = "agent_failed" if call.status == "failed" else call.status
+    return Score.skipped(code, f"the agent gave no answer ({call.error_type or code})")
+
+
+def _unreadable(example: Example, name: str) -> bool:
+    """Whether there is a trajectory that could not be read: its metrics score an error, they are not skipped."""
+    return name == "predicted_trajectory" and example.invocation.trajectory_error is not None
 
 
 def _scored(metric: Metric, batch: ScoringBatch) -> ScoreColumn:

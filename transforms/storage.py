@@ -35,6 +35,11 @@ def read_bytes(path: str) -> bytes:
         return stream.read()
 
 
+def opened(path: str) -> BinaryIO:
+    """Opens a file for reading, at any position."""
+    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # type: ignore[return-value]
+
+
 def exists(path: str) -> bool:
     """Whether there is a file."""
     return FileSystems.exists(path)

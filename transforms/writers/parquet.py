@@ -13,6 +13,9 @@ import pyarrow.parquet as pq
 from .base import Writer, register
 
 
+_WORDS = ("status", "error", "error_type", "pairwise_choice", "metric", "slice", "ci_method", "verdict", "source", "code")
+
+
 @register("writer", "parquet")
 @dataclass(frozen=True)
 class ParquetFiles(Writer):
@@ -23,7 +26,9 @@ class ParquetFiles(Writer):
 
     @contextmanager
     def open(self, stream: BinaryIO, schema: pa.Schema) -> Iterator[_ParquetSink]:
-        with pq.ParquetWriter(stream, schema, compression=self.codec) as writer:
+        # Dictionaries pay for columns of few values; of texts that differ in every row they are built in vain.
+        words = [f.name for f in schema if pa.types.is_string(f.type) and f.name.endswith(_WORDS)]
+        with pq.ParquetWriter(stream, schema, compression=self.codec, use_dictionary=words) as writer:
             yield _ParquetSink(writer)
 
 
