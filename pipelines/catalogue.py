@@ -1,0 +1,105 @@
+"""The metrics there are, in words: what `evalbeam metrics` says."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..transforms import registry
+from .report.terminal import NOTHING
+
+_HEADINGS = ("Name", "Inputs", "Range", "What it is")
+_ATTRIBUTE = re.compile(r"^    ([a-z_]\w*(?:, [a-z_]\w*)*): (.*)$")
+_LEAST_WORDS = 40
+
+
+def overview(width: int) -> str:
+    """A table of all metrics: name (names that mean the same in one row), inputs, range and one line each."""
+    names: dict[Any, list[str]] = {}
+    for name in registry.names("metric"):
+        part = registry.find("metric", name)
+        names.setdefault((part.factory, *sorted(part.preset.items())), []).append(name)
+    rows: list[tuple[str, ...]] = [_HEADINGS]
+    for same in names.values():
+        part = registry.find("metric", same[0])
+        first = _words(part.factory).partition("\n")[0]
+        preset = ", ".join(f"{k}={v}" for k, v in part.preset.items())
+        rows.append((", ".join(same), _inputs(part.factory), _range(part.factory), preset or first))
+    sizes = [max(len(row[i]) for row in rows) for i in range(3)]
+    room = max(_LEAST_WORDS, width - sum(sizes) - 6)
+    lines = []
+    for row in rows:
+        first, *more = textwrap.wrap(row[3], room) or [""]
+        lines.append("  ".join([*map(str.ljust, row[:3], sizes), first]))
+        lines += [" " * (sum(sizes) + 6) + line for line in more]
+    return "\n".join([*lines, "", "evalbeam metrics NAME tells all about one."])
+
+
+def describe(name: str) -> str:
+    """All about one metric: what it is, its inputs, range and parameters.
+
+    Raises:
+        ConfigError: There is none of that name; the message offers the nearest.
+    """
+    part = registry.find("metric", name)
+    words = re.sub(r"\n*Attributes:\n.*", "", _words(part.factory), flags=re.DOTALL)
+    lines = [name, "", words, "", f"inputs: {_inputs(part.factory)}", f"range:  {_range(part.factory)}"]
+    parameters = list(_parameters(part))
+    return "\n".join([*lines, "", "parameters:" if parameters else "no parameters", *parameters])
+
+
+def _words(factory: Any) -> str:
+    return inspect.cleandoc(factory.__doc__ or "")
+
+
+def _inputs(factory: Any) -> str:
+    return ", ".join(getattr(factory, "inputs", ())) or NOTHING
+
+
+def _range(factory: Any) -> str:
+    ends = getattr(factory, "range", None)
+    if ends is None:
+        return NOTHING
+    low, high = (f"{end:g}" for end in ends)
+    return f"{low} or {high}" if getattr(factory, "binary", False) else f"{low} to {high}"
+
+
+def _parameters(part: registry.Part) -> Iterator[str]:
+    factory: Any = part.factory
+    if not dataclasses.is_dataclass(factory):
+        return
+    described = _attributes(factory)
+    for field in dataclasses.fields(factory):
+        if not field.init or field.name in part.preset:
+            continue
+        kind = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+        yield f"  {field.name}: {kind}, {_default(field)}"
+        if field.name in described:
+            yield textwrap.fill(described[field.name], 96, initial_indent="      ", subsequent_indent="      ")
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is not dataclasses.MISSING:
+        return f"default {field.default!r}"
+    return "required" if field.default_factory is dataclasses.MISSING else f"default {field.default_factory()!r}"
+
+
+def _attributes(factory: Any) -> Mapping[str, str]:
+    """What the docstrings of a class and its bases say of each attribute."""
+    found: dict[str, str] = {}
+    for cls in reversed(inspect.getmro(factory)):
+        _, _, section = _words(cls).partition("Attributes:\n")
+        names: list[str] = []
+        for line in section.splitlines():
+            if match := _ATTRIBUTE.match(line):
+                names = match[1].split(", ")
+                found.update(dict.fromkeys(names, match[2]))
+            elif line.startswith("     "):
+                found.update({name: f"{found[name]} {line.strip()}" for name in names})
+            elif line.strip():
+                break
+    return found

@@ -1,0 +1,278 @@
+"""What a run would do, found out without a call: parts, files, first rows, missing columns, calls to expect."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from ..schemas.batch import RowBlock
+from ..schemas.config import EvaluationConfig
+from ..schemas.errors import RowError
+from ..schemas.instance import FROM_INVOCATION, Example, Instance, Invocation, Json
+from ..schemas.tables import PERFORMANCE
+from ..transforms import registry, storage
+from ..transforms.finish import MANIFEST
+from ..transforms.read import FileInfo, head, readers_of
+from .plan import Plan, make_plan
+from .report.terminal import cut, plain, table
+
+HEAD_ROWS = 20
+COUNTED_BYTES = 16 << 20
+"""Datasets of at most so many bytes are counted row by row; of larger ones the rows are estimated."""
+MOST_FILES, MOST_COLUMNS, MOST_REJECTED = 5, 40, 3
+_PACKED = (".gz", ".zst")
+
+
+@dataclass
+class Sample:
+    """The first rows of a dataset, read as a run would.
+
+    Attributes:
+        examples: Usable rows; with the recorded answer, else with an empty one.
+        rejected: (place, code, message) of the unusable ones.
+        dialects: Rows by the dialect that reads them.
+    """
+
+    examples: list[Example] = field(default_factory=list)
+    rejected: list[tuple[str, str, str]] = field(default_factory=list)
+    dialects: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def size(self) -> int:
+        """Rows looked at."""
+        return len(self.examples) + len(self.rejected)
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What was found.
+
+    Attributes:
+        plan: The plan a run would follow.
+        sample: The first rows.
+        rows: Rows of the dataset; `None` where that cannot be told without reading all of it.
+        counted: Whether `rows` was counted, not estimated.
+        finished: Whether the output holds a finished run.
+    """
+
+    plan: Plan
+    sample: Sample
+    rows: int | None
+    counted: bool
+    finished: bool
+
+    @property
+    def problems(self) -> list[str]:
+        """Why a run would be refused, or could not evaluate a single row."""
+        found = []
+        if self.finished and not self.plan.config.output.overwrite:
+            text = "holds a finished run (allowed: another path, or output.overwrite (--overwrite))"
+            found.append(f"output.path: {self.plan.config.output.path} {text}")
+        if not self.sample.size:
+            found.append(f"dataset.path: no row in {len(self.plan.files)} files")
+        elif not self.sample.examples:
+            place, code, message = self.sample.rejected[0]
+            found.append(
+                f"dataset.path: none of the first {self.sample.size} rows is usable; {place}: {code}: {message}"
+            )
+        return found
+
+    @property
+    def evaluated(self) -> int | None:
+        """Rows that sample and limit leave; `None` where the rows are not known."""
+        data = self.plan.config.dataset
+        if self.rows is None:
+            return data.limit
+        rows = self.rows if data.sample is None else round(self.rows * data.sample)
+        return rows if data.limit is None else min(rows, data.limit)
+
+    def lacking(self) -> dict[str, dict[str, int]]:
+        """For each metric, the inputs that sampled rows lack, with the number of these rows."""
+        found: dict[str, dict[str, int]] = {}
+        for use in self.plan.metrics:
+            inputs = [n for n in use.metric.inputs if self.plan.recorded or n not in FROM_INVOCATION]
+            counts = {n: sum(e.get(n) is None for e in self.sample.examples) for n in inputs}
+            found[use.name] = {n: c for n, c in counts.items() if c}
+        return found
+
+    def render(self, width: int) -> str:
+        """The report as text."""
+        sections = {
+            "dataset": self._dataset(),
+            "rows": self._rows(),
+            "agent": self._agent(),
+            "metrics": self._metrics(width - 9),
+            "output": self._output(),
+        }
+        lines = []
+        for name, section in sections.items():
+            for i, line in enumerate(section):
+                lines.append(f"{name if i == 0 else '':<8} {line}".rstrip())
+        return "\n".join(lines)
+
+    def _dataset(self) -> Iterator[str]:
+        files, sample = self.plan.files, self.sample
+        yield f"{_many(len(files), 'file')}, {size_text(sum(f.size for f in files))}"
+        for file in files[:MOST_FILES]:
+            yield f"  {plain(file.path)}  {file.format}, {size_text(file.size)}"
+        if len(files) > MOST_FILES:
+            yield f"  … and {len(files) - MOST_FILES:,} more"
+        dialects = ", ".join(f"{name} ({n} rows)" for name, n in sample.dialects.most_common())
+        yield f"dialect {dialects or 'unknown'}, of the first {_many(sample.size, 'row')}"
+        for place, code, message in sample.rejected[:MOST_REJECTED]:
+            yield plain(f"unusable: {place}: {code}: {cut(message, 200)}")
+        if len(sample.rejected) > MOST_REJECTED:
+            yield f"unusable: … and {len(sample.rejected) - MOST_REJECTED} more"
+        columns = _columns(sample.examples)
+        shown = [f"{plain(name)} ({kinds})" for name, kinds in columns[:MOST_COLUMNS]]
+        yield "columns " + ", ".join(shown) + (" …" if len(columns) > MOST_COLUMNS else "")
+        known = {name for name, _ in columns}
+        for column in sorted({c for columns in self.plan.slices for c in columns} - known):
+            yield f"warning: slices: the first rows have no column {column!r}"
+
+    def _rows(self) -> Iterator[str]:
+        if self.rows is None:
+            yield "not known before they are read (compressed)"
+        else:
+            yield f"{self.rows:,}" if self.counted else f"about {self.rows:,}, estimated from the first ones"
+        data = self.plan.config.dataset
+        if data.sample is not None or data.limit is not None:
+            asked = [f"{k}: {v:g}" for k, v in (("sample", data.sample), ("limit", data.limit)) if v is not None]
+            evaluated = f"{self.evaluated:,}" if self.evaluated is not None else "not known"
+            yield f"evaluated: {'about ' if not self.counted else ''}{evaluated} ({', '.join(asked)})"
+
+    def _agent(self) -> Iterator[str]:
+        config, plan = self.plan.config.agent, self.plan
+        if plan.recorded:
+            failed = sum(not e.invocation.answered for e in self.sample.examples)
+            without = f"; {failed} of the first {len(self.sample.examples)} rows carry no answer" if failed else ""
+            yield f"recorded: the answers are in the rows, nothing is called{without}"
+            return
+        target = config.target if isinstance(config.target, str) else type(config.target).__name__
+        yield plain(f"{config.type} {target}")
+        given = "the whole row" if plan.agent.whole_row else ", ".join(plan.agent.inputs)
+        limits = f"{config.max_in_flight} at once, {config.timeout:g} s each, {_many(config.max_attempts, 'attempt')}"
+        yield f"given {given}; {limits}"
+        trials, rows = plan.config.trials, self.evaluated
+        calls = "not known" if rows is None else f"{'' if self.counted else 'about '}{rows * trials:,}"
+        yield f"calls to expect: {calls} ({_many(trials, 'trial')} for each row); none was made now"
+
+    def _metrics(self, width: int) -> Iterator[str]:
+        lacking, size = self.lacking(), len(self.sample.examples)
+        rows = []
+        for use in self.plan.metrics:
+            if use.name in PERFORMANCE:
+                continue
+            lacks = [f"{n} missing in {c} of {size} rows" for n, c in lacking[use.name].items()]
+            if size in lacking[use.name].values():
+                lacks.append("scores nothing")
+            rows.append([use.name, type(use.metric).__name__, ", ".join(use.metric.inputs), "; ".join(lacks) or "ok"])
+        yield from table([(h, False) for h in ("Name", "Metric", "Inputs", "First rows")], rows, width, ("Inputs",))
+
+    def _output(self) -> Iterator[str]:
+        output = self.plan.config.output
+        state = "holds a finished run" + (", which is replaced" if output.overwrite else "") if self.finished else "new"
+        yield plain(f"{output.path}  {output.format}, {state}")
+
+
+def check(config: EvaluationConfig) -> CheckReport:
+    """Looks at everything a run would need.
+
+    Raises:
+        ConfigError: Something named does not exist, does not fit, or contradicts something else.
+    """
+    plan = make_plan(config)
+    blocks = head(plan.files, dict(plan.declared), HEAD_ROWS)
+    rows, counted = count_rows(plan, blocks)
+    finished = storage.exists(storage.join(config.output.path, MANIFEST))
+    return CheckReport(plan, read_sample(plan, blocks), rows, counted, finished)
+
+
+def read_sample(plan: Plan, blocks: Sequence[RowBlock]) -> Sample:
+    """The first `HEAD_ROWS` rows of some blocks, as instances with recorded answers where there are any."""
+    sample = Sample()
+    for block in blocks:
+        start = f"{block.file}, " + (f"part {block.range}, " if block.range else "") + "line {}"
+        sample.rejected += [(start.format(r.line), r.code, r.message) for r in block.rejected]
+        for line, row in block.rows[: max(0, HEAD_ROWS - sample.size)]:
+            row = {k: v for k, v in row.items() if v is not None}
+            try:
+                dialect = next(d for d in plan.rules.dialects if d.recognises(row))
+                instance_id, fields = plan.rules.read(row)
+            except RowError as error:
+                sample.rejected.append((start.format(line), error.code, error.message))
+                continue
+            sample.dialects[_name(dialect, plan)] += 1
+            instance = Instance(instance_id, row, fields)
+            answer = plan.agent.recall(instance) if plan.recorded else Invocation("not_called")
+            sample.examples.append(Example(instance, answer))
+    return sample
+
+
+def count_rows(plan: Plan, blocks: Sequence[RowBlock]) -> tuple[int | None, bool]:
+    """(rows of the dataset, whether they were counted): Parquet by its footers, small files by reading them."""
+    declared = dict(plan.declared)
+    readers = readers_of(plan.files, declared)
+    texts = [f for f in plan.files if f.format != "parquet"]
+    rows = 0
+    for file in plan.files:
+        if file.format == "parquet":
+            rows += max((part.end or 0 for part in readers["parquet"].split(file.path, file.size)), default=0)
+    size = sum(f.size for f in texts)
+    if size <= COUNTED_BYTES and not any(_packed(f) and f.size > COUNTED_BYTES // 16 for f in texts):
+        for file in texts:
+            for part in readers[file.format].split(file.path, file.size):
+                rows += sum(len(b.rows) + len(b.rejected) for b in readers[file.format].read(part))
+        return rows, True
+    sizes = [_bytes_of(row, texts[0].format) for block in blocks for _, row in block.rows]
+    if any(map(_packed, texts)) or not sizes:
+        return None, False
+    return rows + round(size * len(sizes) / sum(sizes)), False
+
+
+def size_text(size: int) -> str:
+    """Bytes in words."""
+    if size < 1000:
+        return _many(size, "byte")
+    for unit in ("kB", "MB", "GB", "TB"):
+        size_in = size / 1000 ** (("kB", "MB", "GB", "TB").index(unit) + 1)
+        if size_in < 999.5 or unit == "TB":
+            break
+    return f"{size_in:,.3g} {unit}" if size_in < 999.5 else f"{size_in:,.0f} {unit}"
+
+
+def _packed(file: FileInfo) -> bool:
+    return file.path.lower().endswith(_PACKED)
+
+
+def _bytes_of(row: dict[str, Json], format_: str) -> int:
+    if format_ == "csv":
+        return sum(len(str(v).encode()) + 1 for v in row.values())
+    return len(orjson.dumps(row)) + 1
+
+
+def _name(dialect: object, plan: Plan) -> str:
+    asked = plan.config.dataset.dialect
+    names = registry.names("dialect") if asked == "auto" else []
+    return next((n for n in names if registry.find("dialect", n).factory is type(dialect)), asked)
+
+
+def _columns(examples: Sequence[Example]) -> list[tuple[str, str]]:
+    """(column, kinds of its values) in the order they turn up."""
+    kinds: dict[str, dict[str, None]] = {}
+    for example in examples:
+        for name, value in example.instance.row.items():
+            kinds.setdefault(name, {})[_kind(value)] = None
+    return [(name, " or ".join(found)) for name, found in kinds.items()]
+
+
+def _kind(value: Json) -> str:
+    names = {bool: "bool", int: "int64", float: "float64", str: "string", list: "list", dict: "object"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,193 @@
+"""What a person sees while a local run goes on: a bar on a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from ..transforms import counters
+
+TICK = 0.2
+"""Seconds between two looks at the counters."""
+LINE_EVERY = 10.0
+"""Seconds between two lines where the output is no terminal."""
+RATE_OVER = 10.0
+"""Seconds over which the rate is measured."""
+
+READING, CALLING, SCORING, WRITING = "reading", "calling", "scoring", "writing"
+_FULL, _EMPTY = "█", "░"
+_ERASE = "\r\x1b[K"
+
+
+@dataclass
+class Progress:
+    """Turns counters into text, one `tick` at a time.
+
+    Attributes:
+        read: Gives the counters of all processes (`counters.NAMES`).
+        stream: Where the text goes.
+        bar: Whether `stream` is a terminal, whose last line is drawn anew at each tick.
+        expected: (rows that were read) -> examples to expect.
+        live: Whether an agent is called.
+        clock: Seconds, from any start.
+        width: Gives the columns of the terminal.
+    """
+
+    read: Callable[[], Mapping[str, int]]
+    stream: TextIO
+    bar: bool
+    expected: Callable[[int], int] = lambda rows: rows
+    live: bool = True
+    clock: Callable[[], float] = time.monotonic
+    width: Callable[[], int] = lambda: shutil.get_terminal_size().columns
+    _started: float | None = None
+    _phase: str = ""
+    _phase_since: float = 0.0
+    _said: float = 0.0
+    _seen: deque[tuple[float, int]] = field(default_factory=deque)
+    _drawn: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def tick(self) -> None:
+        """Looks at the counters once, and shows them where it is time to."""
+        with self._lock:
+            self._tick()
+
+    def say(self, text: str) -> None:
+        """Writes a line above the bar."""
+        with self._lock:
+            self._clear()
+            self.stream.write(text + "\n")
+            self.stream.flush()
+
+    def clear(self) -> None:
+        """Takes the bar away."""
+        with self._lock:
+            self._clear()
+
+    def _tick(self) -> None:
+        now, counts = self.clock(), self.read()
+        if self._started is None:
+            self._started = self._said = now
+        phase = phase_of(counts, self.live)
+        changed = phase != self._phase
+        if changed:
+            self._phase, self._phase_since = phase, now
+            self._seen.clear()
+        self._seen.append((now, self._done(counts)))
+        while now - self._seen[0][0] > RATE_OVER and len(self._seen) > 2:
+            self._seen.popleft()
+        if self.bar:
+            self.stream.write(_ERASE + self._line(counts, self.width() - 1))
+            self.stream.flush()
+            self._drawn = True
+        elif (changed and any(counts.values())) or now - self._said >= LINE_EVERY:
+            self._said = now
+            self.stream.write(self._text(counts) + "\n")
+            self.stream.flush()
+
+    def _clear(self) -> None:
+        if self._drawn:
+            self.stream.write(_ERASE)
+            self.stream.flush()
+            self._drawn = False
+
+    def _done(self, counts: Mapping[str, int]) -> int:
+        names = {READING: "rows_read", CALLING: "calls_done", SCORING: "rows_scored", WRITING: "rows_written"}
+        return counts[names[self._phase]]
+
+    def _total(self, counts: Mapping[str, int]) -> int | None:
+        return None if self._phase == READING else self.expected(counts["rows_read"])
+
+    def _rate(self) -> float | None:
+        (first, before), (last, after) = self._seen[0], self._seen[-1]
+        return (after - before) / (last - first) if last > first and after > before else None
+
+    def _text(self, counts: Mapping[str, int]) -> str:
+        done, total, rate = self._done(counts), self._total(counts), self._rate()
+        parts = [f"{done:,} rows" if total is None else f"{done:,} of {total:,} rows"]
+        if counts["rows_rejected"]:
+            parts.append(f"{counts['rows_rejected']:,} unusable")
+        if self._phase == CALLING:
+            parts += [f"{counts['calls_in_flight']:,} in flight", f"{counts['calls_failed']:,} failed"]
+        if rate is not None:
+            parts.append(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
+            if total is not None and total > done:
+                parts.append(f"ETA {duration((total - done) / rate)}")
+        return f"{self._phase}: " + ", ".join(parts)
+
+    def _line(self, counts: Mapping[str, int], width: int) -> str:
+        text, total = self._text(counts), self._total(counts)
+        elapsed = duration(self.clock() - (self._started or 0.0))
+        room = width - len(text) - len(elapsed) - 4
+        if total and room >= 8:
+            size = min(room, 30)
+            full = min(size, size * self._done(counts) // total)
+            text = f"{_FULL * full}{_EMPTY * (size - full)}  {text}"
+        line = f"{text}  {elapsed}"
+        return line if len(line) <= width else text[:width]
+
+
+def phase_of(counts: Mapping[str, int], live: bool) -> str:
+    """What a run is at: every row is read before the first is answered, every score is there before one is written."""
+    if counts["rows_written"]:
+        return WRITING
+    if counts["calls_done"] or counts["calls_in_flight"] or counts["rows_scored"]:
+        return CALLING if live else SCORING
+    return READING
+
+
+def duration(seconds: float) -> str:
+    """Seconds as 0:07, 12:34 or 3:25:45."""
+    whole = max(0, round(seconds))
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+
+
+@contextmanager
+def shown(stream: TextIO, limit: int | None, trials: int, live: bool) -> Iterator[Progress]:
+    """Shows the progress of what this process, and those it starts, does meanwhile.
+
+    Args:
+        stream: Where to.
+        limit: Rows at most.
+        trials: Examples of each row.
+        live: Whether an agent is called.
+    """
+    with counters.watched() as folder:
+        progress = Progress(
+            read=lambda: counters.totals(folder),
+            stream=stream,
+            bar=stream.isatty() and os.environ.get("TERM") != "dumb" and _shows(stream, _FULL + _EMPTY),
+            expected=lambda rows: (rows if limit is None else min(rows, limit)) * trials,
+            live=live,
+        )
+        ended = threading.Event()
+        ticker = threading.Thread(target=_tick_until, args=(ended, progress), name="evalbeam-progress", daemon=True)
+        ticker.start()
+        try:
+            yield progress
+        finally:
+            ended.set()
+            ticker.join()
+            progress.clear()
+
+
+def _shows(stream: TextIO, text: str) -> bool:
+    try:
+        text.encode(stream.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _tick_until(ended: threading.Event, progress: Progress) -> None:
+    while not ended.wait(TICK):
+        progress.tick()

@@ -1,0 +1,157 @@
+"""What both reports show of a finished run, read back from its tables row by row."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, TextIO
+
+import orjson
+
+from ...schemas.instance import Json
+from ...schemas.tables import PERFORMANCE
+from ...transforms import registry, storage
+from ..result import EvaluationResult
+
+Row = dict[str, Json]
+
+LOOKED_AT = 100_000
+"""Rows of the instances table that are searched for failing ones, and in JSONL and CSV for reasons."""
+
+
+def rows_of(result: EvaluationResult, table: str, columns: Sequence[str] | None = None) -> Iterator[Row]:
+    """Rows of a table in order, NaN as `None`; nothing where the run wrote no such table.
+
+    Args:
+        result: A finished run.
+        table: "instances", "summary" or "errors".
+        columns: Those wanted; default: all. JSONL and CSV give all in any case.
+    """
+    described = result.manifest["tables"].get(table)
+    if described is None:
+        return
+    types = {c["name"]: c["type"] for c in described["columns"]}
+    for path in result.files(table):
+        read = _parquet if path.endswith(".parquet") else _jsonl if ".jsonl" in path else _csv
+        for row in read(path, types, columns):
+            yield {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
+
+
+def summary_rows(result: EvaluationResult) -> list[Row]:
+    """Rows of the summary table, each `slice` as a dict."""
+    return [{**row, "slice": orjson.loads(row["slice"])} for row in rows_of(result, "summary")]
+
+
+def reasons(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[tuple[str, int]]]:
+    """For each metric that did not score every row, how often each code stands in its error column, most often first.
+
+    Of JSONL and CSV tables, the first `LOOKED_AT` rows are looked at.
+    """
+    known = {c["name"] for c in result.manifest["tables"].get("instances", {}).get("columns", ())}
+    short = [r["metric"] for r in summary if not r["slice"] and r["error_count"] + r["skipped_count"]]
+    columns = {f"{name}/error": name for name in short if f"{name}/error" in known}
+    counts: dict[str, Counter[str]] = {name: Counter() for name in columns.values()}
+    rows = rows_of(result, "instances", list(columns)) if columns else iter(())
+    parquet = all(path.endswith(".parquet") for path in result.files("instances"))
+    for row in rows if parquet else islice(rows, LOOKED_AT):
+        for column, name in columns.items():
+            if row[column]:
+                counts[name][row[column].partition(":")[0]] += 1
+    return {name: sorted(c.items(), key=lambda e: (-e[1], e[0])) for name, c in counts.items() if c}
+
+
+def failing(result: EvaluationResult, summary: Sequence[Row], most: int) -> list[tuple[Row, list[str]]]:
+    """The first rows of the instances table on which something failed, and what.
+
+    That is a failed call, a metric's error, or a score below its threshold (without a threshold: at the worst end of
+    the metric's range); of the first `LOOKED_AT` rows.
+    """
+    metrics = _metrics(result)
+    whole = {r["metric"]: r for r in summary if not r["slice"]}
+    tests = {name: _worse(whole.get(name, {}), _ends(part)) for name, part in metrics.items()}
+    found: list[tuple[Row, list[str]]] = []
+    if not any(r["error_count"] or r["skipped_count"] or r["min"] is None or tests[n](r["min"]) or tests[n](r["max"])
+               for n, r in whole.items() if n in tests):  # fmt: skip
+        return found
+    for row in islice(rows_of(result, "instances"), LOOKED_AT):
+        why = _faults(row, tests)
+        if why:
+            found.append((row, why))
+            if len(found) == most:
+                break
+    return found
+
+
+def _faults(row: Row, tests: Mapping[str, Callable[[float], bool]]) -> list[str]:
+    why = [f"call: {row['error_type'] or row['status']}"] if row["status"] != "ok" else []
+    for name, worse in tests.items():
+        if row.get(f"{name}/status") == "error":
+            why.append(f"{name}: {row[f'{name}/error']}")
+        elif (score := row.get(f"{name}/score")) is not None and worse(score):
+            why.append(f"{name}: {score:g}")
+    return why
+
+
+def _metrics(result: EvaluationResult) -> dict[str, str]:
+    """Output name -> registered name (or what else the config names) of the metrics with columns of their own."""
+    config = result.manifest.get("config") or {}
+    given = {str(m.get("name")): str(m.get("metric")) for m in config.get("metrics", ())}
+    columns = result.manifest["tables"].get("instances", {}).get("columns", ())
+    names = [c["name"].removesuffix("/score") for c in columns if c["name"].endswith("/score")]
+    return {n: given.get(n) or given.get(n.rpartition("/")[0], "") for n in names if n not in PERFORMANCE}
+
+
+def _ends(metric: str) -> tuple[float, float] | None:
+    """(worst, best) of a registered metric; `None` of others, whose code is not loaded for a report."""
+    if metric not in registry.names("metric"):
+        return None
+    factory: Any = registry.find("metric", metric).factory
+    return factory.ends(factory) if hasattr(factory, "ends") else None
+
+
+def _worse(row: Row, ends: tuple[float, float] | None) -> Callable[[float], bool]:
+    threshold = row.get("threshold")
+    falling = ends is not None and ends[1] < ends[0]
+    if threshold is not None:
+        return (lambda score: score > threshold) if falling else (lambda score: score < threshold)
+    return lambda score: ends is not None and score == ends[0]
+
+
+def _parquet(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:
+    import pyarrow.parquet as pq
+
+    with storage.opened(path) as stream:
+        for batch in pq.ParquetFile(stream).iter_batches(batch_size=1024, columns=columns and list(columns)):
+            yield from batch.to_pylist()
+
+
+def _jsonl(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:
+    with _text(path) as stream:
+        for line in stream:
+            yield {**dict.fromkeys(types), **orjson.loads(line)}
+
+
+def _csv(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:
+    csv.field_size_limit(1 << 30)
+    with _text(path) as stream:
+        for row in csv.DictReader(stream):
+            yield {name: _cell(value, types.get(name, "string")) for name, value in row.items()}
+
+
+@contextmanager
+def _text(path: str) -> Iterator[TextIO]:
+    with storage.opened(path) as stream:
+        unpacked: Any = gzip.GzipFile(fileobj=stream) if path.endswith(".gz") else stream
+        yield io.TextIOWrapper(unpacked, "utf-8", newline="")
+
+
+def _cell(value: str, kind: str) -> Json:
+    if value == "":
+        return None
+    return int(value) if kind == "int64" else float(value) if kind == "float64" else value

@@ -1,0 +1,165 @@
+"""From a command line's settings and a file to a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..schemas.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ..schemas.config import EvaluationConfig
+
+Setting: TypeAlias = tuple[str, str, Any]
+"""(option as typed, dotted key, value)."""
+
+
+def reader(option: str, key: str) -> Callable[[str], Setting]:
+    """What reads an option's text as the value of a key: YAML, or a list with commas where the key is a list.
+
+    The returned function raises ConfigError where the text is no YAML.
+    """
+
+    def read(text: str) -> Setting:
+        if option == "--metrics":
+            return option, key, _words(text)
+        if option == "--slices":
+            return option, key, [_words(columns, "+") for columns in _words(text)]
+        if option in ("--agent", "--output"):
+            return option, key, text
+        from ..schemas.config import load_yaml
+
+        return option, key, load_yaml(text, option)
+
+    return read
+
+
+def split(rest: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The configuration's file and Beam's options, of what our options left over.
+
+    Raises:
+        ConfigError: Something is neither.
+    """
+    source: str | None = None
+    flags: list[str] = []
+    for i, word in enumerate(rest):
+        before = rest[i - 1] if i else ""
+        if word.startswith("-") or (before.startswith("--") and "=" not in before):
+            flags.append(word)
+        elif source is None:
+            source = word
+        else:
+            found = f"unexpected argument {word!r}"
+            raise ConfigError(found, allowed="one configuration file, then options")
+    return source, flags
+
+
+def assemble(source: str | None, settings: Sequence[Setting]) -> EvaluationConfig:
+    """The configuration of a file, changed by settings; without a file, of the settings alone.
+
+    Raises:
+        ConfigError: Names file or option, key, what was found and what is allowed.
+    """
+    from ..schemas.config import EvaluationConfig
+
+    if source is None and not settings:
+        allowed = "evalbeam run eval.yaml, or --dataset and --metrics; `evalbeam init` writes an example"
+        raise ConfigError("nothing to evaluate", allowed=allowed)
+    data = load(source) if source is not None else {}
+    for option, key, value in settings:
+        put(data, key, value, option)
+    return EvaluationConfig.parse(data, source or "command line")
+
+
+def load(source: str) -> Any:
+    """The value of a YAML or JSON file, on any filesystem Beam opens.
+
+    Raises:
+        ConfigError: There is no such file, it is not UTF-8, or no YAML; the message names file, line and column.
+    """
+    from ..schemas.config import load_yaml
+
+    raw = _bytes(source)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        found = f"found byte 0x{raw[error.start]:02x}"
+        raise ConfigError(found, where=f"{source}, line {line}", allowed="UTF-8") from None
+    if source.endswith(".json"):
+        return _json(text, source)
+    return load_yaml(text, source)
+
+
+def put(data: Any, key: str, value: Any, option: str) -> None:
+    """Sets a dotted key of nested mappings and lists, making the mappings that are missing.
+
+    Raises:
+        ConfigError: The key goes through something that has no keys.
+    """
+    *steps, last = key.split(".")
+    if not all((*steps, last)):
+        raise ConfigError(f"found the key {key!r}", where=option, allowed="names with a dot between them")
+    at, path = data, ""
+    for step in steps:
+        at = _step(at, step, path, option)
+        path = f"{path}.{step}" if path else step
+    if isinstance(at, list):
+        at[_index(at, last, path, option)] = value
+    elif isinstance(at, dict):
+        at[last] = value
+    else:
+        raise _keyless(at, path, option)
+
+
+def _step(at: Any, step: str, path: str, option: str) -> Any:
+    if isinstance(at, list):
+        return at[_index(at, step, path, option)]
+    if not isinstance(at, dict):
+        raise _keyless(at, path, option)
+    if at.get(step) is None:
+        at[step] = {}
+    return at[step]
+
+
+def _index(at: list[Any], step: str, path: str, option: str) -> int:
+    if not step.isdecimal() or int(step) >= len(at):
+        allowed = f"0 to {len(at) - 1}" if at else "nothing, it is empty"
+        raise ConfigError(f"{path} is a list and has no {step!r}", where=option, allowed=allowed)
+    return int(step)
+
+
+def _keyless(at: Any, path: str, option: str) -> ConfigError:
+    return ConfigError(f"{path or 'the configuration'} is {at!r:.100}, which has no keys", where=option)
+
+
+def _words(text: str, separator: str = ",") -> list[str]:
+    return [word.strip() for word in text.split(separator) if word.strip()]
+
+
+def _bytes(source: str) -> bytes:
+    try:
+        if "://" in source:
+            from ..transforms import storage
+
+            return storage.read_bytes(source)
+        with open(source, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        raise ConfigError("no such file", where=source) from None
+    except IsADirectoryError:
+        raise ConfigError("is a folder", where=source, allowed="a YAML or JSON file") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot be read: {error}", where=repr(source)) from None
+
+
+def _json(text: str, source: str) -> Any:
+    import json
+
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"{source}, line {error.lineno}, column {error.colno}"
+        raise ConfigError(f"not valid JSON: {error.msg}", where=where) from None
+    except (RecursionError, ValueError) as error:
+        raise ConfigError(f"not valid JSON: {error}", where=source) from None

@@ -1,0 +1,77 @@
+"""How far a local run has come: a few whole numbers that each process counts and the driver adds up while it runs.
+
+Nothing of a result depends on them. They are counted only where the environment names a folder (`watched` sets it;
+worker processes inherit it): each process then maps one small file of that folder into its memory, so that counting
+writes nothing and a number is never late.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+NAMES = (
+    "rows_read",
+    "rows_rejected",
+    "calls_in_flight",
+    "calls_done",
+    "calls_failed",
+    "rows_scored",
+    "rows_written",
+)
+"""What is counted. `calls_in_flight` goes up and down, all others only up; `calls_done` includes the failed ones."""
+FOLDER = "EVALBEAM_PROGRESS"
+"""Environment variable that names the folder."""
+
+_BYTES = 8 * len(NAMES)
+_lock = threading.Lock()
+
+
+def add(name: str, count: int = 1) -> None:
+    """Adds to one of `NAMES`; does nothing where nobody watches. Meant to be called per batch or per call."""
+    folder = os.environ.get(FOLDER)
+    if folder and count:
+        with _lock:
+            _cells(folder, os.getpid())[NAMES.index(name)] += count
+
+
+def totals(folder: str) -> dict[str, int]:
+    """The sums over all processes that count into a folder."""
+    sums = [0] * len(NAMES)
+    for file in Path(folder).iterdir():
+        cells = memoryview(file.read_bytes()[:_BYTES].ljust(_BYTES, b"\0")).cast("q")
+        sums = [a + b for a, b in zip(sums, cells, strict=True)]
+    return dict(zip(NAMES, sums, strict=True))
+
+
+@contextmanager
+def watched() -> Iterator[str]:
+    """Has this process, and those it starts, count into a new folder, which is removed at the end."""
+    before = os.environ.get(FOLDER)
+    folder = os.environ[FOLDER] = tempfile.mkdtemp(prefix="evalbeam-progress-")
+    try:
+        yield folder
+    finally:
+        if before is None:
+            del os.environ[FOLDER]
+        else:
+            os.environ[FOLDER] = before
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.lru_cache(maxsize=1)
+def _cells(folder: str, process: int) -> memoryview:
+    """The numbers of a process, as 64-bit integers in shared memory; of a folder that is gone, in memory of its own."""
+    try:
+        with open(Path(folder) / f"{process}", "w+b") as file:
+            file.truncate(_BYTES)
+            return memoryview(mmap.mmap(file.fileno(), _BYTES)).cast("q")
+    except OSError:
+        return memoryview(bytearray(_BYTES)).cast("q")
