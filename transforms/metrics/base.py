@@ -26,7 +26,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ...schemas.instance import Example
 from ...schemas.result import Score, ScoreColumn
-from ..faults import clean
+from ..faults import fault_of
 from ..registry import register
 
 __all__ = ["Metric", "ScoringBatch", "failure_of", "guarded", "register"]
@@ -104,4 +104,5 @@ def guarded(metric: Metric, example: Example) -> Score:
 
 def failure_of(error: BaseException) -> Score:
     """The score of a row on which a metric raised: the exception's type as code, its text without addresses."""
-    return Score.failed(type(error).__name__, clean(str(error)))
+    fault = fault_of(error)
+    return Score.failed(fault.error_type, fault.message)

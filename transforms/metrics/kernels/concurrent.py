@@ -57,7 +57,7 @@ def _guarded(call: Callable[[], Any]) -> Result:
         if inspect.isawaitable(value):
             return _loop().run(_awaited(lambda: value))
         return value, None
-    except (Exception, SystemExit) as error:  # a function that calls sys.exit() is a failed row
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # a function that calls sys.exit() is a failed row
         return None, error
 
 
