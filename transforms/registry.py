@@ -148,7 +148,7 @@ def load_object(target: str, where: str) -> Any:
         missing = getattr(error, "name", None)
         reason = f"module {missing!r} not found" if missing else str(error)
         raise ConfigError(f"cannot import {module_name!r}: {reason}", where=where) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends itself would end the command
         raise ConfigError(f"importing {module_name!r} failed: {type(error).__name__}: {error}", where=where) from error
     found: Any = module
     for step in path.split("."):
