@@ -17,7 +17,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -34,11 +34,19 @@ _VARIABLE = re.compile(r"\{([_a-zA-Z][_a-zA-Z0-9]*)\}")
 class EvalTask:
     """A dataset and the metrics it is measured by; `evaluate` may be called any number of times.
 
-    Attributes:
-        dataset: As given; it is never changed.
-        metrics: As given.
-        experiment: As given.
-        autorater_config: Always `None` so far.
+    Args:
+        dataset: A DataFrame, a dict of columns, a list of dicts, or a path of JSONL, CSV or Parquet files; it is never
+            changed.
+        metrics: Names, or objects such as `Rouge`, `TrajectorySingleToolUse` and `CustomMetric`.
+        experiment: Kept in the result's `metadata`; no experiment service is written to, and a warning says so.
+        metric_column_mapping: For a metric's input (prompt, reference ...) the dataset column that holds it. It wins
+            over a column of the input's own name, and it holds for what the agent is given too.
+        output_uri_prefix: Folder, local or gs://, below which each run gets a folder of its own; default: a temporary
+            folder.
+        autorater_config: Must be `None`: there are no judge metrics yet.
+
+    Raises:
+        ConfigError: An argument cannot be honoured.
     """
 
     def __init__(
@@ -51,21 +59,6 @@ class EvalTask:
         output_uri_prefix: str = "",
         autorater_config: Any = None,
     ) -> None:
-        """Describes the task; nothing is read yet.
-
-        Args:
-            dataset: A DataFrame, a dict of columns, a list of dicts, or a path of JSONL, CSV or Parquet files.
-            metrics: Names, or objects such as `Rouge`, `TrajectorySingleToolUse` and `CustomMetric`.
-            experiment: Kept in the result's `metadata`; no experiment service is written to, and a warning says so.
-            metric_column_mapping: For a metric's input (prompt, reference ...) the dataset column that holds it. It
-                wins over a column of the input's own name, and it holds for what the agent is given too.
-            output_uri_prefix: Folder, local or gs://, below which each run gets a folder of its own; default: a
-                temporary folder.
-            autorater_config: Must be `None`: there are no judge metrics yet.
-
-        Raises:
-            ConfigError: An argument cannot be honoured.
-        """
         if autorater_config is not None:
             raise ConfigError("there are no judge metrics yet", where="autorater_config", allowed="None")
         self.dataset, self.metrics, self.experiment = dataset, list(metrics), experiment
@@ -97,36 +90,21 @@ class EvalTask:
             experiment_run_name: Kept in the result's `metadata`.
             response_column_name: Dataset column that stands for `response`.
             baseline_model_response_column_name: Dataset column that stands for `baseline_model_response`.
-            evaluation_service_qps: Accepted and without effect: no service is called whose quota it would spare.
-            retry_timeout: Accepted and without effect, for the same reason.
+            evaluation_service_qps, retry_timeout: Accepted and without effect: no service is called.
             output_file_name: Name of the run's folder below `output_uri_prefix`; its ending (.csv, .jsonl, .parquet)
                 chooses the format of the tables.
-            **config: Further sections of an evalbeam configuration: agent={"timeout": 300}, slices=[["category"]] ...
-
-        Returns:
-            `summary_metrics`, `metrics_table`, `metadata`, and everything else of an `EvaluationResult`.
-
-        Raises:
-            ConfigError: An argument cannot be honoured, or the output holds a finished run.
-            RunError: The run itself failed.
+            **config: Further sections of a configuration: agent={"timeout": 300}, slices=[["category"]] ...
         """
-        dataset: Any = self.dataset
-        if prompt_template is not None:
-            dataset = with_prompts(dataset, str(prompt_template))
+        dataset = self.dataset if prompt_template is None else with_prompts(self.dataset, str(prompt_template))
         columns = self._renamed(response_column_name, baseline_model_response_column_name)
         path, format_ = self._output(output_file_name)
-        output = {**config.pop("output_options", {}), **({"format": format_} if format_ else {})}
+        sections = {
+            "dataset_options": {"columns": columns, **config.pop("dataset_options", {})},
+            "output_options": {**config.pop("output_options", {}), **format_},
+        }
+        metrics, agent = [named(metric) for metric in self.metrics], _agent(model, runnable)
         metadata = self._metadata(experiment_run_name)
-        result = evaluate(
-            dataset,
-            [named(metric) for metric in self.metrics],
-            _agent(model, runnable),
-            output=path,
-            dataset_options={"columns": columns, **config.pop("dataset_options", {})},
-            output_options=output,
-            **config,
-        )
-        return replace(result, metadata=metadata)
+        return replace(evaluate(dataset, metrics, agent, output=path, **sections, **config), metadata=metadata)
 
     def _renamed(self, response: str | None, baseline: str | None) -> dict[str, str]:
         """For each dataset column that stands for an input under another name, that input."""
@@ -142,18 +120,18 @@ class EvalTask:
             found[column] = field
         return found
 
-    def _output(self, file_name: str) -> tuple[str | None, str | None]:
-        """(folder of the run or `None` for a temporary one, format or `None` for the default)."""
+    def _output(self, file_name: str) -> tuple[str | None, dict[str, str]]:
+        """(folder of the run, `None` for a temporary one; keys of the output section that the name's ending gives)."""
         name = PurePosixPath(file_name)
-        format_ = name.suffix.lstrip(".") or None
-        if format_ is not None and format_ not in FORMATS:
+        format_ = name.suffix.lstrip(".")
+        if format_ and format_ not in FORMATS:
             raise ConfigError(f"found {file_name!r}", where="output_file_name", allowed=", ".join(FORMATS))
         if not self._output_uri_prefix:
             if file_name:
                 raise ConfigError("nowhere to put it", where="output_file_name", allowed="with an output_uri_prefix")
-            return None, None
-        stamp = datetime.now(timezone.utc).strftime("%Y-%m-%d-%H-%M-%S-%f")
-        return storage.join(self._output_uri_prefix, name.stem or f"eval_results_{stamp}"), format_
+            return None, {}
+        folder = name.stem or datetime.now(UTC).strftime("eval_results_%Y-%m-%d-%H-%M-%S-%f")
+        return storage.join(self._output_uri_prefix, folder), {"format": format_} if format_ else {}
 
     def _metadata(self, run_name: str | None) -> dict[str, str] | None:
         if self.experiment is None and run_name is None:

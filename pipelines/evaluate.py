@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -126,8 +127,6 @@ def evaluate(
         ConfigError: Something named does not exist or does not fit.
         RunError: The run itself failed.
     """
-    import tempfile
-
     path = output or tempfile.mkdtemp(prefix="evalbeam-")
     section, in_order = dataset_section(dataset, path)
     section |= config.pop("dataset_options", {})
@@ -135,8 +134,8 @@ def evaluate(
     if runnable is not None:
         agent["target"] = runnable
     out = {**config.pop("output_options", {}), "path": path}
-    sections = {"dataset": section, "metrics": list(metrics), "agent": agent, "output": out}
-    plan = make_plan(EvaluationConfig.parse({**sections, **config}))
+    config |= {"dataset": section, "metrics": list(metrics), "agent": agent, "output": out}
+    plan = make_plan(EvaluationConfig.parse(config))
     return run(plan, engines.pipeline_options(options)).with_order(in_order)
 
 

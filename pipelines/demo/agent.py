@@ -81,7 +81,7 @@ class Home:
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
-        self._degrees = dict(kitchen=21, living_room=20, bedroom=18, office=19, hallway=17, bathroom=22)
+        self._degrees = {"kitchen": 21, "living_room": 20, "bedroom": 18, "office": 19, "hallway": 17, "bathroom": 22}
 
     def use(self, tool_name: str, **tool_input: Any) -> Any:
         """Calls a tool and returns what it says.
