@@ -150,7 +150,7 @@ def _bytes(source: str) -> bytes:
     except IsADirectoryError:
         raise ConfigError("is a folder", where=source, allowed="a YAML or JSON file") from None
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot be read: {error}", where=repr(source)) from None
+        raise ConfigError(f"cannot be read: {error}", where=repr(source)[:200]) from None
 
 
 def _json(text: str, source: str) -> Any:

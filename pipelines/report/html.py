@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from html import escape
 from itertools import islice
 
@@ -12,11 +12,11 @@ from ...schemas.instance import Json
 from ...schemas.tables import OWN_NAMES
 from ...transforms import storage
 from ..result import EvaluationResult
-from .digest import Row, failing, reasons, rows_of, summary_rows
-from .terminal import NOTHING, cut, interval, number, share, slice_name
+from .digest import Row, failing, rows_of, summary_rows
+from .terminal import NOTHING, counts_text, cut, interval, judged_name, number, outcome, share, tables_of, unscored
 
 PAGE = "report.html"
-MOST_SLICES = 500
+MOST_SLICES = 200
 MOST_FAILING = 50
 MOST_ERRORS = 100
 MOST_CHARACTERS = 4000
@@ -43,7 +43,7 @@ def page(result: EvaluationResult) -> str:
     sections = [
         _overview(result),
         _criteria(result),
-        _section("Metrics", _table(_HEADINGS, [_summary_cells(r, r["metric"]) for r in whole])) if whole else "",
+        _section("Metrics", _table(_HEADINGS, map(_summary_cells, whole))) if whole else "",
         _unscored(result, summary),
         _slices(summary),
         _failing(result, summary),
@@ -61,7 +61,7 @@ def page(result: EvaluationResult) -> str:
     )
 
 
-_HEADINGS = ("Metric", "Mean", "CI", "Std", "Median", "Pass rate", "Verdict", "Scored", "Errors", "Skipped", "Rows")
+_HEADINGS = ("Metric", "Mean", "Scored", "Errors", "Skipped", "Rows", "CI", "Std", "Median", "Pass rate", "Verdict")
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --line: #d5dae0; --back: #fff; --band: #f4f6f8;
   --good: #11632b; --bad: #a40e26; --warn: #7d4e00; }
@@ -76,15 +76,17 @@ table { border-collapse: collapse; font-size: .9rem; min-width: 100%; }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 th { background: var(--band); font-weight: 600; white-space: nowrap; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-td.t { overflow-wrap: anywhere; min-width: 8rem; }
+td.t { overflow-wrap: break-word; min-width: 5rem; max-width: 34rem; }
+small { color: var(--soft); }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; font: .85rem/1.45 ui-monospace, monospace; }
 details { border: 1px solid var(--line); border-radius: 6px; margin: .5rem 0; padding: .4rem .7rem; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 dl { display: grid; grid-template-columns: minmax(7rem, 14rem) 1fr; gap: .3rem 1rem; margin: .6rem 0; }
+dl.facts { grid-template-columns: max-content 1fr; }
 dt { color: var(--soft); overflow-wrap: anywhere; } dd { margin: 0; min-width: 0; }
 .soft { color: var(--soft); } .PASSED { color: var(--good); } .FAILED { color: var(--bad); }
 .NOT_EVALUATED { color: var(--warn); } .verdict { font-weight: 600; white-space: nowrap; }
-@media (max-width: 34rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; }
+@media (max-width: 34rem) { dl:not(.facts) { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; }
   main { padding: .7rem; } }
 """
 _NUMBERS = frozenset(("Mean", "CI", "Std", "Median", "Pass rate", "Scored", "Errors", "Skipped", "Rows", "Line"))
@@ -113,10 +115,10 @@ def _details(title: str, body: str) -> str:
     return f"<details>\n<summary>{_text(title)}</summary>\n{body}\n</details>"
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are HTML already."""
-    kinds = ["n" if h in _NUMBERS else "t" for h in headings]
-    head = "".join(f'<th class="{k}">{escape(h)}</th>' for k, h in zip(kinds, headings, strict=True))
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[str] = _NUMBERS) -> str:
+    """A table of cells that are HTML already; columns of `numbers` are aligned to the right."""
+    kinds = ["n" if h in numbers else "t" for h in headings]
+    head = "".join(f'<th class="{k}">{_text(h)}</th>' for k, h in zip(kinds, headings, strict=True))
     body = "\n".join(
         "<tr>" + "".join(f'<td class="{k}">{c}</td>' for k, c in zip(kinds, row, strict=True)) + "</tr>" for row in rows
     )
@@ -127,49 +129,57 @@ def _verdict(verdict: str | None) -> str:
     return f'<span class="verdict {escape(verdict)}">{escape(verdict.replace("_", " "))}</span>' if verdict else ""
 
 
-def _summary_cells(row: Row, *names: Json) -> list[str]:
+def _summary_cells(row: Row) -> list[str]:
     counts = [f"{row[c]:,}" for c in ("scored_count", "error_count", "skipped_count", "row_count")]
-    numbers = [number(row["mean"]), interval(row), number(row["std"]), number(row["median"]), share(row["pass_rate"])]
-    return [*map(_text, names), *numbers, _verdict(row["verdict"]), *counts]
+    more = [interval(row), number(row["std"]), number(row["median"]), share(row["pass_rate"])]
+    return [_text(row["metric"]), number(row["mean"]), *counts, *more, _verdict(row["verdict"])]
 
 
 def _overview(result: EvaluationResult) -> str:
-    counts, measured = result.manifest["counts"], result.manifest["measured"]
-    facts = [("State", escape(result.state))]
-    if result.verdict:
-        facts.append(("Verdict", _verdict(result.verdict)))
-    if result.manifest.get("reason"):
-        facts.append(("Reason", _text(result.manifest["reason"])))
-    facts += [(name.replace("_", " ").capitalize(), f"{n:,}") for name, n in counts.items()]
-    facts.append(("Took", f"{measured['seconds']:,.1f} s"))
-    for name, table in result.manifest["tables"].items():
-        files = ", ".join(table["files"][:3]) + (" …" if len(table["files"]) > 3 else "")
-        facts.append((f"Table {name}", f"{table['rows']:,} rows in {_text(files)}"))
-    return "<dl>" + "".join(f"<dt>{escape(k)}</dt><dd>{v}</dd>" for k, v in facts) + "</dl>"
+    facts = [("State", escape(result.state)), ("Verdict", _verdict(result.verdict))]
+    facts += [("Reason", _text(result.manifest.get("reason") or "")), ("Rows", escape(counts_text(result)))]
+    for name, table in tables_of(result):
+        files = ", ".join(table["files"][:2]) + (" …" if len(table["files"]) > 2 else "")
+        facts.append((name.capitalize(), f"{_text(files)} ({table['rows']:,} rows)"))
+    shown = "".join(f"<dt>{escape(k)}</dt><dd>{v}</dd>" for k, v in facts if v)
+    return f'<dl class="facts">{shown}</dl>'
 
 
 def _criteria(result: EvaluationResult) -> str:
     rows = [
-        [_verdict(j["verdict"]), _text(j["metric"]), _text(slice_name(j["slice"])), _text(j["reason"])]
+        [_verdict(j["verdict"]), _text(judged_name(j)), _text(outcome(j))]
         for j in result.manifest.get("criteria") or ()
     ]
-    return _section("Criteria", _table(("Verdict", "Metric", "Slice", "Reason"), rows)) if rows else ""
+    return _section("Criteria", _table(("Verdict", "Metric", "Outcome"), rows)) if rows else ""
 
 
 def _unscored(result: EvaluationResult, summary: Sequence[Row]) -> str:
-    rows = [
-        [_text(m), _text(code), f"{n:,}"] for m, found in reasons(result, summary).items() for code, n in found[:20]
-    ]
-    return _section("Not scored", _table(("Metric", "Reason", "Rows"), rows)) if rows else ""
+    rows = [[_text(words), _text(", ".join(names))] for words, names in unscored(result, summary).items()]
+    return _section("Not scored", _table(("Reasons", "Metrics"), rows)) if rows else ""
 
 
 def _slices(summary: Sequence[Row]) -> str:
-    rows = [r for r in summary if r["slice"]]
-    if not rows:
-        return ""
-    cells = (_summary_cells(r, slice_name(r["slice"]), r["metric"]) for r in rows[:MOST_SLICES])
-    more = f'<p class="soft">{len(rows) - MOST_SLICES:,} more rows are in the summary table.</p>'
-    return _section("Slices", _table(("Slice", *_HEADINGS), cells) + (more if len(rows) > MOST_SLICES else ""))
+    """For each list of slice columns, a table of slices by metric."""
+    groups: dict[tuple[str, ...], dict[str, list[Row]]] = {}
+    for row in summary:
+        if row["slice"]:
+            groups.setdefault(tuple(row["slice"]), {}).setdefault(_json(row["slice"]), []).append(row)
+    return "\n".join(_slice_table(columns, list(slices.values())) for columns, slices in groups.items())
+
+
+def _slice_table(columns: tuple[str, ...], slices: Sequence[Sequence[Row]]) -> str:
+    names = list(dict.fromkeys(r["metric"] for rows in slices for r in rows))
+    body = []
+    for rows in slices[:MOST_SLICES]:
+        cells = {
+            r["metric"]: f"{number(r['mean'])} <small>{r['scored_count']:,}/{r['row_count']:,}</small>" for r in rows
+        }
+        values = (_text(v if v is None else str(v)) for v in rows[0]["slice"].values())
+        body.append([*values, *(cells.get(name, NOTHING) for name in names)])
+    note = '<p class="soft">Mean, rows scored / rows.</p>'
+    if len(slices) > MOST_SLICES:
+        note += f'<p class="soft">{len(slices) - MOST_SLICES:,} more slices are in the summary table.</p>'
+    return _section("By " + ", ".join(columns), note + _table((*columns, *names), body, numbers=names))
 
 
 def _failing(result: EvaluationResult, summary: Sequence[Row]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...schemas.instance import Json
 from ...transforms import storage
@@ -12,12 +12,14 @@ from .digest import Row, reasons, summary_rows
 
 NOTHING = "–"
 """Stands where a number is not defined."""
-MOST_SLICES = 30
-"""Rows shown for all slices of one list of columns."""
+MOST_SLICES = 24
+"""Slices shown of one list of columns."""
 MOST_REASONS = 3
 _NAME_AT_LEAST = 16
 
 Cell = str
+Values = tuple[Json, ...]
+"""Values of a slice's columns."""
 Columns = Sequence[tuple[str, bool]]
 """(heading, whether its cells are numbers, aligned to the right) of each column."""
 
@@ -32,7 +34,7 @@ def render(result: EvaluationResult, width: int = 100) -> str:
     parts = ["\n".join(_head(result))]
     summary = summary_rows(result)
     if summary:
-        parts.append("\n".join(_with_counts([r for r in summary if not r["slice"]], width)))
+        parts.append("\n".join(_means([r for r in summary if not r["slice"]], width)))
         parts += ["\n".join(lines) for lines in _slices(summary, width)]
         parts.append("\n".join(_unscored(result, summary)))
     parts.append("\n".join(_criteria(result)))
@@ -116,6 +118,13 @@ def _padded(text: str, width: int, right: bool) -> str:
 
 
 def _head(result: EvaluationResult) -> Iterator[str]:
+    yield f"Run {result.state}: {counts_text(result)}"
+    if result.manifest.get("reason"):
+        yield plain(str(result.manifest["reason"]))
+
+
+def counts_text(result: EvaluationResult) -> str:
+    """How many rows there were and what became of them, and how long it took."""
     manifest, counts = result.manifest, result.manifest["counts"]
     parts = [f"{counts['rows']:,} rows"]
     trials = (manifest.get("config") or {}).get("trials", 1)
@@ -126,68 +135,90 @@ def _head(result: EvaluationResult) -> Iterator[str]:
     for status, words in (("failed", "calls failed"), ("not_called", "not called"), ("over_budget", "over budget")):
         if counts.get(status):
             parts.append(f"{counts[status]:,} {words}")
-    parts.append(f"{manifest['measured']['seconds']:,.1f} s")
-    yield f"Run {result.state}: " + ", ".join(parts)
-    if manifest.get("reason"):
-        yield plain(str(manifest["reason"]))
+    return ", ".join([*parts, f"{manifest['measured']['seconds']:,.1f} s"])
 
 
 _COLUMNS: Columns = (
     ("Metric", False),
     ("Mean", True),
-    ("CI", True),
-    ("Pass rate", True),
-    ("Verdict", False),
     ("Scored", True),
     ("Errors", True),
     ("Skipped", True),
     ("Rows", True),
+    ("CI", True),
+    ("Pass rate", True),
+    ("Verdict", False),
 )
 
 
-def _with_counts(rows: Sequence[Row], width: int, slices: str = "") -> list[str]:
-    """Summary rows as a table; with a heading for `slices`, their slices in the first column."""
-    columns = ((slices, False), *_COLUMNS) if slices else _COLUMNS
+def _means(rows: Sequence[Row], width: int) -> list[str]:
     cells = [
-        ([_values(r)] if slices else [])
-        + [r["metric"], number(r["mean"]), interval(r), share(r["pass_rate"]), r["verdict"] or ""]
+        [r["metric"], number(r["mean"])]
         + [f"{r[c]:,}" for c in ("scored_count", "error_count", "skipped_count", "row_count")]
+        + [interval(r), share(r["pass_rate"]), r["verdict"] or ""]
         for r in rows
     ]
     used = [
         i
-        for i, (title, _) in enumerate(columns)
+        for i, (title, _) in enumerate(_COLUMNS)
         if title not in ("Pass rate", "Verdict") or any(row[i] not in ("", NOTHING) for row in cells)
     ]
     kept = [[row[i] for i in used] for row in cells]
-    return table([columns[i] for i in used], kept, width, ("CI", "Pass rate", "Verdict"))
+    return table([_COLUMNS[i] for i in used], kept, width, ("CI", "Pass rate", "Verdict"))
 
 
 def _slices(summary: Sequence[Row], width: int) -> Iterator[list[str]]:
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    """For each list of slice columns, a table of metrics by slice; as many slices beside each other as fit."""
+    groups: dict[tuple[str, ...], dict[Values, dict[str, str]]] = {}
     for row in summary:
         if row["slice"]:
-            groups.setdefault(tuple(row["slice"]), []).append(row)
-    for columns, rows in groups.items():
-        shown = rows[:MOST_SLICES]
-        lines = _with_counts(shown, width, "By " + ", ".join(columns))
-        if len(rows) > len(shown):
-            lines.append(f"… and {len(rows) - len(shown):,} more rows in the summary table")
+            cell = f"{number(row['mean'])}  {row['scored_count']:,}/{row['row_count']:,}"
+            values = tuple(row["slice"].values())
+            groups.setdefault(tuple(row["slice"]), {}).setdefault(values, {})[row["metric"]] = cell
+    for columns, slices in groups.items():
+        names = list(dict.fromkeys(metric for cells in slices.values() for metric in cells))
+        first = max(map(columns_of, names))
+        lines = [f"By {', '.join(columns)}: mean, rows scored / rows"]
+        shown = list(slices)[:MOST_SLICES]
+        while shown:
+            size = _fitting(shown, slices, width - first)
+            some, shown = shown[:size], shown[size:]
+            rows = [[name, *(slices[values].get(name, NOTHING) for values in some)] for name in names]
+            lines += table([("", False), *((_heading(values), True) for values in some)], rows, width)
+        if len(slices) > MOST_SLICES:
+            lines.append(f"… and {len(slices) - MOST_SLICES:,} more in the summary table")
         yield lines
 
 
-def _values(row: Row) -> str:
-    return ", ".join(NOTHING if v is None else cut(plain(str(v)), 40) for v in row["slice"].values())
+def _fitting(values: Sequence[Values], slices: Mapping[Values, Mapping[str, str]], width: int) -> int:
+    """How many slices fit beside each other, at least one."""
+    for i, one in enumerate(values):
+        width -= 2 + max(map(columns_of, (_heading(one), *slices[one].values())))
+        if width < 0:
+            return max(1, i)
+    return len(values)
+
+
+def _heading(values: Values) -> str:
+    return ", ".join(NOTHING if v is None else cut(plain(str(v)), 24) for v in values)
+
+
+def unscored(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[str]]:
+    """Why rows have no score, in words with counts, and the metrics of which that holds."""
+    metrics: dict[str, list[str]] = {}
+    for name, counts in reasons(result, summary).items():
+        shown = ", ".join(f"{code} {count:,}" for code, count in counts[:MOST_REASONS])
+        more = f", {len(counts) - MOST_REASONS} more reasons" if len(counts) > MOST_REASONS else ""
+        metrics.setdefault(shown + more, []).append(name)
+    return metrics
 
 
 def _unscored(result: EvaluationResult, summary: Sequence[Row]) -> Iterator[str]:
-    found = reasons(result, summary)
+    found = unscored(result, summary)
     if found:
         yield "Not scored"
-    for name, counts in found.items():
-        shown = ", ".join(f"{code} {count:,}" for code, count in counts[:MOST_REASONS])
-        more = f", {len(counts) - MOST_REASONS} more reasons" if len(counts) > MOST_REASONS else ""
-        yield plain(f"  {name}: {shown}{more}")
+    for words, names in found.items():
+        yield plain(f"  {words}: {', '.join(names)}")
 
 
 def _criteria(result: EvaluationResult) -> Iterator[str]:
@@ -196,12 +227,31 @@ def _criteria(result: EvaluationResult) -> Iterator[str]:
         yield f"Criteria: {result.verdict}"
     size = max((len(j["verdict"]) for j in judged), default=0)
     for j in judged:
-        place = f" [{slice_name(j['slice'])}]" if j["slice"] else ""
-        yield plain(f"  {j['verdict'].ljust(size)}  {j['metric']}{place}: {j['reason']}")
+        yield plain(f"  {j['verdict'].ljust(size)}  {judged_name(j)}: {outcome(j)}")
+
+
+def judged_name(judged: Mapping[str, Json]) -> str:
+    """The metric of a criterion, with the slice it is on."""
+    return judged["metric"] + (f" [{slice_name(judged['slice'])}]" if judged["slice"] else "")
+
+
+def outcome(judged: Mapping[str, Json]) -> str:
+    """What a criterion saw and what it allows; why, where it was not met."""
+    if judged["verdict"] != "PASSED":
+        return judged["reason"]
+    allowed = [
+        f"{word} {judged[key]:g}" for key, word in (("min", "at least"), ("max", "at most")) if judged[key] is not None
+    ]
+    return f"{judged['statistic']} {judged['observed']:.6g}, {' and '.join(allowed)}"
+
+
+def tables_of(result: EvaluationResult) -> list[tuple[str, Json]]:
+    """(name, description) of the run's tables: instances, summary, errors."""
+    return sorted(result.manifest["tables"].items(), key=lambda t: (t[0] == "errors", t[0]))
 
 
 def _paths(result: EvaluationResult) -> Iterator[str]:
-    for name, described in sorted(result.manifest["tables"].items(), key=lambda t: (t[0] == "errors", t[0])):
+    for name, described in tables_of(result):
         files = described["files"]
         count = f"{described['rows']:,} rows" + (f" in {len(files):,} files" if len(files) > 1 else "")
         where = storage.join(result.output, files[0] if len(files) == 1 else name)
