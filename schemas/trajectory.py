@@ -42,16 +42,10 @@ def parse_trajectory(value: Any) -> Trajectory | None:
     Raises:
         RowError: Code "unparseable_trajectory"; names the call, what was found there and what is allowed.
     """
-    if isinstance(value, str | bytes):
-        if not value.strip():
+    if type(value) is not list:
+        value = _listed(value)
+        if value is None:
             return None
-        value = _loads(value, "the trajectory")
-    if value is None:
-        return None
-    if isinstance(value, Mapping):
-        value = _message_calls(value)
-    if not isinstance(value, list | tuple):
-        raise RowError(CODE, f"the trajectory is {_kind(value)} (allowed: {_ALLOWED})")
     calls = []
     for item in value:
         if type(item) is dict:
@@ -64,6 +58,19 @@ def parse_trajectory(value: Any) -> Trajectory | None:
                 continue
         calls.append(_call(item, len(calls) + 1))
     return tuple(calls)
+
+
+def _listed(value: Any) -> list[Any] | tuple[Any, ...] | None:
+    """The list of calls in a value that is not a list itself; `None` where nothing is there."""
+    if isinstance(value, str | bytes):
+        value = _loads(value, "the trajectory") if value.strip() else None
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        value = _message_calls(value)
+    if not isinstance(value, list | tuple):
+        raise RowError(CODE, f"the trajectory is {_kind(value)} (allowed: {_ALLOWED})")
+    return value
 
 
 def _call(item: Any, number: int) -> ToolCall:

@@ -11,7 +11,7 @@ there; `calls: all` looks at all of them. Values are compared as JSON, strictly 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -34,7 +34,7 @@ class Call(NamedTuple):
     @property
     def valid(self) -> bool:
         """Whether it has a name (non-empty text) and an object of arguments."""
-        return isinstance(self.name, str) and bool(self.name) and isinstance(self.arguments, Mapping)
+        return isinstance(self.name, str) and bool(self.name) and isinstance(self.arguments, dict)
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,11 @@ class ToolNameMatch(ToolCallMetric):
     binary: ClassVar[bool] = True
 
     def _value(self, predicted: list[Call], reference: list[Call]) -> tuple[float, Json]:
-        names = [call.name for call in predicted]
-        if not all(isinstance(name, str) for name in names):
-            return 0.0, None
-        return float(sorted(names) == sorted(call.name for call in reference)), None
+        names, wanted = [call.name for call in predicted], [call.name for call in reference]
+        if names == wanted:
+            return 1.0, None
+        same = len(names) == len(wanted) > 1 and all(isinstance(name, str) for name in names)
+        return float(same and sorted(names) == sorted(wanted)), None
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,11 @@ class ToolParameterMatch(ToolCallMetric):
     values_matter: ClassVar[bool] = False
 
     def _value(self, predicted: list[Call], reference: list[Call]) -> tuple[float, Json]:
-        usable = [Call(c.name, c.arguments or {}) for c in predicted if isinstance(c.arguments, Mapping | None)]
+        usable = [
+            c if c.arguments is not None else Call(c.name, {})
+            for c in predicted
+            if c.arguments is None or isinstance(c.arguments, dict)
+        ]
         if reference and not usable:
             return 0.0, None
         count = _Count(self.calls == "all")
@@ -192,8 +197,10 @@ class _Count:
         self.extra += [self._label(p, key) for key in given if key not in wanted]
 
     def details(self) -> Json:
+        if not (self.missing or self.extra or self.wrong):
+            return None
         found = {"missing_params": sorted(self.missing), "extra_params": sorted(self.extra), "wrong_values": self.wrong}
-        return {name: value for name, value in found.items() if value} or None
+        return {name: value for name, value in found.items() if value}
 
     def _label(self, call: Call | None, key: str) -> str:
         return f"{call.name}.{key}" if self.qualified and call is not None else key
@@ -225,9 +232,7 @@ def _predicted(example: Example) -> list[Call] | None:
     """The calls of a prediction; `None` where it is unparseable."""
     answer = _loads(example.get("prediction"))
     trajectory = example.invocation.predicted_trajectory
-    if trajectory is not None and not (
-        isinstance(answer, Mapping) and ("tool_calls" in answer or "tool_call" in answer)
-    ):
+    if trajectory is not None and not (isinstance(answer, dict) and ("tool_calls" in answer or "tool_call" in answer)):
         return [Call(c.tool_name, {} if c.tool_input is None else c.tool_input) for c in trajectory]
     return _calls(answer)
 
@@ -236,24 +241,24 @@ def _reference(example: Example) -> list[Call] | Score:
     calls = _calls(_loads(example.get("reference")))
     if calls is None:
         return Score.failed("unparseable_reference", f"the reference is not of the form {_FORM}")
-    for number, (name, arguments) in enumerate(calls, 1):
-        if not (isinstance(name, str) and name and isinstance(arguments, Mapping | None)):
+    for number, call in enumerate(calls, 1):
+        if not (call.valid or (call.arguments is None and call._replace(arguments={}).valid)):
             return Score.failed("unparseable_reference", f"call {number} of the reference is not as in {_FORM}")
-    return [Call(name, arguments or {}) for name, arguments in calls]
+    return [call if call.arguments is not None else Call(call.name, {}) for call in calls]
 
 
 def _calls(message: Any) -> list[Call] | None:
     """The calls of a message; none where it has no tool_calls; `None` where it is no such message."""
-    if not isinstance(message, Mapping):
+    if not isinstance(message, dict):
         return None
     calls = _loads(message.get("tool_calls", message.get("tool_call")))
     if calls is None:
         return []
-    if isinstance(calls, Mapping):
+    if isinstance(calls, dict):
         calls = [calls]
-    if not isinstance(calls, Sequence) or isinstance(calls, str | bytes):
+    if not isinstance(calls, list | tuple):
         return None
-    return [Call(c.get("name"), c.get("arguments")) if isinstance(c, Mapping) else Call(None, None) for c in calls]
+    return [Call(c.get("name"), c.get("arguments")) if isinstance(c, dict) else Call(None, None) for c in calls]
 
 
 def _loads(value: Any) -> Any:

@@ -40,6 +40,7 @@ class Sameness:
         self._equal: Callable[[Json, Json], bool] = json_equal if self._strict else operator.eq
         self._modes: Mapping[str, ArgsMode | list[str]] = {} if isinstance(args, str) else args
         self._mode: ArgsMode = args if isinstance(args, str) else "exact"
+        self._default = self._test(self._mode)
         self._tests = {tool: self._test(mode) for tool, mode in self._modes.items()}
         self.is_equivalence = not {"subset", "superset"} & {
             mode for mode in (self._mode, *self._modes.values()) if isinstance(mode, str)
@@ -61,7 +62,7 @@ class Sameness:
         return (self._by_pairs if by_pairs else self._by_keys)(ps, rs), len(ps), len(rs)
 
     def _by_pairs(self, ps: Calls, rs: Calls) -> list[int]:
-        masks, tests, default = [], self._tests, self._test(self._mode)
+        masks, tests, default = [], self._tests, self._default
         for name, given in ps:
             same = tests.get(name, default)
             mask, bit = 0, 1
