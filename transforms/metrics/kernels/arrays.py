@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,8 @@ class Tokens:
     """Tokens of the texts of a chunk of n rows: its n responses, then its n references.
 
     Attributes:
-        ids: int64, one for each token in order; equal exactly where tokens are equal, from 0 without large gaps.
+        ids: Integers, one for each token in order; equal exactly where tokens are equal; none is negative or exceeds
+            the number of tokens and gaps between them.
         bounds: int64, 2n + 1 indices: tokens of text t are ids[bounds[t]:bounds[t + 1]].
         lines: int64, the same for the lines of all texts, the last line's end left out; empty where nobody asks.
     """
@@ -38,28 +40,39 @@ class Tokens:
         counts = np.diff(self.bounds)
         return counts[: self.rows], counts[self.rows :]
 
-    def row_of_token(self) -> np.ndarray:
-        """Row of each token."""
-        return np.repeat(np.arange(2 * self.rows) % self.rows, np.diff(self.bounds))
+    def text_of_token(self) -> np.ndarray:
+        """int64, text of each token; that modulo the number of rows is its row."""
+        return np.repeat(np.arange(2 * self.rows), np.diff(self.bounds))
 
 
-def dictionary(codes: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, pa.Array]:
-    """Ids of tokens by their content.
+def changes(flags: np.ndarray) -> np.ndarray:
+    """0, the places where a flag differs from the one before, and the length."""
+    inner = np.flatnonzero(flags[1:] != flags[:-1])
+    inner += 1
+    return np.concatenate(([0], inner, [len(flags)]))
+
+
+def dictionary(content: bytes | np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, pa.Array]:
+    """Ids of pieces of a text by what they hold.
 
     Args:
-        codes: Code units of all tokens, one token after the other without gaps.
-        starts: Index of each token's first unit.
+        content: The text, in units of one or more bytes.
+        edges: Units at which the pieces begin, and the end of the last one.
 
     Returns:
-        (int64 ids, the distinct tokens as bytes, by id).
+        (int32 id of each piece, the distinct pieces by id).
     """
-    offsets = np.empty(len(starts) + 1, np.int32)
-    offsets[:-1] = starts
-    offsets[-1] = len(codes)
-    offsets *= codes.itemsize
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(codes))]
-    encoded = pa.BinaryArray.from_buffers(pa.binary(), len(starts), buffers).dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
+    size = content.itemsize if isinstance(content, np.ndarray) else 1
+    offsets = (edges * size).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
+    encoded = pa.BinaryArray.from_buffers(pa.binary(), len(edges) - 1, buffers).dictionary_encode()
+    return encoded.indices.to_numpy(), encoded.dictionary
+
+
+def listed(values: pa.Array) -> list[bytes]:
+    """The values, none of which holds a NUL byte, as Python objects: four times as fast as `to_pylist`."""
+    whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+    return pc.binary_join(whole, b"\0")[0].as_py().split(b"\0")
 
 
 def relabel(ids: np.ndarray, names: Iterable[Hashable]) -> np.ndarray:

@@ -33,7 +33,7 @@ def lcs_lengths(grams: Grams) -> np.ndarray:
     tokens, rows = grams.tokens, grams.tokens.rows
     at = np.flatnonzero(grams.shared >= 0)
     base = np.searchsorted(grams.group_rows, np.arange(rows + 1))
-    local = grams.shared[at] - base[tokens.row_of_token()[at]]
+    local = grams.shared[at] - base[grams.row[at]]
     ends = np.searchsorted(at, tokens.bounds).tolist()
     text = _text(local)
     parts = [text[i:j] for i, j in pairwise(ends)]

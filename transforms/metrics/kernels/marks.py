@@ -83,26 +83,29 @@ def _class(ranges: Sequence[tuple[int, int]]) -> str:
 
 def mark_tokens(texts: Sequence[str], tokenizer: str, lowercase: bool) -> Tokens:
     """Tokens of many texts at once; their lines are not kept."""
-    ready = [prepared(text, tokenizer, lowercase) for text in texts]
+    if lowercase or tokenizer in ("13a", "zh"):
+        ready = [prepared(text, tokenizer, lowercase) for text in texts]
+    else:
+        ready = [text.rstrip() for text in texts]
     codes, alphabet = _codes("\n".join(ready))
-    ends = np.cumsum(np.fromiter((len(text) + 1 for text in ready), np.int64, len(ready))) - 1
-    kinds = _kinds(tokenizer)[alphabet][codes]
-    inside, first = _cut(kinds, ends, tokenizer)
-    starts = np.flatnonzero(first)
-    ids, _ = dictionary(codes[inside], np.flatnonzero(first[inside]))
-    return Tokens(ids, np.concatenate(([0], np.searchsorted(starts, ends))), np.empty(0, np.int64))
+    ends = np.cumsum(np.array(list(map(len, ready)))) + np.arange(len(ready))
+    inside, edges = _cut(_kinds_of(codes, alphabet, tokenizer), ends, tokenizer)
+    pieces, _ = dictionary(codes, edges)
+    which = np.flatnonzero(inside[edges[:-1]])
+    starts = edges[which]
+    return Tokens(pieces[which], np.concatenate(([0], np.searchsorted(starts, ends))), np.empty(0, np.int64))
 
 
 def _codes(text: str) -> tuple[np.ndarray, np.ndarray]:
-    """The text as numbers of 8, 16 or 32 bits, and the code point of each number."""
+    """The text as numbers of 8 or 32 bits, and the code point of each number."""
     if text.isascii():
         return np.frombuffer(text.encode("ascii"), np.uint8), np.arange(128)
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-    alphabet = np.flatnonzero(np.bincount(points))
-    kind = np.uint8 if len(alphabet) <= 256 else np.uint16 if len(alphabet) <= 65536 else np.uint32
-    number = np.zeros(int(alphabet[-1]) + 1, kind)
-    number[alphabet] = np.arange(len(alphabet))
-    return number[points], alphabet
+    far = np.flatnonzero(points > 127)
+    others, which = np.unique(points[far], return_inverse=True)
+    codes = points.astype(np.uint8 if len(others) <= 128 else np.uint32)
+    codes[far] = which + 128
+    return codes, np.concatenate((np.arange(128), others))
 
 
 @lru_cache(maxsize=len(TOKENIZERS))
@@ -124,27 +127,41 @@ def _kinds(tokenizer: str) -> np.ndarray:
     return kinds
 
 
+def _kinds_of(codes: np.ndarray, alphabet: np.ndarray, tokenizer: str) -> np.ndarray:
+    kinds = _kinds(tokenizer)[alphabet]
+    if codes.itemsize > 1:
+        return kinds[codes]
+    table = np.zeros(256, np.uint8)
+    table[: len(kinds)] = kinds
+    return np.frombuffer(codes.tobytes().translate(table.tobytes()), np.uint8)
+
+
 def _cut(kinds: np.ndarray, ends: np.ndarray, tokenizer: str) -> tuple[np.ndarray, np.ndarray]:
-    """bool for each character: whether it belongs to a token, and whether it begins one.
+    """Where tokens and the spaces between them begin.
 
     Args:
         kinds: Of all characters; between two texts is one space.
         ends: Place of the space after each text.
+
+    Returns:
+        (for each character whether it belongs to a token, edges of tokens and spaces with 0 and the length).
     """
     alone = kinds == _ALONE
-    joined_left = np.empty(0, np.int64)
+    sticks = np.empty(0, np.int64)
     if tokenizer in ("intl", "13a"):
-        joined_left = _runs(kinds, ends, alone, edge_is_digit=tokenizer == "intl")
+        sticks = _runs(kinds, ends, alone, edge_is_digit=tokenizer == "intl")
     if tokenizer == "13a":
         hyphens = np.flatnonzero(kinds == _HYPHEN)
         alone[hyphens] = (hyphens > 0) & (kinds[hyphens - 1] == _DIGIT)
     inside = kinds != _SPACE
-    first = alone.copy()
-    first[1:] |= alone[:-1] | ~inside[:-1]
-    first[:1] = True
-    first &= inside
-    first[joined_left] = False
-    return inside, first
+    edge = np.empty(len(kinds) + 1, bool)
+    edge[[0, -1]] = True
+    edge[1:-1] = inside[1:] != inside[:-1]
+    edge[1:-1] |= alone[1:]
+    edge[1:-1] |= alone[:-1]
+    edge[sticks] = False
+    edge[-1] = True
+    return inside, np.flatnonzero(edge)
 
 
 def _runs(kinds: np.ndarray, ends: np.ndarray, alone: np.ndarray, *, edge_is_digit: bool) -> np.ndarray:
@@ -165,5 +182,4 @@ def _runs(kinds: np.ndarray, ends: np.ndarray, alone: np.ndarray, *, edge_is_dig
     alone[at] = True
     single = is_open & (lengths == 1)
     alone[starts[single]] = False
-    left = stops[is_open & ~single]
-    return left[left < len(kinds)]
+    return stops[is_open & ~single & (kinds.take(stops, mode="clip") == _DIGIT)]

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from .arrays import Tokens
+from .arrays import Tokens, changes
 
 
 def clipped(candidate: Sequence[Hashable], reference: Sequence[Hashable], n: int) -> int:
@@ -27,18 +27,24 @@ class Grams:
     n + 1 are pairs of two numbers and always fit into a sort key of 63 bits together with their position.
 
     Attributes:
-        shared: int64, for each token the number of its unigram, -1 where only one side of the row has it.
+        tokens: The tokens.
+        row: int32, row of each token.
+        shared: int32, for each token the number of its unigram, -1 where only one side of the row has it.
         group_rows: Row of each numbered unigram, ascending.
     """
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
-        self._row = tokens.row_of_token()
-        self._text = np.repeat(np.arange(2 * tokens.rows), np.diff(tokens.bounds))
-        self._position_bits = max(len(tokens.ids), 1).bit_length()
+        self._text = tokens.text_of_token().astype(np.int32)
+        self.row = self._text.copy()
+        self.row[tokens.half :] -= tokens.rows
+        self._bits = max(len(tokens.ids), 1).bit_length()
         self._matches: list[np.ndarray] = []
         size = int(tokens.ids.max(initial=0)) + 1
-        self.shared, self.group_rows = self._number(self._row * size + tokens.ids, np.arange(len(tokens.ids)))
+        keys = self.row.astype(np.int64)
+        keys *= size
+        keys += tokens.ids
+        self.shared, self.group_rows = self._number(keys, np.arange(len(tokens.ids)))
         self._last = self.shared
 
     def matches(self, n: int) -> np.ndarray:
@@ -48,29 +54,38 @@ class Grams:
         return self._matches[n - 1]
 
     def _extend(self) -> None:
+        """Counts n-grams of the next order: those whose first n tokens are shared, and whose last one is."""
         n, last, single = len(self._matches), self._last, self.shared
         reach = max(len(single) - n, 0)
-        fits = (last[:reach] >= 0) & (single[n:] >= 0) & (self._text[:reach] == self._text[n:])
-        at = np.flatnonzero(fits)
-        self._last, _ = self._number(last[at] * (len(self.group_rows) + 1) + single[at + n], at)
+        at = np.flatnonzero((last[:reach] | last[1 : reach + 1] | single[n:]) >= 0)
+        at = at[self._text[at] == self._text[at + n]]
+        keys = last[at].astype(np.int64)
+        keys *= len(self.group_rows) + 1
+        keys += single[at + n]
+        self._last, _ = self._number(keys, at)
 
     def _number(self, keys: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Counts the n-grams with these keys at these positions; numbers those that both sides have."""
-        tokens, bits = self.tokens, self._position_bits
-        numbers = np.full(len(tokens.ids), -1)
+        rows, half, bits = self.tokens.rows, self.tokens.half, self._bits
+        numbers = np.full(len(self.tokens.ids), -1, np.int32)
         if not len(at):
-            self._matches.append(np.zeros(tokens.rows, np.int64))
-            return numbers, np.empty(0, np.int64)
-        order = np.sort(keys << bits | at)
-        place = order & ((1 << bits) - 1)
-        order >>= bits
-        first = np.flatnonzero(np.concatenate(([True], order[1:] != order[:-1])))
-        size = np.diff(first, append=len(order))
-        candidate = place < tokens.half
-        ours = np.add.reduceat(candidate, first, dtype=np.int64)
-        shared = (ours > 0) & (ours < size)
-        rows = self._row[place[first[shared]]]
-        least = np.minimum(ours, size - ours)[shared]
-        self._matches.append(np.bincount(rows, least, tokens.rows).astype(np.int64))
-        numbers[place[np.repeat(shared, size)]] = np.repeat(np.arange(len(rows)), size[shared])
-        return numbers, rows
+            self._matches.append(np.zeros(rows, np.int64))
+            return numbers, np.empty(0, np.int32)
+        keys <<= bits
+        keys |= at
+        keys.sort()
+        place = (keys & ((1 << bits) - 1)).astype(np.int32)
+        keys >>= bits
+        edge = changes(keys)
+        first, last = edge[:-1], edge[1:] - 1
+        shared = np.flatnonzero((place[first] < half) & (place[last] >= half))
+        first, last = first[shared], last[shared]
+        candidates = np.cumsum(place < half, dtype=np.int32)
+        ours = candidates[last] - candidates[first] + 1
+        size = last - first + 1
+        group_rows = self.row[place[first]]
+        self._matches.append(np.bincount(group_rows, np.minimum(ours, size - ours), rows).astype(np.int64))
+        ends = np.cumsum(size)
+        members = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - ends + size, size)
+        numbers[place[members]] = np.repeat(np.arange(len(size), dtype=np.int32), size)
+        return numbers, group_rows

@@ -1,8 +1,4 @@
-"""The union of longest common subsequences (see union.py) for all rows of a chunk at once.
-
-Every pair of a reference line and a response line of a row is one lane of a vector; the loop runs over the tokens of
-the response lines, the longest lanes first, so that the lanes still running are a prefix.
-"""
+"""The union of longest common subsequences (see union.py) for all rows of a chunk at once."""
 
 from __future__ import annotations
 
@@ -10,18 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .arrays import changes
+from .lanes import LIMB, Lanes
 from .ngrams import Grams
 from .union import union_hits
 
-LIMB = 63
-"""Reference tokens in one 64-bit word; the topmost bit takes the carry."""
-LANES = 4096
-"""Lanes worked at once: the vectors of one step stay in the processor's second-level cache."""
+BLOCK_BYTES = 1 << 16
+"""Bytes of a vector over the lanes worked at once: a block's vectors stay in the second-level cache."""
+MOST_LANES = 1 << 17
+"""Lanes laid out at once: bounds the memory of rows with thousands of lines."""
 MOST_WORDS = 256
 """Words of a row's reference lines above which one big integer for all of them is faster."""
-FEWEST_LANES = 5
-"""Lanes for each word of a lane below which a vector's fixed costs exceed those of big integers."""
-_ONE, _ALL = np.uint64(1), np.uint64((1 << LIMB) - 1)
+FEWEST_WIDE_ROWS = 24
+"""Rows with lines of one width of several words below which a vector's fixed costs exceed those of big integers."""
+FEWEST_LANES = 4096
+"""Lanes of 16 or 32 bits below which they join the next wider ones."""
+_NARROW = {16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,54 +50,71 @@ def union_hits_of(grams: Grams, lcs: np.ndarray) -> np.ndarray:
         lcs: Length of a longest common subsequence of each row: where only one line on each side has shared tokens,
             that is the union's size.
     """
-    tokens = grams.tokens
-    line = np.repeat(np.arange(len(tokens.lines)), np.diff(tokens.lines, append=len(tokens.ids)))
-    known = grams.shared >= 0
-    after_known = np.zeros_like(known)
-    after_known[1:] = known[:-1] & (line[1:] == line[:-1])
-    is_ours = np.arange(len(line)) < tokens.half
-    base = np.searchsorted(grams.group_rows, np.arange(tokens.rows + 1))
-    ours = _side(grams, np.flatnonzero(is_ours & (known | after_known)), line, base)
-    theirs = _side(grams, np.flatnonzero(~is_ours & known), line, base)
-    partners = np.bincount(ours.rows, minlength=tokens.rows)
-    several = np.maximum(partners, np.bincount(theirs.rows, minlength=tokens.rows)) > 1
-    words = _widths(theirs.sizes)
-    odd = several & _odd(theirs.rows, words, partners)
+    rows, base = grams.tokens.rows, np.searchsorted(grams.group_rows, np.arange(grams.tokens.rows + 1))
+    ours, theirs = _sides(grams, base)
+    partners = np.bincount(ours.rows, minlength=rows)
+    several = np.maximum(partners, np.bincount(theirs.rows, minlength=rows)) > 1
+    widths = _widths(theirs.sizes)
+    odd = several & _odd(theirs.rows, widths, several)
     used = np.zeros(len(theirs.tokens), bool)
-    for width in np.unique(words).tolist():
-        chosen = np.flatnonzero((words == width) & (several & ~odd)[theirs.rows])
-        _align(ours, theirs, chosen, width, base, used)
+    regular = (several & ~odd)[theirs.rows]
+    _join_few(widths, np.where(regular, partners[theirs.rows], 0))
+    for width in np.unique(widths[regular]).tolist():
+        _align(ours, theirs, np.flatnonzero((widths == width) & regular), width, base, used)
     hits = np.where(several, _clipped(grams, theirs.at[used]), lcs)
     for row in np.flatnonzero(odd).tolist():
         hits[row] = union_hits(_lines(ours, row), _lines(theirs, row))
     return hits
 
 
+def _sides(grams: Grams, base: np.ndarray) -> tuple[_Side, _Side]:
+    tokens, known = grams.tokens, grams.shared >= 0
+    line = np.repeat(np.arange(len(tokens.lines), dtype=np.int32), np.diff(tokens.lines, append=len(known)))
+    kept = known.copy()
+    kept[1 : tokens.half] |= known[: tokens.half - 1] & (line[1 : tokens.half] == line[: tokens.half - 1])
+    at = np.flatnonzero(kept)
+    half = int(np.searchsorted(at, tokens.half))
+    row, shared = grams.row[at], grams.shared[at]
+    number = np.where(shared >= 0, shared - base[row] + 1, 0)
+    line = line[at]
+    return _side(number[:half], line[:half], row[:half], at[:half]), _side(
+        number[half:], line[half:], row[half:], at[half:]
+    )
+
+
+def _side(number: np.ndarray, line: np.ndarray, row: np.ndarray, at: np.ndarray) -> _Side:
+    edges = changes(line) if len(line) else np.zeros(1, np.int64)
+    return _Side(number, edges[:-1], np.diff(edges), row[edges[:-1]], at)
+
+
 def _widths(sizes: np.ndarray) -> np.ndarray:
-    """Words for lines of so many tokens: 1, 2, 3, 4, 6, 8, 12, 16 ..., so that few different ones occur."""
+    """Bits for lines of so many tokens: 16, 32, 64, then 64 times 2, 3, 4, 6, 8, 12 ..., so that few kinds occur."""
+    narrow = np.where(sizes <= 16, 16, np.where(sizes <= 32, 32, 64))
     exact = -(-sizes // LIMB)
     power = 1 << np.ceil(np.log2(np.maximum(exact, 1))).astype(np.int64)
-    return np.where(exact <= power * 3 // 4, np.maximum(power * 3 // 4, 1), power)
+    return np.where(sizes <= 64, narrow, 64 * np.where(exact <= power * 3 // 4, power * 3 // 4, power))
 
 
-def _odd(rows: np.ndarray, words: np.ndarray, partners: np.ndarray) -> np.ndarray:
+def _odd(rows: np.ndarray, widths: np.ndarray, several: np.ndarray) -> np.ndarray:
     """Rows that go one by one through big integers."""
-    total = np.bincount(rows, words, len(partners))
-    lanes = np.bincount(words, partners[rows])[words] if len(words) else words
-    thin = np.bincount(rows, (lanes < FEWEST_LANES * words) & (words > 1), len(partners))
-    return (total > MOST_WORDS) | (thin > 0)
+    odd = np.bincount(rows, -(-widths // 64), len(several)) > MOST_WORDS
+    for width in np.unique(widths[widths > 64]).tolist():
+        having = np.unique(rows[widths == width])
+        if np.count_nonzero(several[having]) < FEWEST_WIDE_ROWS:
+            odd[having] = True
+    return odd
+
+
+def _join_few(widths: np.ndarray, lanes: np.ndarray) -> None:
+    """Widens, in place, the lines of narrow kinds that have few lanes."""
+    for narrow in (16, 32):
+        if lanes[widths == narrow].sum() < FEWEST_LANES:
+            widths[widths == narrow] = 2 * narrow
 
 
 def _lines(side: _Side, row: int) -> list[list[int]]:
     lines = range(*np.searchsorted(side.rows, (row, row + 1)).tolist())
     return [side.tokens[side.starts[i] : side.starts[i] + side.sizes[i]].tolist() for i in lines]
-
-
-def _side(grams: Grams, at: np.ndarray, line: np.ndarray, base: np.ndarray) -> _Side:
-    _, starts, sizes = np.unique(line[at], return_index=True, return_counts=True)
-    row = grams.tokens.row_of_token()[at]
-    shared = grams.shared[at]
-    return _Side(np.where(shared >= 0, shared - base[row] + 1, 0), starts, sizes, row[starts], at)
 
 
 def _clipped(grams: Grams, at: np.ndarray) -> np.ndarray:
@@ -110,103 +127,53 @@ def _clipped(grams: Grams, at: np.ndarray) -> np.ndarray:
 
 
 def _align(ours: _Side, theirs: _Side, chosen: np.ndarray, width: int, base: np.ndarray, used: np.ndarray) -> None:
-    """Marks in `used` the tokens of the chosen reference lines, all of `width` words, that alignments use."""
+    """Marks in `used` the tokens of the chosen reference lines, all of `width` bits, that alignments use."""
     rows = theirs.rows[chosen]
+    which, place, token_at = _tokens_of(theirs, chosen)
+    limb, bit = np.divmod(place, LIMB) if width > 64 else (0, place)
+    kind = _NARROW.get(width, np.uint64)
     offsets = np.concatenate(([0], np.cumsum(np.diff(base)[rows] + 1)))
-    masks = _masks(theirs, chosen, width, offsets)
+    words, size = max(width // 64, 1), int(offsets[-1])
+    masks = np.zeros(words * size, kind)
+    bit = bit.astype(kind)
+    np.add.at(masks, limb * size + offsets[which] + theirs.tokens[token_at], np.left_shift(kind(1), bit))
+    union = _unions(ours, rows, masks.reshape(words, size), offsets)
+    used[token_at] |= (union[limb, which] >> bit & kind(1)).astype(bool)
+
+
+def _tokens_of(side: _Side, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each token of the chosen lines: which of them, its place in the line, its index."""
+    sizes = side.sizes[chosen]
+    which = np.repeat(np.arange(len(chosen)), sizes)
+    place = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return which, place, side.starts[chosen][which] + place
+
+
+def _unions(ours: _Side, rows: np.ndarray, masks: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Unsigned[words, lines]: bits of each reference line that its alignments with all response lines use."""
     first = np.searchsorted(ours.rows, rows)
     partners = np.searchsorted(ours.rows, rows, side="right") - first
-    union = np.zeros((width, len(chosen)), np.uint64)
     ends = np.cumsum(partners)
+    union = np.zeros((len(masks), len(rows)), masks.dtype)
     begin = 0
-    while begin < len(chosen):
-        done = ends[begin - 1] if begin else 0
-        end = max(int(np.searchsorted(ends, done + LANES // width, side="right")), begin + 1)
-        part = slice(begin, end)
-        owner = np.repeat(np.arange(begin, end), partners[part])
-        within = np.arange(len(owner)) - np.repeat(ends[part] - partners[part] - done, partners[part])
-        partner = first[owner] + within
-        order = np.argsort(-ours.sizes[partner], kind="stable")
-        owner, partner = owner[order], partner[order]
-        found = np.empty((width, len(order)), np.uint64)
-        found[:, order] = _lanes(masks, offsets[owner], ours, partner)
-        union[:, part] = np.bitwise_or.reduceat(found, ends[part] - partners[part] - done, axis=1)
+    while begin < len(rows):
+        done = int(ends[begin - 1]) if begin else 0
+        end = max(int(np.searchsorted(ends, done + MOST_LANES, side="right")), begin + 1)
+        counts, from_lane = partners[begin:end], ends[begin:end] - partners[begin:end] - done
+        partner = np.arange(int(counts.sum())) + np.repeat(first[begin:end] - from_lane, counts)
+        found = _found(ours, partner, np.repeat(offsets[begin:end], counts), masks)
+        union[:, begin:end] = np.bitwise_or.reduceat(found, from_lane, axis=1)
         begin = end
-    _mark(union, theirs, chosen, used)
+    return union
 
 
-def _masks(theirs: _Side, chosen: np.ndarray, width: int, offsets: np.ndarray) -> np.ndarray:
-    """uint64[width, sum of (tokens of the row + 1)]: for each line and token the bits where the line has it."""
-    sizes = theirs.sizes[chosen]
-    which = np.repeat(np.arange(len(chosen)), sizes)
-    place = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    token = theirs.tokens[theirs.starts[chosen][which] + place]
-    masks = np.zeros((width, int(offsets[-1])), np.uint64)
-    np.add.at(masks, (place // LIMB, offsets[which] + token), _ONE << (place % LIMB).astype(np.uint64))
-    return masks
-
-
-def _mark(union: np.ndarray, theirs: _Side, chosen: np.ndarray, used: np.ndarray) -> None:
-    sizes = theirs.sizes[chosen]
-    which = np.repeat(np.arange(len(chosen)), sizes)
-    place = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    bits = union[place // LIMB, which] >> (place % LIMB).astype(np.uint64) & _ONE
-    used[theirs.starts[chosen][which] + place] |= bits.astype(bool)
-
-
-def _lanes(masks: np.ndarray, offset: np.ndarray, ours: _Side, partner: np.ndarray) -> np.ndarray:
-    """uint64[width, lanes]: the reference tokens each lane's alignment uses.
-
-    Args:
-        masks: From `_masks`.
-        offset: Where in it each lane's reference line begins.
-        partner: Response line of each lane, longest first.
-    """
-    width, lanes = len(masks), len(partner)
-    sizes, starts = ours.sizes[partner], ours.starts[partner]
-    running = np.searchsorted(-sizes, -np.arange(int(sizes[0])), side="left")
-    state = np.full((width, lanes), _ALL)
-    history: list[tuple[np.ndarray, np.ndarray]] = []
-    for column, n in enumerate(running.tolist()):
-        match = masks[:, offset[:n] + ours.tokens[starts[:n] + column]]
-        _step(state[:, :n], match)
-        history.append((match, match | (state[:, :n] ^ _ALL)))
-    below, found = np.full((width, lanes), _ALL), np.zeros((width, lanes), np.uint64)
-    for match, reach in reversed(history):
-        n = match.shape[1]
-        _step_back(below[:, :n], found[:, :n], match, reach)
+def _found(ours: _Side, partner: np.ndarray, offset: np.ndarray, masks: np.ndarray) -> np.ndarray:
+    """Unsigned[words, lanes]: bits that each lane's alignment uses, worked in blocks of lanes of similar length."""
+    found = np.empty((len(masks), len(partner)), masks.dtype)
+    order = np.argsort((65535 - ours.sizes[partner]).astype(np.uint16), kind="stable")
+    block = BLOCK_BYTES // masks.itemsize // len(masks)
+    for begin in range(0, len(order), block):
+        part = order[begin : begin + block]
+        lines = partner[part]
+        found[:, part] = Lanes(masks, offset[part], ours.tokens, ours.starts[lines], ours.sizes[lines]).used()
     return found
-
-
-def _step(state: np.ndarray, match: np.ndarray) -> None:
-    """One response token: the complement of D, in place."""
-    carry: np.ndarray | None = None
-    for limb in range(len(state)):
-        here = state[limb]
-        both = here & match[limb]
-        total = here + both
-        if carry is not None:
-            total += carry
-        carry = total >> np.uint64(LIMB)
-        here ^= both
-        here |= total
-        here &= _ALL
-
-
-def _step_back(below: np.ndarray, found: np.ndarray, match: np.ndarray, reach: np.ndarray) -> None:
-    """One response token on the way back: updates the bits at or below the present ones, and those used."""
-    searching: np.ndarray | None = None
-    for limb in reversed(range(len(below))):
-        bits = reach[limb] & below[limb]
-        for shift in (1, 2, 4, 8, 16, 32):
-            bits |= bits >> np.uint64(shift)
-        hits = (bits ^ (bits >> _ONE)) & match[limb]
-        after = bits ^ hits
-        if searching is not None:
-            hits &= searching
-            after = (after & searching) | (below[limb] & ~searching)
-        found[limb] |= hits
-        if limb:
-            here = np.where(bits != 0, np.uint64(0), ~np.uint64(0))
-            searching = here if searching is None else searching & here
-        below[limb] = after

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Tokens, dictionary, relabel
+from .arrays import Tokens, changes, dictionary, listed, relabel
 from .stem import stems
 
 _SPACE, _NEWLINE = 32, 10
@@ -81,20 +81,20 @@ def words(text: str, rule: WordRule) -> list[bytes]:
 
 
 def word_tokens(texts: Sequence[str], rule: WordRule) -> Tokens:
-    """Words of many texts at once; the lines of a text are those that "\\n" ends."""
-    parts = [_prepared(text, rule) for text in texts]
+    """Words of many texts at once; the lines of a text are those that "\n" ends."""
+    parts = [text.encode() if text.isascii() else _prepared(text, rule) for text in texts]
     united = b"\n".join(parts).translate(_UNICODE_TABLE if rule.unicode else _ASCII_TABLE)
     codes = np.frombuffer(united, np.uint8)
     inside = codes > _SPACE
-    first = inside.copy()
-    first[1:] &= ~inside[:-1]
-    starts = np.flatnonzero(first)
-    ids, values = dictionary(codes[inside], np.flatnonzero(first[inside]))
+    edges = changes(inside)
+    pieces, values = dictionary(united, edges)
+    words_first = 0 if inside[:1].any() else 1
+    ids = pieces[words_first::2]
     if rule.stem:
-        ids = relabel(ids, stems(values.to_pylist()))
-    ends = np.cumsum(np.fromiter((len(part) + 1 for part in parts), np.int64, len(parts)))
-    newlines = np.flatnonzero(codes == _NEWLINE)
-    return Tokens(ids, _bounds(starts, ends), _bounds(starts, newlines))
+        ids = relabel(ids, stems(listed(values)))
+    ends = np.cumsum(np.array(list(map(len, parts)))) + np.arange(len(parts))
+    starts = edges[:-1][words_first::2]
+    return Tokens(ids, _bounds(starts, ends), _bounds(starts, np.flatnonzero(codes == _NEWLINE)))
 
 
 def _bounds(starts: np.ndarray, places: np.ndarray) -> np.ndarray:
