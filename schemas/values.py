@@ -24,7 +24,7 @@ LONG = b"0" * 19
 """Digits, after `DIGITS`, of the shortest integers that may lie outside int64: orjson reads longer ones as floats."""
 NOT_OPENERS = bytes(sorted(set(range(256)) - set(b"[{")))
 _LONG_INTEGER = re.compile(rb"(?:^|[\s\[:,])-?[0-9]{19,}(?![0-9.eE])")
-_SPARE_DEPTH = 253 - MAX_DEPTH
+_SPARE_DEPTH = 254 - MAX_DEPTH
 
 
 def parse_json(data: bytes) -> Json:
@@ -138,6 +138,18 @@ def fit(name: str, kind: str, value: Json) -> Json:
         except (ValueError, OverflowError):
             pass
     raise misfit(name, kind, orjson.dumps(value).decode())
+
+
+def parse_declared_json(name: str, text: str) -> Json:
+    """The value of a text that its column's declared type, json, makes JSON text.
+
+    Raises:
+        RowError: It is no JSON text.
+    """
+    try:
+        return parse_json(text.encode("utf-8", "surrogateescape"))
+    except RowError as error:
+        raise RowError("wrong_type", f"column {name!r}: {error.message}") from None
 
 
 ALLOWED = {

@@ -190,7 +190,7 @@ class Input:
         self._source = source
         magic = source.read(4)
         source.seek(0)
-        self._unpacked = _Unpacked(source, magic) if magic in _MAGIC or magic[:2] in _MAGIC else None
+        self._unpacked = _Unpacked(source, magic) if magic in _MAGIC or magic[:3] in _MAGIC else None
         self.compressed = self._unpacked is not None
         self.stream: Any = io.BufferedReader(self._unpacked, 1 << 18) if self._unpacked else source
 
@@ -225,7 +225,7 @@ def _zstd() -> Any:
     return zstandard.ZstdDecompressor().decompressobj()
 
 
-_MAGIC: dict[bytes, Callable[[], Any]] = {b"\x1f\x8b": _gzip, b"\x28\xb5\x2f\xfd": _zstd}
+_MAGIC: dict[bytes, Callable[[], Any]] = {b"\x1f\x8b\x08": _gzip, b"\x28\xb5\x2f\xfd": _zstd}
 
 
 class _Unpacked(io.RawIOBase):
@@ -235,7 +235,7 @@ class _Unpacked(io.RawIOBase):
         import zstandard
 
         self._source = source
-        self._make = _MAGIC.get(magic) or _MAGIC[magic[:2]]
+        self._make = _MAGIC.get(magic) or _MAGIC[magic[:3]]
         self._errors = (zlib.error, zstandard.ZstdError)
         self._member: Any = None
         self._packed = b""

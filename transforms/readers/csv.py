@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from ...schemas.batch import RowBlock
 from ...schemas.errors import RowError
 from ...schemas.instance import Json
-from ...schemas.values import INT64, misfit, parse_json, parse_timestamp
+from ...schemas.values import INT64, misfit, parse_declared_json, parse_timestamp
 from .base import MAX_ROW_BYTES, RAW_CHARACTERS, FileRange, Input, Reader, Record, assemble, open_input, register
 
 _INTEGER = re.compile(r"[+-]?0*[0-9]{1,19}")
@@ -37,11 +37,13 @@ class CsvReader(Reader):
         return [FileRange(file, 0, 0, None)] if size else []
 
     def read(self, part: FileRange) -> Iterator[RowBlock]:
-        with open_input(part.file) as source:
-            yield from assemble(part, self._records(source))
+        with (
+            open_input(part.file) as source,
+            io.TextIOWrapper(source.stream, "utf-8-sig", errors="surrogateescape", newline="") as text,
+        ):
+            yield from assemble(part, self._records(source, _Lines(text)))
 
-    def _records(self, source: Input) -> Iterator[Record]:
-        lines = _Lines(io.TextIOWrapper(source.stream, encoding="utf-8-sig", errors="surrogateescape", newline=""))
+    def _records(self, source: Input, lines: _Lines) -> Iterator[Record]:
         header: list[str] | RowError | None = None
         last = 0
         for first, last, cells in _cells(lines):
@@ -161,12 +163,12 @@ def _typed(name: str, kind: str, text: str) -> Json:
     """A cell as its column's declared type, `None` where it is empty or no finite number."""
     if not text:
         return None
+    if kind == "json":
+        return parse_declared_json(name, text)
     try:
         return _PARSERS[kind](text)
     except (ValueError, OverflowError):
         raise misfit(name, kind, text) from None
-    except RowError as error:
-        raise RowError("wrong_type", f"column {name!r}: {error.message}") from None
 
 
 def _int64(text: str) -> int:
@@ -191,14 +193,9 @@ def _bool(text: str) -> bool:
     return word == "true"
 
 
-def _json(text: str) -> Json:
-    return parse_json(text.encode())
-
-
 _PARSERS: dict[str, Any] = {
     "int64": _int64,
     "float64": _float64,
     "bool": _bool,
     "timestamp": parse_timestamp,
-    "json": _json,
 }

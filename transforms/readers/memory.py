@@ -65,9 +65,7 @@ def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
     names = [str(name) for name in frame.columns]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigError(
-            f"the DataFrame has two columns named {twice[0]!r}", where="dataset", allowed="each name once"
-        )
+        raise ConfigError(f"two columns are named {twice[0]!r}", where="dataset", allowed="each name once")
     return (
         dict(zip(names, values, strict=True))
         for start in range(0, len(frame), _CHUNK_ROWS)
@@ -102,17 +100,28 @@ def _line(number: int, row: Any) -> bytes:
         raise ConfigError(f"found {type(row).__name__}", where=f"dataset[{number}]", allowed="a dict for each row")
     out: dict[str, Json] = {}
     for name, value in row.items():
+        column = str(name)
+        if column in out:
+            raise ConfigError(f"two columns are named {column!r}", where=f"dataset[{number}]", allowed="each name once")
         try:
-            known = value if type(value) in (str, bool) else plain(value)
-            if known is not None:
-                check_encodable(known)
-                out[str(name)] = known
-        except (TypeError, ValueError, OverflowError, RecursionError, RowError) as error:
-            reason = "nested too deep or in itself" if isinstance(error, RecursionError) else str(error)
-            raise ConfigError(
-                reason[:300], where=f"dataset[{number}][{name!r}]", allowed="values with a JSON form"
-            ) from None
-    return orjson.dumps(out) + b"\n"
+            out[column] = plain(value)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise _unusable(number, column, error) from None
+    try:
+        check_encodable(out)
+    except RowError:
+        for column, value in out.items():
+            try:
+                check_encodable({column: value})
+            except RowError as error:
+                raise _unusable(number, column, error) from None
+    return orjson.dumps({column: value for column, value in out.items() if value is not None}) + b"\n"
+
+
+def _unusable(number: int, column: str, error: Exception) -> ConfigError:
+    found = "found a value nested too deep, or in itself" if isinstance(error, RecursionError) else str(error)
+    where = f"dataset[{number}][{column!r}]"
+    return ConfigError(found.partition(" (allowed")[0][:300], where=where, allowed="values with a JSON form")
 
 
 def plain(value: Any) -> Json:
@@ -155,8 +164,8 @@ def _time(value: Any) -> Json:
     if value != value:
         return None
     if isinstance(value, datetime):
-        moment = value.to_pydatetime(warn=False) if hasattr(value, "to_pydatetime") else value
-        return timestamp_text(moment, getattr(value, "nanosecond", 0))
+        to_python = getattr(value, "to_pydatetime", None)  # pandas' own timestamps keep nanoseconds beside
+        return timestamp_text(to_python(warn=False) if to_python else value, getattr(value, "nanosecond", 0))
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, time):
@@ -181,7 +190,7 @@ def _array(value: Any) -> Json:
         if isinstance(value, numpy.ndarray) and value.dtype.kind in "mM":
             return plain(list(value))
         if isinstance(value, (numpy.ndarray, numpy.generic)) and value.dtype.kind in "biufOUS":
-            return plain(value.tolist())
+            return plain((value.astype("float64") if value.dtype.kind == "f" else value).tolist())
     if pandas is not None and isinstance(value, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)):
         return plain(value.tolist())
     raise TypeError(f"found a {type(value).__name__}")

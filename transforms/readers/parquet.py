@@ -17,7 +17,7 @@ import orjson
 from ...schemas.batch import RowBlock
 from ...schemas.errors import RowError
 from ...schemas.instance import Json
-from ...schemas.values import INT64, duration_text, parse_json, time_text, timestamp_text
+from ...schemas.values import INT64, duration_text, parse_declared_json, time_text, timestamp_text
 from .base import BLOCK_BYTES, BLOCK_ROWS, FileRange, Reader, Record, assemble, open_input, register
 
 _EPOCH = datetime(1970, 1, 1)
@@ -79,7 +79,7 @@ class ParquetReader(Reader):
             try:
                 for name in texts:
                     if row[name] is not None:
-                        row[name] = parse_json(row[name].encode())
+                        row[name] = parse_declared_json(name, row[name])
                 yield self.tidy(row), b""
             except RowError as error:
                 yield error, orjson.dumps(row)
@@ -112,7 +112,7 @@ def _opened(file: str) -> Iterator[Any]:
 
     with open_input(file) as source:
         with _damage_only():
-            parquet = pq.ParquetFile(source.stream, buffer_size=1 << 20)
+            parquet = pq.ParquetFile(source.stream, buffer_size=1 << 20, page_checksum_verification=True)
             names = parquet.schema_arrow.names
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
