@@ -77,7 +77,12 @@ class EvaluationResult:
     def metrics_table(self) -> pd.DataFrame:
         """One row for each dataset row and trial; JSON columns as objects."""
         table = self._table("instances")
-        return _in_dataset_order(table, self.output) if self.in_order else table
+        if not self.in_order:
+            return table
+        from ..schemas.config import EvaluationConfig
+        from .order import in_dataset_order
+
+        return in_dataset_order(table, EvaluationConfig.parse(self.manifest["config"]))
 
     @cached_property
     def errors_table(self) -> pd.DataFrame:
@@ -138,11 +143,6 @@ def _read(path: str, columns: list[dict[str, Json]]) -> pd.DataFrame:
 
 def _loaded(value: Any) -> Any:
     return orjson.loads(value) if isinstance(value, str) else None
-
-
-def _in_dataset_order(table: pd.DataFrame, output: str) -> pd.DataFrame:
-    """Rows in the order in which their inputs stood in the dataset that was spilled to `<output>/input`."""
-    return table
 
 
 __all__ = ["EXIT_CONFIG", "EXIT_CRITERION", "EXIT_PASSED", "EXIT_RUN", "FAILED", "EvaluationResult"]
