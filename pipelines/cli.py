@@ -93,7 +93,7 @@ def _failed(error: BaseException) -> int:
 
 
 def _run(args: argparse.Namespace, rest: list[str]) -> int:
-    from .console import fault, logs, note, say
+    from .console import fault, logs, note, say, stoppable
 
     config, flags = _config(args, rest)
     from . import engines, progress
@@ -107,14 +107,14 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
         from .report.html import write_report
 
         shown = progress.shown(sys.stderr, config.dataset.limit, config.trials, not plan.recorded)
-        with shown as bar, logs(args.debug, bar.say):
+        with stoppable(), shown as bar, logs(args.debug, bar.say):
             result = run(plan, options)
         try:
             write_report(result)
         except OSError as error:
             note(f"the report could not be written: {error}")
     else:
-        with logs(args.debug, note, "apache_beam.runners"):
+        with stoppable(), logs(args.debug, note, "apache_beam.runners"):
             result = run(plan, options)
     _show_result(result, say)
     if result.exit_code == RUN:

@@ -6,8 +6,12 @@ import contextlib
 import logging
 import os
 import shutil
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
+
+from ..schemas.errors import RunError
 
 MOST_CHARACTERS = 2000
 """Characters of one message."""
@@ -68,6 +72,33 @@ def logs(debug: bool, write: Callable[[str], None], informed: str = "") -> Itera
     finally:
         root.handlers = handlers
         root.setLevel(level)
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """Has Ctrl-C and SIGTERM end what runs meanwhile as a run that was stopped, whatever libraries make of it.
+
+    Raises:
+        RunError: It was stopped.
+    """
+    caught: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        caught.append(number)
+        raise KeyboardInterrupt
+
+    here = threading.current_thread() is threading.main_thread()
+    signals = [s for s in (signal.SIGINT, signal.SIGTERM) if here and signal.getsignal(s) is not signal.SIG_IGN]
+    before = {s: signal.signal(s, stop) for s in signals}
+    try:
+        yield
+    except BaseException as error:
+        if caught:
+            raise RunError(f"stopped by {'Ctrl-C' if caught[0] == signal.SIGINT else 'SIGTERM'}") from error
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Lines(logging.Handler):

@@ -69,12 +69,13 @@ def reasons(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[
 def failing(result: EvaluationResult, summary: Sequence[Row], most: int) -> list[tuple[Row, list[str]]]:
     """The first rows of the instances table on which something failed, and what.
 
-    That is a failed call, a metric's error, or a score below its threshold (without a threshold: at the worst end of
-    the metric's range); of the first `LOOKED_AT` rows.
+    That is a failed call, a metric's error, or a score that misses its criterion's bound; in a run without such
+    criteria, a score at the worst end of the metric's range. Of the first `LOOKED_AT` rows.
     """
     metrics = _metrics(result)
     whole = {r["metric"]: r for r in summary if not r["slice"]}
-    tests = {name: _worse(whole.get(name, {}), _ends(part)) for name, part in metrics.items()}
+    bounded = any(whole.get(name, {}).get("threshold") is not None for name in metrics)
+    tests = {name: _worse(whole.get(name, {}), _ends(part), bounded) for name, part in metrics.items()}
     found: list[tuple[Row, list[str]]] = []
     if not any(r["error_count"] or r["skipped_count"] or r["min"] is None or tests[n](r["min"]) or tests[n](r["max"])
                for n, r in whole.items() if n in tests):  # fmt: skip
@@ -115,12 +116,13 @@ def _ends(metric: str) -> tuple[float, float] | None:
     return factory.ends(factory) if hasattr(factory, "ends") else None
 
 
-def _worse(row: Row, ends: tuple[float, float] | None) -> Callable[[float], bool]:
+def _worse(row: Row, ends: tuple[float, float] | None, bounded: bool) -> Callable[[float], bool]:
+    """Whether a score fails: by its threshold, or, where no metric has one, by being the worst possible."""
     threshold = row.get("threshold")
-    falling = ends is not None and ends[1] < ends[0]
     if threshold is not None:
+        falling = ends is not None and ends[1] < ends[0]
         return (lambda score: score > threshold) if falling else (lambda score: score < threshold)
-    return lambda score: ends is not None and score == ends[0]
+    return lambda score: not bounded and ends is not None and score == ends[0]
 
 
 def _parquet(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:

@@ -9,7 +9,6 @@ from itertools import islice
 import orjson
 
 from ...schemas.instance import Json
-from ...schemas.tables import OWN_NAMES
 from ...transforms import storage
 from ..result import EvaluationResult
 from .digest import Row, failing, rows_of, summary_rows
@@ -197,12 +196,14 @@ def _instance(row: Row, why: Sequence[str]) -> str:
 
 
 def _shown(row: Row) -> Iterator[tuple[str, Json]]:
-    """The dataset's columns, then what the agent did, then the scores; without what is null or plain."""
-    order = sorted(row, key=lambda name: (name in OWN_NAMES, "/" in name))
-    for name in order:
-        if row[name] is None or name in ("instance_id", "trial") or row[name] == "scored":
+    """The columns with something in them, in the order of the table; a metric's score or the reason for none."""
+    for name, value in row.items():
+        metric, _, part = name.rpartition("/")
+        own_status = part == "status" and f"{metric}/score" in row
+        if value is None or own_status or name in ("instance_id", "trial"):
             continue
-        yield name, row[name] if isinstance(row[name], str) else _json(row[name])
+        shown = metric if part in ("score", "error") and f"{metric}/status" in row else name
+        yield shown, value if isinstance(value, str) else _json(value)
 
 
 def _errors(result: EvaluationResult) -> str:
