@@ -62,12 +62,14 @@ def test_every_configuration_key_is_described_and_every_described_key_exists() -
 def test_options_in_the_text_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--help"]) == 0
     known = capsys.readouterr().out
-    flags = {
-        flag for line in re.findall(r"^evalbeam run .*", README, flags=re.M) for flag in re.findall(r"--\w+", line)
-    }
+    quick_start = re.findall(r"^evalbeam run .*", section("Quick start"), flags=re.M)
+    flags = set(re.findall(r"--\w+", "".join(quick_start)))
     assert flags >= {"--dataset", "--agent", "--set"}
     assert all(f"{flag} " in known for flag in flags)
-    commands = set(re.findall(r"^evalbeam ([a-z]+)", typed, flags=re.M))
+    typed = "".join(code for language, code in blocks(README) if language == "sh")
+    commands = set(re.findall(r"^evalbeam ([a-z]+)", typed, flags=re.M)) | set(
+        re.findall(r"`evalbeam ([a-z]+)", README)
+    )
     assert commands >= {"run", "check", "init", "metrics"}
     assert [main([command, "--help"]) for command in sorted(commands)] == [0] * len(commands)
 

@@ -84,7 +84,7 @@ PREDICTED = [
 
 
 def test_the_documented_agent_evaluation_runs_after_changing_the_import() -> None:
-    """The example of the SDK's guide to agent evaluation, but for its judge metric; scores as the guide defines them."""
+    """The example of the SDK's guide to agent evaluation, without its judge metric; scores as the guide has them."""
     prompts = ["Turn off device_2", "Set the temperature in the living room to 23C based on my temperature preferences"]
     EVAL_DATASET = pd.DataFrame({"prompt": prompts, "reference": ["Off.", "Set."], "reference_trajectory": REFERENCE})
 
