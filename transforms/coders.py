@@ -12,6 +12,9 @@ from ..schemas.result import Rejected, ScoreColumn, ScoredBatch, ScoreError
 
 T = TypeVar("T")
 
+_SAMPLED_SIZE = 1 << 20
+# Beam encodes the elements it samples only to learn their size, and of few large elements it samples nearly all.
+
 
 def coder_of(kind: type[T]) -> type[coders.Coder]:
     """Registers and returns a deterministic coder for a class with `to_bytes` and `from_bytes`."""
@@ -22,6 +25,9 @@ def coder_of(kind: type[T]) -> type[coders.Coder]:
 
         def decode(self, encoded: bytes) -> Any:
             return kind.from_bytes(encoded)  # type: ignore[attr-defined]
+
+        def estimate_size(self, value: Any) -> int:
+            return _SAMPLED_SIZE
 
         def is_deterministic(self) -> bool:
             return True
@@ -75,6 +81,9 @@ class _ScoredBatchCoder(coders.Coder):
             part,
             tuple((name, type_) for name, type_ in columns),
         )
+
+    def estimate_size(self, value: ScoredBatch) -> int:
+        return _SAMPLED_SIZE
 
     def is_deterministic(self) -> bool:
         return True

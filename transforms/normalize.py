@@ -22,7 +22,7 @@ from ..schemas.result import Rejected
 from .dialects.base import Dialect
 from .facts import RunFacts, smallest
 
-_HELD_BYTES = 32 << 20
+_HELD_BYTES = 16 << 20
 _PACK_BYTES = 1 << 20
 _HASHES = 1 << 64
 

@@ -21,9 +21,9 @@ from .coders import coder_of
 from .facts import RunFacts
 from .writers.base import Writer
 
-GROUP_ROWS = 16_384
+GROUP_ROWS = 8_192
 """Rows of a row group at most."""
-GROUP_BYTES = 32 << 20
+GROUP_BYTES = 16 << 20
 """Bytes of text of a row group at most (but for a single larger row)."""
 _ID_BYTES = 64
 
