@@ -11,6 +11,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -216,40 +217,22 @@ def test_what_is_raised_is_an_error_of_its_row(raised: BaseException, code: str,
 # --- how it is called -------------------------------------------------------------------------------------------
 
 
-class Crowd:
-    """Counts how many are inside at once; nobody leaves before `size` have been inside together."""
-
-    def __init__(self, size: int) -> None:
-        self.barrier, self.now, self.most, self.lock = threading.Barrier(size, timeout=30), 0, 0, threading.Lock()
-
-    def enter(self) -> None:
-        with self.lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-
-    def leave(self) -> None:
-        with self.lock:
-            self.now -= 1
-
-
 def test_async_functions_run_at_once_within_the_bound() -> None:
-    crowd = Crowd(8)
-    all_in: list[asyncio.Event] = []
+    inside: list[int] = []
+    most: list[int] = []
 
     async def function(row: dict[str, Any]) -> float:
-        if not all_in:
-            all_in.append(asyncio.Event())
-        crowd.enter()
-        if crowd.now == 8:
-            all_in[0].set()
-        await all_in[0].wait()
-        crowd.leave()
+        inside.append(row["n"])
+        for _ in range(50):
+            await asyncio.sleep(0)
+        most.append(len(inside))
+        inside.remove(row["n"])
         return row["n"]
 
     one = CustomMetric("m", function, max_in_flight=8)
     column = one.score_batch(ScoringBatch([example(row={"n": i}) for i in range(40)]))
     assert column.values == list(range(40))
-    assert crowd.most == 8
+    assert max(most) == 8
 
 
 def test_clients_of_async_functions_live_on_one_loop() -> None:
@@ -271,18 +254,18 @@ def test_clients_of_async_functions_live_on_one_loop() -> None:
 
 
 def test_slow_sync_functions_run_on_threads_in_order_within_the_bound() -> None:
-    crowd, home, ticks = Crowd(4), threading.get_ident(), iter([0.0, *(PATIENCE * 2,) * 3])
+    home, threads, ticks = threading.get_ident(), set(), iter([0.0, PATIENCE * 2])
+    together = threading.Barrier(3, timeout=30)
 
     def call(i: int) -> int:
         if threading.get_ident() != home:
-            crowd.enter()
-            crowd.barrier.wait()
-            crowd.leave()
+            threads.add(threading.get_ident())
+            together.wait()
         return i
 
-    results = call_each([lambda i=i: call(i) for i in range(9)], limit=4, clock=lambda: next(ticks))
-    assert results == [(i, None) for i in range(9)]
-    assert crowd.most == 4
+    results = call_each([partial(call, i) for i in range(301)], limit=3, clock=lambda: next(ticks))
+    assert results == [(i, None) for i in range(301)]
+    assert len(threads) == 3
 
 
 @pytest.mark.parametrize(("limit", "seconds"), [(64, 0.001), (1, 100.0)])
