@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 from apache_beam import coders
@@ -10,46 +10,45 @@ from apache_beam import coders
 from ..schemas.batch import Batch, RowBlock, compress, decompress, example_in, example_out
 from ..schemas.result import Rejected, ScoreColumn, ScoredBatch, ScoreError
 
-T = TypeVar("T")
-
 _SAMPLED_SIZE = 1 << 20
 # Beam encodes the elements it samples only to learn their size, and of few large elements it samples nearly all.
 
 
-def coder_of(kind: type[T]) -> type[coders.Coder]:
-    """Registers and returns a deterministic coder for a class with `to_bytes` and `from_bytes`."""
+class MethodsCoder(coders.Coder):
+    """Deterministic coder of a class by its `to_bytes` and `from_bytes`; unpickles in a process that knows neither."""
 
-    class _ByMethods(coders.Coder):
-        def encode(self, value: Any) -> bytes:
-            return value.to_bytes()
+    def __init__(self, kind: type) -> None:
+        self.kind: Any = kind
 
-        def decode(self, encoded: bytes) -> Any:
-            return kind.from_bytes(encoded)  # type: ignore[attr-defined]
+    @classmethod
+    def from_type_hint(cls, typehint: Any, registry: Any) -> MethodsCoder:
+        return cls(typehint)
 
-        def estimate_size(self, value: Any) -> int:
-            return _SAMPLED_SIZE
+    def encode(self, value: Any) -> bytes:
+        return value.to_bytes()
 
-        def is_deterministic(self) -> bool:
-            return True
+    def decode(self, encoded: bytes) -> Any:
+        return self.kind.from_bytes(encoded)
 
-        def to_type_hint(self) -> type[T]:
-            return kind
+    def estimate_size(self, value: Any) -> int:
+        return _SAMPLED_SIZE
 
-        def __eq__(self, other: object) -> bool:
-            return type(self) is type(other)
+    def is_deterministic(self) -> bool:
+        return True
 
-        def __hash__(self) -> int:
-            return hash(kind)
+    def to_type_hint(self) -> Any:
+        return self.kind
 
-        def __reduce__(self) -> Any:
-            return (_registered, (kind,))
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MethodsCoder) and self.kind is other.kind
 
-    coders.registry.register_coder(kind, _ByMethods)
-    return _ByMethods
+    def __hash__(self) -> int:
+        return hash(self.kind)
 
 
-def _registered(kind: type) -> coders.Coder:
-    return coders.registry.get_coder(kind)
+def coder_of(kind: type) -> None:
+    """Registers the `MethodsCoder` of a class."""
+    coders.registry.register_coder(kind, MethodsCoder)
 
 
 class _RejectedCoder(coders.Coder):
