@@ -13,12 +13,13 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.errors import RunError
 from .faults import Fault, fault_of
-from .lane import Flight, Lane
+from .lane import Flight, Lane, Timeouts
 
 _POLL = 1.0
 _TAKEN_AT_ONCE = 64
@@ -45,6 +46,7 @@ class Line:
 
     def __init__(self, connect: Callable[[], Callable[[Call], Any]], policy: CallPolicy, lane: Lane) -> None:
         self.policy, self.lane = policy, lane
+        self.timeouts = Timeouts(lane.loop, policy.timeout, lane.expire)
         self._connect, self._lock = connect, threading.Lock()
         self.call: Callable[[Call], Any] | None = None
         self.on_loop = False
@@ -76,7 +78,6 @@ class Bundle:
         self.line = line
         self.held = self.open = 0
         self.cancelled = False
-        self.flying: set[Flight] = set()
         self._record = record
         self._submitted = self._started = 0
         self._finished: deque[Ticket] = deque()
@@ -96,7 +97,7 @@ class Bundle:
         found = ticket.outcomes
         flights = [Flight(self, ticket, i, call, now) for i, call in enumerate(calls) if found[i] is None]
         self._submitted += len(flights)
-        self.line.lane.loop.call_soon_threadsafe(self.line.lane.submit, flights)
+        self.line.lane.post(self.line.lane.submit, flights)
 
     def finished(self) -> list[Ticket]:
         """Takes the tickets all of whose calls have ended, in the order they ended."""
@@ -124,7 +125,8 @@ class Bundle:
         self.cancelled = True
         self._finished.clear()
         if self._submitted:
-            self.line.lane.loop.call_soon_threadsafe(self.line.lane.drop, self)
+            with suppress(RunError):
+                self.line.lane.post(self.line.lane.drop, self)
 
     def _queued(self) -> int:
         return self._submitted - self._started
@@ -135,8 +137,7 @@ class Bundle:
             try:
                 while not condition() and self._error is None:
                     self._changed.wait(_POLL)
-                    if not self.line.lane.alive():
-                        raise RunError("the thread that makes the calls has ended")
+                    self.line.lane.post(_nothing)
             finally:
                 self._awaited = None
         if self._error is not None:
@@ -151,7 +152,6 @@ class Bundle:
 
     def ended(self, flight: Flight, outcome: Outcome) -> None:
         """A call has its outcome."""
-        self.flying.discard(flight)
         if self._record is not None and flight.attempts:
             self._record(flight.call, outcome)
         ticket = flight.ticket
@@ -200,12 +200,16 @@ class Engine:
         """Whether the loop runs."""
         return self._thread.is_alive()
 
+    def idle(self) -> bool:
+        """Whether nobody uses the engine."""
+        return not self._lines and not self._lanes
+
     def join(self, token: str, endpoint: str, connect: Callable[[], Callable[[Call], Any]], policy: CallPolicy) -> Line:
         """The line of the caller `token` stands for, made for the first of its DoFn instances in this process."""
         with self._lock:
             line, users, _ = self._lines.get(token, (None, 0, endpoint))
             if line is None:
-                lane = self._lanes.get(endpoint) or Lane(self.loop, self.alive)
+                lane = self._lanes.get(endpoint) or Lane(self.loop)
                 self._lanes[endpoint] = lane
                 line = Line(connect, policy, lane)
             self._lines[token] = (line, users + 1, endpoint)
@@ -225,11 +229,24 @@ class Engine:
         lane = self._lanes[endpoint]
         policies = [line.policy for line, _, name in self._lines.values() if name == endpoint]
         if policies:
-            self.loop.call_soon_threadsafe(lane.open, policies)
+            lane.post(lane.open, policies)
         else:
             del self._lanes[endpoint]
-            self.loop.call_soon_threadsafe(lane.close)
+            with suppress(RunError):
+                lane.post(lane.close)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        try:
+            self.loop.run_forever()  # for ever, unless an agent stops the loop it runs on
+            for lane in list(self._lanes.values()):
+                lane.limit = 0
+            for task in asyncio.all_tasks(self.loop):
+                task.cancel()
+            self.loop.run_until_complete(asyncio.sleep(0))
+        finally:
+            self.loop.close()
+
+
+def _nothing() -> None:
+    """Posted to find out whether the loop still runs."""

@@ -70,12 +70,13 @@ class FanOut(beam.PTransform):
 class _MakeCalls(beam.DoFn):
     def __init__(self, caller: Caller, token: str) -> None:
         self._caller, self._token = caller, token
+        self._engine: Engine | None = None
         self._line: Line | None = None
         self._bundle: Bundle | None = None
 
     def setup(self) -> None:
-        caller = self._caller
-        self._line = Engine.here().join(self._token, caller.endpoint, caller.connect, caller.policy)
+        caller, self._engine = self._caller, Engine.here()
+        self._line = self._engine.join(self._token, caller.endpoint, caller.connect, caller.policy)
 
     def start_bundle(self) -> None:
         self._drop()  # what an aborted bundle left
@@ -100,9 +101,9 @@ class _MakeCalls(beam.DoFn):
 
     def teardown(self) -> None:
         self._drop()
-        if self._line is not None:
-            Engine.here().leave(self._token)
-            self._line = None
+        if self._engine is not None:
+            self._engine.leave(self._token)
+            self._engine = self._line = None
 
     def _drop(self) -> None:
         if self._bundle is not None:

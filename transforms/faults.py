@@ -75,6 +75,7 @@ _BY_GRPC: dict[str, CallClass] = {
     "ABORTED": "transient",
     "INTERNAL": "transient",
 }
+_PERMANENT: CallClass = "permanent"
 _TRANSIENT_STATUS = frozenset((408, 409, 425))
 
 _ADDRESS = re.compile(r"\s+at 0x[0-9a-fA-F]+|0x[0-9a-fA-F]{4,}")
@@ -122,12 +123,10 @@ def _kind(error: BaseException, retry_on: tuple[str, ...]) -> CallClass:
     if any(name in retry_on for name in names):
         return "rate_limited" if _status(error) == 429 else "transient"
     by_status = _by_status(_status(error))
-    if by_status is not None:
-        return by_status
-    for name in names:
-        if name in _BY_NAME:
-            return _BY_NAME[name]
-    return "permanent"
+    by_name: CallClass | None = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
+    if by_status == "transient" and by_name == "timeout":  # 504 of a client that has a type for it
+        return by_name
+    return by_status or by_name or _PERMANENT
 
 
 def _by_status(status: int | str | None) -> CallClass | None:
@@ -146,6 +145,8 @@ def _by_status(status: int | str | None) -> CallClass | None:
 
 def _status(error: BaseException) -> int | str | None:
     """The HTTP status, or the name of the gRPC status, that an exception carries."""
+    if isinstance(error, SystemExit):  # its code is an exit status
+        return None
     response = _attribute(error, "response")
     for holder, name in (
         (error, "status_code"),

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import random
+import math
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..schemas.calls import Call, CallPolicy, Outcome
+from ..schemas.calls import Call, CallClass, CallPolicy, Outcome
+from ..schemas.errors import RunError
 from .faults import RETRIED, Fault
+from .retries import RetryBudget
 from .threads import Job, Threads
 
 if TYPE_CHECKING:
     from .engine import Bundle, Ticket
 
-MAX_RETRY_AFTER = 300.0
-"""Seconds; a callee that asks to wait longer is not asked again."""
 _GRACE = 1.0
 _SLOW = "no answer within the timeout"
 _LATE = "no answer within the deadline of the row"
@@ -33,49 +33,80 @@ class Flight:
     """One call on its way through its attempts."""
 
     __slots__ = (
-        "attempt", "attempts", "backoff", "began", "bundle", "call", "first", "index", "queued", "submitted",
-        "ticket", "timer",
+        "attempt", "attempts", "backoff", "began", "bundle", "call", "first", "index", "queued", "submitted", "ticket",
     )  # fmt: skip
 
     def __init__(self, bundle: Bundle, ticket: Ticket, index: int, call: Call, now: float) -> None:
         self.bundle, self.ticket, self.index, self.call, self.submitted = bundle, ticket, index, call, now
         self.attempts = 0
         self.first = self.began = self.queued = self.backoff = 0.0
-        self.attempt: asyncio.Future[Any] | Job | None = None
-        self.timer: asyncio.TimerHandle | None = None
+        self.attempt: asyncio.Task[None] | Job | None = None
 
 
-class _Raised:
-    """What a coroutine raised that asyncio would let through to the loop and end it."""
+class Timeouts:
+    """Attempts of one line in flight, oldest first; one timer watches the oldest.
 
-    __slots__ = ("error",)
+    A timer for each call would cost more than everything else that is done for it: nearly all are cancelled unused.
 
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
+    Args:
+        loop: Whose clock is used.
+        seconds: What one attempt may take.
+        expire: Called with each attempt that takes longer; removes it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, expire: Callable[[Flight], None]) -> None:
+        self.flights: dict[Flight, None] = {}
+        self._loop, self._seconds, self._expire = loop, seconds, expire
+        self._armed = False
+
+    def add(self, flight: Flight) -> None:
+        """An attempt begins now."""
+        self.flights[flight] = None
+        if not self._armed:
+            self._armed = True
+            self._loop.call_later(self._seconds, self._ring)
+
+    def _ring(self) -> None:
+        self._armed = False
+        while self.flights:
+            oldest = next(iter(self.flights))
+            due = oldest.began + self._seconds
+            if due > self._loop.time():
+                self._armed = True
+                self._loop.call_at(due, self._ring)
+                return
+            self._expire(oldest)
 
 
 class Lane:
-    """The window and the queue of one endpoint; everything but `alive` runs on the loop's thread.
+    """The window and the queue of one endpoint; everything but `post` runs on the loop's thread."""
 
-    Args:
-        loop: Whose clock and callbacks are used.
-        alive: Whether the loop still runs.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, alive: Callable[[], bool] = lambda: True) -> None:
-        self.loop, self.alive = loop, alive
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
         self.limit = 1
         self.in_flight = 0
-        self.retries = 0.0
+        self.retries = RetryBudget()
         self.hung: set[Any] = set()
         self._waiting: deque[Flight] = deque()
         self._threads = Threads(loop)
         self._pumping = False
 
+    def post(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Has the loop's thread do something.
+
+        Raises:
+            RunError: The loop has ended.
+        """
+        try:
+            self.loop.call_soon_threadsafe(action, *arguments)
+        except RuntimeError:
+            raise RunError("the thread that makes the calls has ended") from None
+
     def open(self, policies: list[CallPolicy]) -> None:
         """Takes over the limits of those who use the lane: the least of each."""
         self.limit = min(p.max_in_flight for p in policies)
-        self.retries = max(map(_reserve, policies))
+        for policy in policies:
+            self.retries.grow(policy)
 
     def close(self) -> None:
         """Ends the threads that are idle."""
@@ -83,21 +114,20 @@ class Lane:
 
     def submit(self, flights: list[Flight]) -> None:
         """Queues calls."""
-        if flights and not flights[0].bundle.cancelled:
-            flights[0].bundle.flying.update(flights)
-            self._waiting.extend(flights)
-            self._pump()
+        self._waiting.extend(flights)
+        self._pump()
 
     def drop(self, bundle: Bundle) -> None:
         """Forgets a bundle: its queued calls are not made, those in flight are cancelled."""
         self._waiting = deque(f for f in self._waiting if f.bundle is not bundle)
-        for flight in bundle.flying:
-            if flight.timer is not None:
-                flight.timer.cancel()
-            if flight.attempt is not None:
-                self._abandon(flight)
-        bundle.flying.clear()
+        for flight in [f for f in bundle.line.timeouts.flights if f.bundle is bundle]:
+            self._abandon(flight)
         self._pump()
+
+    def expire(self, flight: Flight) -> None:
+        """An attempt has taken too long."""
+        self._abandon(flight)
+        self._decide(flight, None, TimeoutError(_SLOW if self._left(flight) > 0 else _LATE), 0.0)
 
     def _pump(self) -> None:
         if self._pumping:  # a call that ends while it is started would come back here for each further one
@@ -106,33 +136,30 @@ class Lane:
         try:
             while self._waiting and self.in_flight < self.limit:
                 flight = self._waiting.popleft()
-                try:
+                if not flight.bundle.cancelled:
                     self._start(flight)
-                except Exception as error:
-                    flight.bundle.fail(error)
         finally:
             self._pumping = False
 
     def _start(self, flight: Flight) -> None:
         bundle, now = flight.bundle, self.loop.time()
-        policy = bundle.line.policy
+        line = bundle.line
         if not flight.attempts:
             flight.first, flight.queued = now, now - flight.submitted
             bundle.started()
-        if len(self.hung) >= policy.max_hung:
-            self._end(flight, Outcome(kind="not_called", error_type="NotCalled", error_message=_HUNG, attempts=0))
+        if len(self.hung) >= line.policy.max_hung:
+            bundle.ended(flight, self._outcome(flight, None, "not_called", "NotCalled", _HUNG))
             return
         self.in_flight += 1
         flight.attempts += 1
         flight.began = now
-        seconds = policy.timeout
-        if policy.deadline is not None:
-            seconds = min(seconds, flight.first + policy.deadline - now)
-        flight.timer = self.loop.call_later(seconds, self._expire, flight)
-        call = bundle.line.call
+        line.timeouts.add(flight)
+        if line.policy.deadline is not None and (left := self._left(flight)) < line.policy.timeout:
+            self.loop.call_later(left, self._expire_row, flight, flight.attempts)
+        call = line.call
         assert call is not None
-        if bundle.line.on_loop:
-            self._await(flight, _guarded(call, flight.call))
+        if line.on_loop:
+            flight.attempt = self.loop.create_task(self._fly(flight, flight.attempts, call(flight.call)))
         else:
             flight.attempt = job = Job(call, flight.call, partial(self._job_done, flight))
             try:
@@ -140,37 +167,35 @@ class Lane:
             except RuntimeError as error:
                 self._land(flight, None, error, 0.0)
 
-    def _await(self, flight: Flight, coroutine: Any) -> None:
-        flight.attempt = task = self.loop.create_task(coroutine)
-        task.add_done_callback(partial(self._task_done, flight))
-
-    def _task_done(self, flight: Flight, task: asyncio.Task[Any]) -> None:
-        if flight.attempt is not task:
-            self.hung.discard(task)
-            if not task.cancelled():
-                task.exception()  # looked at, or asyncio would report it as never retrieved
-        elif task.cancelled():
-            self._land(flight, None, asyncio.CancelledError("the agent cancelled its own call"), 0.0)
-        else:
-            error = task.exception()
-            value = None if error else task.result()
-            if type(value) is _Raised:
-                error = value.error
+    async def _fly(self, flight: Flight, number: int, awaitable: Any) -> None:
+        value = error = None
+        try:
+            value = await awaitable
+        except GeneratorExit:
+            raise
+        except BaseException as caught:  # SystemExit would end the loop; a cancellation is looked at below
+            error = caught.with_traceback(None)  # or it would keep this frame, and with it the answer
+        if flight.attempt is not None and flight.attempts == number:
             self._land(flight, value, error, self.loop.time() - flight.began)
+        elif self.hung:
+            self.hung.discard(asyncio.current_task())
 
     def _job_done(self, flight: Flight, job: Job) -> None:
         if flight.attempt is not job:
             self.hung.discard(job)
         elif job.error is None and inspect.isawaitable(job.value):
-            self._await(flight, _awaited(job.value))
+            flight.attempt = self.loop.create_task(self._fly(flight, flight.attempts, job.value))
         else:
             self._land(flight, job.value, job.error, job.seconds)
 
-    def _expire(self, flight: Flight) -> None:
+    def _left(self, flight: Flight) -> float:
+        """Seconds the row has left."""
         deadline = flight.bundle.line.policy.deadline
-        late = deadline is not None and self.loop.time() - flight.first >= deadline
-        self._abandon(flight)
-        self._decide(flight, None, TimeoutError(_LATE if late else _SLOW), self.loop.time() - flight.began)
+        return math.inf if deadline is None else flight.first + deadline - self.loop.time()
+
+    def _expire_row(self, flight: Flight, number: int) -> None:
+        if flight.attempt is not None and flight.attempts == number:
+            self.expire(flight)
 
     def _abandon(self, flight: Flight) -> None:
         """Gives an attempt up: its place is free at once, and it counts as hung until it has really ended."""
@@ -182,16 +207,14 @@ class Lane:
             attempt.cancel()
             self.loop.call_later(_GRACE, self._look_after, attempt)
 
-    def _look_after(self, task: asyncio.Future[Any]) -> None:
+    def _look_after(self, task: asyncio.Task[None]) -> None:
         if not task.done():
             self.hung.add(task)
 
     def _free(self, flight: Flight) -> None:
         flight.attempt = None
+        del flight.bundle.line.timeouts.flights[flight]
         self.in_flight -= 1
-        if flight.timer is not None:
-            flight.timer.cancel()
-            flight.timer = None
 
     def _land(self, flight: Flight, value: Any, error: BaseException | None, seconds: float) -> None:
         self._free(flight)
@@ -199,79 +222,41 @@ class Lane:
 
     def _decide(self, flight: Flight, value: Any, error: BaseException | None, seconds: float) -> None:
         """The attempt has ended: that is the call's outcome, or there is another attempt."""
+        bundle = flight.bundle
         try:
             if error is None:
-                self._answered(flight)
-                self._end(flight, self._outcome(flight, seconds, value=value))
+                self.retries.answered()
+                bundle.ended(flight, self._outcome(flight, value, latency=seconds))
             else:
-                fault = flight.bundle.line.understand(error)
-                if fault.kind not in RETRIED:
-                    self._answered(flight)
-                wait = self._wait_before_retry(flight, fault)
-                if wait is None:
-                    kind, name, text = fault.kind, fault.error_type, fault.message
-                    outcome = self._outcome(flight, seconds, kind=kind, error_type=name, error_message=text)
-                    self._end(flight, outcome)
-                else:
-                    flight.backoff += wait
-                    flight.timer = self.loop.call_later(wait, self._again, flight)
+                self._failed(flight, bundle.line.understand(error))
         except Exception as broken:  # whatever it is, the bundle's thread must not wait for ever
-            flight.bundle.fail(broken)
+            bundle.fail(broken)
         self._pump()
 
-    def _answered(self, flight: Flight) -> None:
-        """The endpoint is alive: that pays for one retry, so an outage does not multiply its traffic."""
-        self.retries = min(self.retries + 1, _reserve(flight.bundle.line.policy))
-
-    def _outcome(self, flight: Flight, seconds: float, **found: Any) -> Outcome:
-        return Outcome(
-            attempts=flight.attempts,
-            latency_in_seconds=seconds,
-            queued_in_seconds=flight.queued,
-            backoff_in_seconds=flight.backoff,
-            **found,
-        )
-
-    def _end(self, flight: Flight, outcome: Outcome) -> None:
-        flight.bundle.ended(flight, outcome)
+    def _failed(self, flight: Flight, fault: Fault) -> None:
+        policy = flight.bundle.line.policy
+        if fault.kind not in RETRIED:
+            self.retries.answered()
+        crowded = fault.kind == "timeout" and 2 * len(self.hung) >= policy.max_hung
+        wait = None if crowded else self.retries.wait(policy, flight.attempts, fault, self._left(flight))
+        if wait is None:
+            outcome = self._outcome(flight, None, fault.kind, fault.error_type, fault.message)
+            flight.bundle.ended(flight, outcome)
+        else:
+            flight.backoff += wait
+            self.loop.call_later(wait, self._again, flight)
 
     def _again(self, flight: Flight) -> None:
-        flight.timer = None
         self._waiting.appendleft(flight)
         self._pump()
 
-    def _wait_before_retry(self, flight: Flight, fault: Fault) -> float | None:
-        """Seconds until the next attempt; `None` where there is none."""
-        policy = flight.bundle.line.policy
-        if fault.kind not in RETRIED or flight.attempts >= policy.max_attempts or self.retries < 1:
-            return None
-        if fault.kind == "timeout" and 2 * len(self.hung) >= policy.max_hung:
-            return None
-        wait = random.uniform(0.0, min(policy.max_backoff, policy.backoff * 2.0 ** (flight.attempts - 1)))
-        if fault.retry_after is not None:
-            if fault.retry_after > MAX_RETRY_AFTER:
-                return None
-            wait += fault.retry_after
-        if policy.deadline is not None and self.loop.time() + wait >= flight.first + policy.deadline:
-            return None
-        self.retries -= 1
-        return wait
-
-
-async def _guarded(call: Callable[[Call], Any], argument: Call) -> Any:
-    try:
-        return await call(argument)
-    except (SystemExit, KeyboardInterrupt) as error:
-        return _Raised(error)
-
-
-async def _awaited(value: Any) -> Any:
-    try:
-        return await value
-    except (SystemExit, KeyboardInterrupt) as error:
-        return _Raised(error)
-
-
-def _reserve(policy: CallPolicy) -> float:
-    """Retries that may be made while nothing is answered; each answer pays for one more."""
-    return max(32.0, float(policy.max_in_flight * (policy.max_attempts - 1)))
+    def _outcome(
+        self,
+        flight: Flight,
+        value: Any,
+        kind: CallClass = "ok",
+        error_type: str | None = None,
+        message: str | None = None,
+        latency: float | None = None,
+    ) -> Outcome:
+        return Outcome(value, kind, error_type, message, flight.attempts, latency, flight.queued, flight.backoff)

@@ -1,0 +1,131 @@
+"""Calls a second of the fan-out beside plain asyncio, paired in one process: `python tests/benchmarks/bench_fanout.py`.
+
+Each line is the same list of fake calls (sleeps) once by plain coroutines, without Beam, and once through
+`FanOut` in a local pipeline, the runner's start included. The figure that counts is the ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import resource
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from evalbeam.schemas.batch import Batch
+from evalbeam.schemas.calls import Call, CallPolicy, Outcome
+from evalbeam.schemas.instance import Instance
+from evalbeam.transforms import coders  # noqa: F401  registers the coder of Batch
+from evalbeam.transforms.fanout import FanOut
+
+
+@dataclass(frozen=True)
+class Sleeper:
+    """Calls that take as long as their row says."""
+
+    policy: CallPolicy
+    on_threads: bool = False
+    endpoint: str = "sleeper"
+
+    def connect(self) -> Callable[[Call], Any]:
+        async def call(call: Call) -> Any:
+            await asyncio.sleep(call.request)
+            return "done"
+
+        def blocking(call: Call) -> Any:
+            time.sleep(call.request)
+            return "done"
+
+        return blocking if self.on_threads else call
+
+    def calls(self, batch: Batch) -> list[Call]:
+        return [Call(row.instance_id, row.row["seconds"]) for row in batch.rows]
+
+    def complete(self, batch: Batch, outcomes: Sequence[Outcome]) -> Batch:
+        assert all(o.value == "done" for o in outcomes)
+        return batch
+
+
+def constant(n: int) -> list[float]:
+    """n calls of 50 ms."""
+    return [0.05] * n
+
+
+def heavy_tail(n: int) -> list[float]:
+    """n lognormal calls (sigma 1) of 50 ms in the mean and 2 s at most."""
+    draw = random.Random(7)
+    raw = [draw.lognormvariate(0.0, 1.0) for _ in range(n)]
+    scale = 0.05 / statistics.fmean(raw)
+    return [min(2.0, x * scale) for x in raw]
+
+
+def plain(seconds: list[float], in_flight: int) -> None:
+    """The calls made by `in_flight` coroutines of one event loop: the fastest plain form, without any of our duties."""
+    remaining = iter(seconds)
+
+    async def one_place() -> None:
+        for duration in remaining:
+            await asyncio.sleep(duration)
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(one_place() for _ in range(in_flight)))
+
+    asyncio.run(all_of_them())
+
+
+def batches(shape: Callable[[int], list[float]], calls: int, rows: int) -> Iterator[Batch]:
+    """The calls as rows, in batches."""
+    instances = [Instance(f"{i:032x}", {"seconds": s}) for i, s in enumerate(shape(calls))]
+    for i in range(0, calls, rows):
+        yield Batch(tuple(instances[i : i + rows]))
+
+
+def fanned_out(shape: Callable[[int], list[float]], calls: int, in_flight: int, rows: int, on_threads: bool) -> None:
+    """The calls through a local Beam pipeline, in batches of `rows`."""
+    caller = Sleeper(CallPolicy(max_in_flight=in_flight), on_threads)
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    make = beam.FlatMap(lambda _: batches(shape, calls, rows)).with_output_types(Batch)
+    _ = pipeline | beam.Create([0], reshuffle=False) | make | FanOut(caller)
+    pipeline.run().wait_until_finish()
+
+
+def timed(work: Callable[[], None]) -> tuple[float, float]:
+    """(wall seconds, CPU seconds) of some work."""
+    before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    work()
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=40_000)
+    parser.add_argument("--in-flight", type=int, nargs="+", default=[256, 2000])
+    parser.add_argument("--rows", type=int, default=156, help="rows of a batch")
+    parser.add_argument("--threads", action="store_true", help="blocking calls on threads as well")
+    args = parser.parse_args()
+    timed(partial(fanned_out, constant, 100, 10, 10, False))  # imports and first use are not what is measured
+    for in_flight in args.in_flight:
+        for shape in (constant, heavy_tail):
+            base = timed(partial(plain, shape(args.calls), in_flight))
+            for on_threads in (False, True) if args.threads else (False,):
+                ours = timed(partial(fanned_out, shape, args.calls, in_flight, args.rows, on_threads))
+                print(
+                    f"{shape.__name__:10} {in_flight:5} in flight {'threads' if on_threads else 'loop':7}: "
+                    f"asyncio {args.calls / base[0]:6.0f}/s {1e3 * base[1] / args.calls:.3f} ms CPU, "
+                    f"fan-out {args.calls / ours[0]:6.0f}/s {1e3 * ours[1] / args.calls:.3f} ms CPU, "
+                    f"ratio {base[0] / ours[0]:.3f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

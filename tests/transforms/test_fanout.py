@@ -1,0 +1,279 @@
+"""Calls through Beam's local runner: every row once, typed, whatever the callee does."""
+
+import asyncio
+import collections
+import hashlib
+import itertools
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that
+
+from evalbeam.schemas.batch import Batch
+from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.schemas.errors import RunError
+from evalbeam.schemas.instance import Instance
+from evalbeam.transforms import coders  # noqa: F401  registers the coder of Batch
+from evalbeam.transforms.engine import Engine
+from evalbeam.transforms.fanout import FanOut
+
+HERE = collections.defaultdict(list)
+"""What the callables of this process saw, by test."""
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+_tests = itertools.count()
+
+
+@pytest.fixture
+def seen():
+    name = f"{next(_tests)}"
+    yield name, HERE[name]
+    del HERE[name]
+
+
+def instance_id(number):
+    return hashlib.sha256(str(number).encode()).hexdigest()[:32]
+
+
+def batch(numbers, **columns):
+    return Batch(tuple(Instance(instance_id(n), {"n": n}) for n in numbers), **columns)
+
+
+def cut(numbers, rows):
+    numbers = list(numbers)
+    return [batch(numbers[i : i + rows], part=i) for i in range(0, len(numbers), rows)]
+
+
+@dataclass(frozen=True)
+class Doubler:
+    """Doubles each row's number, by a coroutine or on threads; answers are noted under `name`."""
+
+    name: str = ""
+    how: str = "loop"
+    fails_at: int | None = None
+    hangs_at: int | None = None
+    policy: CallPolicy = field(default_factory=lambda: CallPolicy(backoff=0.001, max_in_flight=16))
+    endpoint: str = "doubler"
+
+    def connect(self):
+        HERE[self.name + "connect"].append(threading.current_thread().name)
+
+        async def on_loop(call):
+            HERE[self.name].append(call.request)
+            if self.hangs_at is not None and call.request % 10 == self.hangs_at:
+                await asyncio.sleep(1000)
+            if self.fails_at is not None and call.request % 10 == self.fails_at:
+                raise ValueError(f"number {call.request}")
+            return call.request * 2
+
+        def on_thread(call):
+            HERE[self.name].append(call.request)
+            if self.fails_at is not None and call.request % 10 == self.fails_at:
+                sys.exit(call.request)
+            return call.request * 2
+
+        return on_loop if self.how == "loop" else on_thread
+
+    def calls(self, batch):
+        return [Call(row.instance_id, row.row["n"]) for row in batch.rows]
+
+    def complete(self, batch, outcomes):
+        rows = [
+            Instance(r.instance_id, {**r.row, "value": o.value, "kind": o.kind, "error": o.error_type})
+            for r, o in zip(batch.rows, outcomes, strict=True)
+        ]
+        return Batch(tuple(rows), batch.part, batch.columns)
+
+
+class _AsOneBundle(beam.DoFn):
+    def __init__(self, batches):
+        self.batches = batches
+
+    def process(self, _):
+        yield from self.batches
+
+
+def source(pipeline, batches):
+    return pipeline | beam.Create([0], reshuffle=False) | beam.ParDo(_AsOneBundle(batches)).with_output_types(Batch)
+
+
+def same_rows(batches, expected):
+    def check(found):
+        assert sorted(b.part for b in found) == sorted(b.part for b in batches)
+        by_part = {b.part: b for b in batches}
+        for b in found:
+            assert [r.instance_id for r in b.rows] == [r.instance_id for r in by_part[b.part].rows]
+            assert b.columns == by_part[b.part].columns
+            assert [(r.row["value"], r.row["kind"]) for r in b.rows] == [expected(r.row["n"]) for r in b.rows]
+
+    return check
+
+
+@pytest.mark.parametrize("how", ["loop", "thread"])
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_rows_come_back_in_their_batches(how, rows, seen):
+    batches = cut(range(1000), rows)
+    with beam.Pipeline(runner=FnApiRunner()) as p:
+        out = source(p, batches) | FanOut(Doubler(seen[0], how, fails_at=3))
+        assert_that(out, same_rows(batches, lambda n: (None, "permanent") if n % 10 == 3 else (2 * n, "ok")))
+    assert sorted(seen[1]) == list(range(1000))
+    assert len(HERE[seen[0] + "connect"]) == 1
+
+
+def test_an_empty_batch_and_its_columns_pass():
+    batches = [batch([], part=4, columns=(("n", "int64"),)), batch([1], part=5, columns=(("n", "int64"),))]
+    with beam.Pipeline(runner=FnApiRunner()) as p:
+        assert_that(source(p, batches) | FanOut(Doubler()), same_rows(batches, lambda n: (2 * n, "ok")))
+
+
+def test_two_fused_fan_outs_of_one_endpoint(seen):
+    batches = cut(range(500), 50)
+    again = Doubler(seen[0])
+    with beam.Pipeline(runner=FnApiRunner()) as p:
+        out = source(p, batches) | "Agent" >> FanOut(Doubler(seen[0])) | "Judge" >> FanOut(again)
+        assert_that(out, same_rows(batches, lambda n: (2 * n, "ok")))
+    assert collections.Counter(seen[1]) == dict.fromkeys(range(500), 2)
+
+
+def test_windows_are_kept(seen):
+    stamped = [beam.window.TimestampedValue(b, 10 * i) for i, b in enumerate(cut(range(40), 10))]
+
+    def check(found):
+        assert sorted((int(w.start), t.micros // 1_000_000, b) for b, t, w in found) == [
+            (10 * i, 10 * i, i * 10) for i in range(4)
+        ]
+
+    with beam.Pipeline(runner=FnApiRunner()) as p:
+        out = (
+            source(p, stamped)
+            | beam.WindowInto(beam.window.FixedWindows(10))
+            | FanOut(Doubler(seen[0]))
+            | beam.Map(lambda b, t=beam.DoFn.TimestampParam, w=beam.DoFn.WindowParam: (b.part, t, w))
+            | "All" >> beam.WindowInto(beam.window.GlobalWindows())
+        )
+        assert_that(out, check)
+
+
+class _FailsOnce(beam.DoFn):
+    def process(self, element):
+        raise KeyError("a step downstream")
+
+
+def threads_of_ours():
+    return [t for t in threading.enumerate() if t.name.startswith("evalbeam")]
+
+
+def test_a_failing_bundle_cancels_its_calls_and_leaks_nothing(seen):
+    for _ in range(3):
+        p = beam.Pipeline(runner=FnApiRunner())
+        policy = CallPolicy(timeout=1000, max_in_flight=16)
+        caller = Doubler(seen[0], hangs_at=7, policy=policy)
+        _ = source(p, cut([*range(7), *range(7, 1000, 10)], 1)) | FanOut(caller) | beam.ParDo(_FailsOnce())
+        with pytest.raises(KeyError):
+            p.run()
+    engine = Engine.here()
+
+    async def tasks():
+        for _ in range(5):  # the cancelled tasks unwind
+            await asyncio.sleep(0)
+        return [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+
+    assert asyncio.run_coroutine_threadsafe(tasks(), engine.loop).result(10) == []
+    assert len(threads_of_ours()) == 1
+    assert engine.idle()
+
+
+def test_a_callable_that_cannot_be_made_ends_the_run():
+    @dataclass(frozen=True)
+    class Broken(Doubler):
+        def connect(self):
+            raise RuntimeError("no such agent")
+
+    with pytest.raises(RuntimeError, match="no such agent"), beam.Pipeline(runner=FnApiRunner()) as p:
+        source(p, cut(range(3), 1)) | FanOut(Broken())
+
+
+def test_an_agent_that_ends_the_loop_thread_is_reported(monkeypatch):
+    monkeypatch.setattr("evalbeam.transforms.engine._POLL", 0.01)
+
+    @dataclass(frozen=True)
+    class Saboteur(Doubler):
+        def connect(self):
+            async def call(call):
+                asyncio.get_running_loop().stop()
+                await asyncio.sleep(1000)
+
+            return call
+
+    p = beam.Pipeline(runner=FnApiRunner())
+    _ = source(p, cut(range(3), 1)) | FanOut(Saboteur(policy=CallPolicy()))
+    with pytest.raises(RunError, match="the thread that makes the calls has ended"):
+        p.run()
+    with beam.Pipeline(runner=FnApiRunner()) as p:  # the next run has a loop again
+        batches = cut(range(3), 1)
+        assert_that(source(p, batches) | FanOut(Doubler()), same_rows(batches, lambda n: (2 * n, "ok")))
+
+
+def test_counters(seen):
+    p = beam.Pipeline(runner=FnApiRunner())
+    _ = source(p, cut(range(100), 10)) | FanOut(Doubler(seen[0], fails_at=3))
+    result = p.run()
+    found = result.metrics().query(beam.metrics.MetricsFilter().with_namespace("evalbeam"))["counters"]
+    assert {c.key.metric.name: c.committed for c in found} == {"calls": 100, "failed": 10, "retries": 0}
+
+
+def test_worker_processes(tmp_path):
+    """Several processes, each with an engine of its own: the caller travels, every row comes back once."""
+    module = tmp_path / "my_caller.py"
+    module.write_text(
+        textwrap.dedent(
+            """
+            from test_fanout import *
+
+            if __name__ == "__main__":
+                from apache_beam.options.pipeline_options import PipelineOptions
+                options = PipelineOptions(["--direct_num_workers=2", "--direct_running_mode=multi_processing"])
+                batches = cut(range(200), 10)
+                with beam.Pipeline(runner=FnApiRunner(), options=options) as p:
+                    keyed = source(p, batches) | beam.WithKeys(lambda b: b.part).with_output_types(tuple[int, Batch])
+                    met = keyed | beam.GroupByKey() | beam.FlatMap(lambda kv: kv[1]).with_output_types(Batch)
+                    assert_that(met | FanOut(Doubler()), same_rows(batches, lambda n: (2 * n, "ok")))
+                print("done")
+            """
+        )
+    )
+    ran = subprocess.run([sys.executable, str(module)], capture_output=True, text=True, timeout=120, env=ENVIRONMENT)
+    assert ran.stdout == "done\n", ran.stderr
+
+
+def test_hung_threads_do_not_keep_the_process(tmp_path):
+    program = tmp_path / "hang.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            from test_fanout import *
+
+            class Hanging(Doubler):
+                def connect(self):
+                    never = threading.Event()
+                    return lambda call: never.wait() if call.request % 10 < 3 else call.request * 2
+
+            policy = CallPolicy(timeout=2, max_in_flight=400, max_attempts=1)
+            batches = cut(range(1000), 100)
+            with beam.Pipeline(runner=FnApiRunner()) as p:
+                out = source(p, batches) | FanOut(Hanging(policy=policy))
+                assert_that(out, same_rows(batches, lambda n: (None, "timeout") if n % 10 < 3 else (2 * n, "ok")))
+            print("done")
+            """
+        )
+    )
+    ran = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
+    assert ran.stdout == "done\n", ran.stderr
+    assert ran.returncode == 0

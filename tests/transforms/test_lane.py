@@ -1,0 +1,302 @@
+"""The window of one endpoint under a virtual clock: nothing here waits, every duration is exact."""
+
+import asyncio
+import contextlib
+import heapq
+import selectors
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.transforms.engine import Bundle, Line, Ticket
+from evalbeam.transforms.lane import Lane
+
+
+class _NoWait(selectors.SelectSelector):
+    """Never sleeps: what the loop would have slept is added to its clock."""
+
+    slept = 0.0
+
+    def select(self, timeout=None):
+        self.slept += timeout or 0.0
+        return super().select(0)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    def __init__(self):
+        self._clock = _NoWait()
+        super().__init__(self._clock)
+
+    def time(self):
+        return self._clock.slept
+
+
+class HttpError(Exception):
+    def __init__(self, status, retry_after=None):
+        super().__init__(f"HTTP {status}")
+        self.status_code, self.headers = status, {"Retry-After": retry_after} if retry_after else {}
+
+
+class World:
+    """A lane of its own under a virtual clock, with an agent that follows a script: request -> what attempt n does."""
+
+    def __init__(self, script, **policy):
+        self.loop, self.script = VirtualLoop(), script
+        self.lane = Lane(self.loop)
+        self.policy = CallPolicy(**policy)
+        self.lane.open([self.policy])
+        self.line = Line(lambda: self.call, self.policy, self.lane)
+        self.attempts: dict[str, list[float]] = {}
+        self.flying = self.peak = 0
+
+    async def call(self, call):
+        tries = self.attempts.setdefault(call.key, [])
+        tries.append(self.loop.time())
+        self.flying += 1
+        self.peak = max(self.peak, self.flying)
+        try:
+            return await self.script(call.request, len(tries))
+        finally:
+            self.flying -= 1
+
+    def run(self, requests, rows=7):
+        bundle = Bundle(self.line)
+        tickets = []
+        for i in range(0, len(requests), rows):
+            calls = [Call(str(i + j), r) for j, r in enumerate(requests[i : i + rows])]
+            tickets.append(Ticket(None, [None] * len(calls)))
+            bundle.submit(tickets[-1], calls)
+        self.finish(bundle, tickets)
+        return [outcome for ticket in tickets for outcome in ticket.outcomes]
+
+    def finish(self, bundle, tickets):
+        async def until_done():
+            while any(t.remaining for t in tickets):
+                await asyncio.sleep(0.5)
+
+        self.loop.run_until_complete(until_done())
+        assert bundle.finished() != []
+        assert not bundle.open
+        assert not bundle.held
+        self.close()
+
+    def close(self):
+        self.loop.run_until_complete(asyncio.sleep(3600))
+        assert not self.lane.in_flight
+        assert not self.line.timeouts.flights
+        assert len(asyncio.all_tasks(self.loop)) == 0
+        self.loop.close()
+
+
+async def takes(seconds, attempt):
+    await asyncio.sleep(seconds)
+    return seconds
+
+
+def list_scheduling(durations, places):
+    """When the last of the jobs ends if each takes the first free place, in order (Graham 1966)."""
+    free = [0.0] * places
+    for duration in durations:
+        heapq.heapreplace(free, free[0] + duration)
+    return max(free)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=120), st.integers(1, 9))
+def test_the_window_slides_without_a_barrier(durations, places):
+    world = World(takes, max_in_flight=places)
+    outcomes = world.run(durations)
+    ends = max(t[0] + d for t, d in zip(world.attempts.values(), durations, strict=True))
+    assert ends == pytest.approx(list_scheduling(durations, places))
+    assert world.peak == min(places, len(durations))
+    assert [o.value for o in outcomes] == durations
+    assert [o.latency_in_seconds for o in outcomes] == pytest.approx(durations)
+    starts = [t[0] for t in world.attempts.values()]
+    assert [o.queued_in_seconds for o in outcomes] == pytest.approx(starts)
+
+
+def test_transient_failures_are_tried_again_within_full_jitter():
+    async def third_time_lucky(request, attempt):
+        await asyncio.sleep(1)
+        if attempt < 3:
+            raise HttpError(503)
+        return attempt
+
+    world = World(third_time_lucky, max_in_flight=50, backoff=2.0, max_backoff=3.0)
+    outcomes = world.run([0] * 50)
+    assert {(o.kind, o.value, o.attempts) for o in outcomes} == {("ok", 3, 3)}
+    waits = [(b - a - 1, c - b - 1) for a, b, c in world.attempts.values()]
+    assert all(0 <= first <= 2 and 0 <= second <= 3 for first, second in waits)
+    assert max(second for _, second in waits) > 2 > 1 > min(first for first, _ in waits)  # jitter over the whole range
+    assert [o.backoff_in_seconds for o in outcomes] == pytest.approx([sum(w) for w in waits])
+    assert [o.latency_in_seconds for o in outcomes] == pytest.approx([1.0] * 50)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "attempts"),
+    [
+        (HttpError(400), "permanent", 1),
+        (HttpError(500), "transient", 3),
+        (HttpError(429), "rate_limited", 3),
+        (ConnectionResetError("peer"), "transient", 3),
+        (TimeoutError(), "timeout", 3),
+        (ValueError("no"), "permanent", 1),
+        (SystemExit(3), "permanent", 1),
+        (KeyboardInterrupt(), "permanent", 1),
+        (asyncio.CancelledError(), "transient", 3),
+    ],
+)
+def test_what_fails_for_good_says_why_and_how_often(error, kind, attempts):
+    async def fail(request, attempt):
+        raise error
+
+    (outcome,) = World(fail, max_attempts=3).run([0])
+    assert (outcome.kind, outcome.error_type, outcome.attempts) == (kind, type(error).__name__, attempts)
+    assert outcome.value is None
+    assert outcome.latency_in_seconds is None
+
+
+def test_named_exception_types_are_tried_again():
+    async def fail(request, attempt):
+        raise LookupError("odd")
+
+    assert World(fail, retry_on=("LookupError",)).run([0])[0].attempts == 3
+    assert World(fail, retry_on=("builtins.LookupError",)).run([0])[0].attempts == 3
+
+
+def test_retry_after_is_waited_for():
+    async def limited(request, attempt):
+        if attempt == 1:
+            raise HttpError(429, "17")
+        return "ok"
+
+    world = World(limited, backoff=0.5)
+    world.run([0])
+    first, second = world.attempts["0"]
+    assert 17 <= second - first <= 17.5
+
+
+def test_an_hour_of_retry_after_is_not_waited_for():
+    async def limited(request, attempt):
+        raise HttpError(429, "3600")
+
+    assert World(limited).run([0])[0].attempts == 1
+
+
+def test_an_outage_does_not_multiply_traffic():
+    async def down(request, attempt):
+        raise HttpError(503)
+
+    world = World(down, max_in_flight=20, max_attempts=5)
+    outcomes = world.run([0] * 1000)
+    assert {o.kind for o in outcomes} == {"transient"}
+    assert sum(map(len, world.attempts.values())) == 1000 + 20 * 4
+
+
+def test_a_healthy_endpoint_pays_for_its_retries():
+    async def every_other(request, attempt):
+        if attempt == 1 and request % 2:
+            raise HttpError(503)
+        return request
+
+    world = World(every_other, max_in_flight=4, max_attempts=2)
+    assert {o.kind for o in world.run(list(range(1000)))} == {"ok"}
+
+
+def test_a_hung_coroutine_is_cancelled_and_its_place_taken():
+    async def hang_first(request, attempt):
+        await asyncio.sleep(1e6 if attempt == 1 and request else 1)
+        return "late"
+
+    world = World(hang_first, timeout=10, max_in_flight=2, backoff=0)
+    outcomes = world.run([1, 1, 0, 0])
+    assert [(o.kind, o.attempts) for o in outcomes] == [("ok", 2), ("ok", 2), ("ok", 1), ("ok", 1)]
+    assert [o.latency_in_seconds for o in outcomes] == [1, 1, 1, 1]
+    assert world.attempts["2"] in ([10.0], [11.0])
+    assert not world.lane.hung
+
+
+def test_a_deadline_bounds_all_attempts_of_a_row():
+    async def hang(request, attempt):
+        await asyncio.sleep(1e6)
+
+    world = World(hang, timeout=10, deadline=25, backoff=0, max_attempts=100)
+    (outcome,) = world.run([0])
+    assert (outcome.kind, outcome.attempts) == ("timeout", 3)
+    assert "deadline" in outcome.error_message
+    assert world.attempts["0"] == [0, 10, 20]
+
+
+def test_coroutines_that_refuse_to_be_cancelled_do_not_stop_the_run():
+    async def stubborn(request, attempt):
+        while world.loop.time() < 2000:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(100 if request else 1)
+            if not request:
+                return "fine"
+            await asyncio.sleep(0)
+        return None
+
+    world = World(stubborn, timeout=10, max_in_flight=5, max_hung=10, max_attempts=1)
+    outcomes = world.run([1] * 30 + [0] * 5, rows=35)
+    kinds = [o.kind for o in outcomes]
+    assert kinds[:10] == ["timeout"] * 10
+    assert set(kinds) <= {"timeout", "not_called", "ok"}
+    assert kinds.count("not_called") > 0
+    assert all(o.attempts == 0 and o.error_type == "NotCalled" for o in outcomes if o.kind == "not_called")
+
+
+def test_a_dropped_bundle_leaves_nothing_and_the_other_one_everything():
+    world = World(takes, max_in_flight=3)
+    doomed, kept = Bundle(world.line), Bundle(world.line)
+    lost, found = Ticket("lost", [None] * 20), Ticket("found", [None] * 5)
+    doomed.submit(lost, [Call(f"lost {i}", 10) for i in range(20)])
+    kept.submit(found, [Call(f"found {i}", 10) for i in range(5)])
+    world.loop.call_later(15, doomed.cancel)
+    world.finish(kept, [found])
+    assert sum(key.startswith("lost") for key in world.attempts) == 6  # two windows of three
+    assert lost.outcomes.count(None) == 17
+    assert [o.value for o in found.outcomes] == [10] * 5
+    assert min(world.attempts["found 0"]) == 15
+    assert not doomed.finished()
+
+
+BEHAVIOURS = {
+    "ok": ("ok",),
+    "slow": ("ok",),
+    "error": ("permanent",),
+    "busy": ("ok", "rate_limited"),
+    "down": ("transient",),
+    "hang": ("timeout",),
+}
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    st.lists(st.sampled_from(sorted(BEHAVIOURS)), min_size=1, max_size=60),
+    st.integers(1, 8),
+    st.integers(1, 4),
+    st.integers(1, 30),
+)
+def test_every_call_has_one_outcome_of_its_own(plan, places, max_attempts, rows):
+    async def act(request, attempt):
+        kind, number = request
+        if kind == "hang":
+            await asyncio.sleep(1e6)
+        await asyncio.sleep(5 if kind == "slow" else 1)
+        if kind == "error":
+            raise ValueError(number)
+        if kind == "down" or (kind == "busy" and attempt == 1):
+            raise HttpError(503 if kind == "down" else 429)
+        return number
+
+    world = World(act, max_in_flight=places, max_attempts=max_attempts, timeout=20)
+    outcomes = world.run([(kind, i) for i, kind in enumerate(plan)], rows)
+    for i, (kind, outcome) in enumerate(zip(plan, outcomes, strict=True)):
+        assert outcome.kind in BEHAVIOURS[kind]
+        assert outcome.value == (i if outcome.kind == "ok" else None)
+        assert outcome.attempts == len(world.attempts[str(i)]) <= max_attempts
+    if "hang" not in plan:  # a cancelled coroutine unwinds while the next one begins
+        assert world.peak <= places

@@ -1,0 +1,55 @@
+"""Whether a call is tried again, and when."""
+
+from __future__ import annotations
+
+import random
+
+from ..schemas.calls import CallPolicy
+from .faults import RETRIED, Fault
+
+MAX_RETRY_AFTER = 300.0
+"""Seconds; a callee that asks to wait longer is not asked again."""
+
+
+class RetryBudget:
+    """Retries an endpoint is allowed: a reserve, and one more for each answer, so an outage multiplies no traffic.
+
+    Any answer counts, a permanent error too: it shows that the endpoint is alive.
+    """
+
+    def __init__(self) -> None:
+        self.left = 0.0
+        self._reserve = 0.0
+
+    def grow(self, policy: CallPolicy) -> None:
+        """Makes room for a further caller of the endpoint: the retries of one full window."""
+        self._reserve = max(self._reserve, 32.0, float(policy.max_in_flight * (policy.max_attempts - 1)))
+        self.left = self._reserve
+
+    def answered(self) -> None:
+        """The endpoint gave an answer."""
+        self.left = min(self.left + 1.0, self._reserve)
+
+    def wait(self, policy: CallPolicy, attempts: int, fault: Fault, left: float) -> float | None:
+        """Seconds until the next attempt, drawn from [0, backoff x 2^(attempts-1)] and beyond what the callee asked.
+
+        Args:
+            policy: How the call may be made.
+            attempts: Attempts made, at least 1.
+            fault: What came of the last one.
+            left: Seconds the row has left.
+
+        Returns:
+            `None` where there is no further attempt.
+        """
+        if fault.kind not in RETRIED or attempts >= policy.max_attempts or self.left < 1.0:
+            return None
+        wait = random.uniform(0.0, min(policy.max_backoff, policy.backoff * 2.0 ** (attempts - 1)))
+        if fault.retry_after is not None:
+            if fault.retry_after > MAX_RETRY_AFTER:
+                return None
+            wait += fault.retry_after
+        if wait >= left:
+            return None
+        self.left -= 1.0
+        return wait
