@@ -164,7 +164,19 @@ def _values(array: Any) -> list[Json]:
         OverflowError: A time outside the years 1 to 9999.
         ValueError: A type that has no JSON form.
     """
-    return _converter(array.type)(array)
+    return array.to_pylist() if _is_json(array) else _converter(array.type)(array)
+
+
+def _is_json(array: Any) -> bool:
+    """Whether Arrow's own, faster conversion gives the same: no type to rewrite, no null in a struct."""
+    from pyarrow import types as t
+
+    kind = array.type
+    if t.is_list(kind) or t.is_large_list(kind):
+        return _is_json(array.flatten())
+    if t.is_struct(kind):
+        return all(child.null_count == 0 and _is_json(child) for child in array.flatten())
+    return t.is_string(kind) or t.is_boolean(kind) or (t.is_integer(kind) and not t.is_uint64(kind))
 
 
 @lru_cache
@@ -175,10 +187,8 @@ def _converter(kind: Any) -> Callable[[Any], list[Json]]:
     if isinstance(kind, pa.BaseExtensionType):
         return _uuids if kind.extension_name == "arrow.uuid" else lambda a: _values(a.storage)
     for matches, convert in (
-        (_is_text, lambda a: a.to_pylist()),
-        (lambda k: t.is_boolean(k) or t.is_null(k), lambda a: a.to_pylist()),
+        (lambda k: _is_text(k) or t.is_null(k), lambda a: a.to_pylist()),
         (t.is_uint64, _unsigned),
-        (t.is_integer, lambda a: a.to_pylist()),
         (t.is_floating, _floats),
         (t.is_dictionary, lambda a: _values(a.dictionary_decode())),
         (t.is_struct, _structs),
@@ -259,7 +269,9 @@ def _structs(array: Any) -> list[Json]:
     names = [field.name for field in array.type]
     columns = [_values(child) for child in array.flatten()]
     rows = zip(*columns, strict=True) if columns else [()] * len(array)
-    out: list[Json] = [{n: v for n, v in zip(names, row, strict=True) if v is not None} for row in rows]
+    out: list[Json] = [dict(zip(names, row, strict=True)) for row in rows]
+    if any(None in column for column in columns):
+        out = [{n: v for n, v in struct.items() if v is not None} for struct in out]
     if array.null_count:
         return [v if valid else None for v, valid in zip(out, array.is_valid().to_pylist(), strict=True)]
     return out

@@ -146,6 +146,15 @@ def test_values(tmp_path: Path, line: bytes, row: dict[str, Any]) -> None:
     assert repr(read(tmp_path / "a.jsonl", line)[0].rows) == repr([(1, row)])
 
 
+def test_long_integers_are_found_wherever_they_stand(tmp_path: Path) -> None:
+    numbers = [sign * n for n in (2**63 - 1, 2**63, 2**63 + 1, 2**64, 10**25) for sign in (1, -1)]
+    for pad in range(7):
+        for number in numbers:
+            line = b'{"p":"%s","n":[%d]}' % (b"x" * pad, number)
+            ((_, row),) = read(tmp_path / "a.jsonl", line)[0].rows
+            assert row["n"] == [number if -(2**63) <= number < 2**63 else str(number)]
+
+
 @pytest.mark.parametrize(
     ("line", "code", "message"),
     [
