@@ -19,7 +19,9 @@ from .normalize import canonical, position, relax_collector, selection_hash
 
 @dataclass
 class CutBatches(beam.PTransform):
-    """PCollection[(shard, packed instances)] -> PCollection[Batch[Instance]], at least one batch for each part.
+    """PCollection[(shard, packed instances)] -> PCollection[Batch[Instance]].
+
+    A shard that holds only a marker, an empty value, still gives an empty batch for each of its parts.
 
     Attributes:
         facts: Singleton side input.
@@ -40,24 +42,9 @@ class CutBatches(beam.PTransform):
     bulk: bool = False
 
     def expand(self, input_or_inputs: Any) -> Any:
-        markers = (
-            input_or_inputs.pipeline
-            | "OneMarker" >> beam.Create([self.shards], reshuffle=False)
-            | "ShardMarkers" >> beam.FlatMap(_markers).with_output_types(tuple[int, bytes])
-        )
-        cut = beam.ParDo(
-            _Cut(self.shards, self.parts, self.limit, self.max_rejected, self.declared, self.bulk), self.facts
-        )
-        return (
-            (input_or_inputs, markers)
-            | beam.Flatten()
-            | "MeetByShard" >> beam.GroupByKey()
-            | "Cut" >> cut.with_output_types(Batch)
-        )
-
-
-def _markers(shards: int) -> list[tuple[int, bytes]]:
-    return [(shard, b"") for shard in range(shards)]
+        step = _Cut(self.shards, self.parts, self.limit, self.max_rejected, self.declared, self.bulk)
+        cut = beam.ParDo(step, self.facts).with_output_types(Batch)
+        return input_or_inputs | "MeetByShard" >> beam.GroupByKey() | "Cut" >> cut
 
 
 class _Cut(beam.DoFn):

@@ -127,7 +127,10 @@ def _get(name: str, fields: Mapping[str, Json], row: Mapping[str, Json]) -> Json
 
 @dataclass
 class Normalize(beam.PTransform):
-    """PCollection[RowBlock] -> rows: PCollection[(shard, packed instances)], rejected: Rejected, facts: RunFacts."""
+    """PCollection[RowBlock] -> rows: PCollection[(shard, packed instances)], rejected: Rejected, facts: RunFacts.
+
+    Every shard gets at least one value, an empty one as a marker, unless no file has any rows.
+    """
 
     rules: RowRules
     shards: int
@@ -154,9 +157,11 @@ class _Normalize(beam.DoFn):
         self.total = 0
         self.facts = RunFacts()
         self.picks: list[int] = []
+        self.first = False
 
     def process(self, element: RowBlock) -> Iterator[Any]:
         facts, rules = self.facts, self.rules
+        self.first |= element.range == 0
         facts.lines[(element.file, element.range)] = element.lines
         for rejected in element.rejected:
             facts.rejected += 1
@@ -196,6 +201,9 @@ class _Normalize(beam.DoFn):
     def finish_bundle(self) -> Iterator[Any]:
         for shard in sorted(self.held):
             yield WindowedValue(self._flush(shard), 0, (GlobalWindow(),))
+        if self.first:  # the bundle that reads the head of a file brings the markers of all shards
+            for shard in range(self.shards):
+                yield WindowedValue((shard, b""), 0, (GlobalWindow(),))
         if self.limit is not None:
             self.facts.picks = smallest(self.picks, self.limit)
         yield TaggedOutput("facts", WindowedValue(self.facts, 0, (GlobalWindow(),)))
