@@ -167,8 +167,6 @@ class _Normalize(beam.DoFn):
             facts.rejected += 1
             yield TaggedOutput("rejected", rejected)
         for line, row in element.rows:
-            if None in row.values():
-                row = {k: v for k, v in row.items() if v is not None}
             try:
                 instance_id, fields = rules.read(row)
             except RowError as error:

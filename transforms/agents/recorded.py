@@ -9,6 +9,7 @@ from typing import ClassVar
 from ...schemas.instance import Instance, Invocation, Json
 from .base import Agent, chunks_of, register, trajectory_of, usage_of
 
+_RARE = frozenset(("failure", "retrieved_context", "usage", "latency_in_seconds"))
 _NO = frozenset(("", "0", "0.0", "false", "no", "none", "null"))
 
 
@@ -31,12 +32,14 @@ class RecordedAgent(Agent):
     def recall(self, instance: Instance) -> Invocation:
         get = instance.get
         response, calls = get("response"), get("predicted_trajectory")
-        failure = get("failure")
-        if failure is not None and _is_true(failure):
+        rare = not (_RARE.isdisjoint(instance.row) and _RARE.isdisjoint(instance.fields))
+        if rare and (failure := get("failure")) is not None and _is_true(failure):
             return _failed(instance, "RecordedFailure", "the row says that the call failed")
         if response is None and calls is None:
             return _failed(instance, "MissingAnswer", "the row has neither response nor predicted_trajectory")
         trajectory, why = (None, None) if calls is None else trajectory_of(calls)
+        if not rare:
+            return Invocation(response=response, predicted_trajectory=trajectory, trajectory_error=why)
         context, usage = get("retrieved_context"), get("usage")
         return Invocation(
             response=response,
