@@ -40,7 +40,9 @@ def one_line(text: str) -> str:
     """The text on one line, without characters that would steer a terminal."""
     words = " ".join(text.split())
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
-    return shown if len(shown) <= MOST_CHARACTERS else shown[:MOST_CHARACTERS] + "…"
+    if len(shown) <= MOST_CHARACTERS:
+        return shown
+    return f"{shown[: MOST_CHARACTERS * 3 // 4]} … {shown[-MOST_CHARACTERS // 4 :]}"
 
 
 def width() -> int:

@@ -112,7 +112,7 @@ class Progress:
 
     def _text(self, counts: Mapping[str, int]) -> str:
         done, total, rate = self._done(counts), self._total(counts), self._rate()
-        parts = [f"{done:,} rows" if total is None else f"{done:,} of {total:,} rows"]
+        parts = [f"{done:,} rows" if total is None else f"{done:,}/{total:,} rows"]
         if counts["rows_rejected"]:
             parts.append(f"{counts['rows_rejected']:,} unusable")
         if self._phase == CALLING:

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -17,9 +18,12 @@ from .errors import ConfigError
 ColumnType = Literal["string", "int64", "float64", "bool", "timestamp", "json"]
 COLUMN_TYPES: tuple[str, ...] = ("string", "int64", "float64", "bool", "timestamp", "json")
 
+MAX_VALUES = 100_000
+"""Values a configuration may hold, all aliases written out."""
+
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 
 
 class ColumnConfig(_Part):
@@ -77,7 +81,7 @@ class AgentConfig(CallPolicy):
         version: Declared version of the agent, part of its fingerprint.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 
     type: str = "auto"
     target: Any = None
@@ -251,9 +255,7 @@ class EvaluationConfig(_Part):
             ConfigError: Names the first key that is wrong, what was found there and what is allowed.
         """
         if not isinstance(data, Mapping):
-            raise ConfigError(
-                f"found {type(data).__name__}", where=source, allowed="a mapping with dataset, metrics ..."
-            )
+            raise ConfigError(f"found {_shown(data)}", where=source, allowed="a mapping with dataset, metrics ...")
         try:
             return cls.model_validate(data)
         except ValidationError as error:
@@ -271,23 +273,44 @@ def load_yaml(text: str, source: str = "") -> Any:
     """The value of YAML or JSON text.
 
     Raises:
-        ConfigError: Names file, line and column.
+        ConfigError: It is no YAML, refers to itself, or its aliases stand for more than `MAX_VALUES` values; the
+            message names the file, and line and column where they are known.
     """
     import yaml
 
     try:
-        return yaml.safe_load(text)
+        value = yaml.safe_load(text)
+        _count(value, source or "config", {})
+        return value
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{source or 'config'}, line {mark.line + 1}, column {mark.column + 1}" if mark else source or "config"
         raise ConfigError(f"not valid YAML: {getattr(error, 'problem', None) or error}", where=place) from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise ConfigError("not valid YAML: nested too deep", where=source or "config") from None
+    except ValueError as error:
         raise ConfigError(f"not valid YAML: {error}", where=source or "config") from None
+
+
+def _count(value: Any, where: str, known: dict[int, int]) -> int:
+    """How many values a value holds with all aliases written out; 0 in `known` marks those it is still inside of."""
+    if not isinstance(value, dict | list):
+        return 1
+    if known.get(id(value)) == 0:
+        raise ConfigError("an alias stands for something it is part of", where=where, allowed="no such aliases")
+    if id(value) not in known:
+        known[id(value)] = 0
+        inner = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_count(v, where, known) for v in inner)
+    if known[id(value)] > MAX_VALUES:
+        raise ConfigError(f"its aliases stand for {known[id(value)]:,} values", where=where, allowed=f"{MAX_VALUES:,}")
+    return known[id(value)]
 
 
 def _explained(error: ValidationError, source: str) -> ConfigError:
     first = error.errors(include_url=False)[0]
     loc = [str(p) for p in first["loc"] if not str(p).startswith(("function-", "tagged-"))]
+    loc = loc[:2] if loc[:2] == ["dataset", "path"] else loc  # beyond it stand the names of its types
     key = ".".join(loc)
     where = f"{source}: {key}" if source and key else key or source
     if first["type"] == "extra_forbidden":
@@ -296,14 +319,53 @@ def _explained(error: ValidationError, source: str) -> ConfigError:
         return ConfigError(f"unknown key {loc[-1]!r}", where=where, allowed=", ".join(near))
     if first["type"] == "missing":
         return ConfigError("missing", where=where)
-    shown = repr(first["input"])
-    return ConfigError(f"found {shown[:200]}", where=where, allowed=first["msg"].removeprefix("Value error, "))
+    return ConfigError(f"found {_shown(first['input'])}", where=where, allowed=_allowed(first, loc))
+
+
+_KINDS = {
+    "string_type": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "too_short": "at least one",
+}
+"""What pydantic's types of errors ask for, in the words of someone who writes YAML."""
+
+
+def _allowed(error: Any, loc: list[str]) -> str:
+    if loc == ["dataset", "path"]:
+        return "a path, or a list of paths"
+    if error["type"] == "model_type":
+        keys = _keys_at(loc)
+        return f"a mapping with {', '.join(keys)}" if keys else "a mapping"
+    return _KINDS.get(error["type"]) or error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+
+
+def _shown(value: Any) -> str:
+    """A value as it may stand in a message: bounded, however large or entangled it is."""
+    short = reprlib.Repr()
+    short.maxlist = short.maxdict = short.maxtuple = 5
+    short.maxlevel, short.maxstring, short.maxother, short.maxlong = 3, 100, 100, 60
+    return "nothing" if value is None else short.repr(value)
 
 
 def _keys_at(loc: list[str]) -> list[str]:
+    """Keys of the model at a place, through lists and mappings of models."""
     model: Any = EvaluationConfig
     for step in loc:
-        field = getattr(model, "model_fields", {}).get(step)
-        model = field.annotation if field else None
+        if get_origin(model) in (list, dict):
+            model = get_args(model)[-1]
+        else:
+            field = getattr(model, "model_fields", {}).get(step)
+            model = field.annotation if field else None
     fields = getattr(model, "model_fields", None) or {}
     return sorted(f.alias or name for name, f in fields.items())

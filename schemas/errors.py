@@ -19,12 +19,13 @@ class ConfigError(EvalbeamError):
     """The configuration, the command line or a part named in it cannot be used.
 
     Args:
-        what: What was found, in words that name the thing.
+        what: What was found, in words that name the thing; shown in part where it is longer than 1,000 characters.
         where: The config key ("agent.timeout"), file or option it stands in.
         allowed: The choices, or what would have been accepted.
     """
 
     def __init__(self, what: str, *, where: str = "", allowed: str = "") -> None:
+        what = what if len(what) <= 1000 else f"{what[:700]} … {what[-300:]}"
         text = f"{where}: {what}" if where else what
         super().__init__(f"{text} (allowed: {allowed})" if allowed else text)
         self.what, self.where, self.allowed = what, where, allowed
