@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from ..schemas.config import AgentConfig, EvaluationConfig, MetricConfig
@@ -135,6 +136,12 @@ def build_agent(config: AgentConfig, where: str = "") -> Agent:
         params["target"] = config.target
     elif name != "recorded":
         raise ConfigError("missing", where="agent.target", allowed='"module:name" of the agent')
+    if is_dataclass(part.factory):
+        known = sorted({*AgentConfig.model_fields, *(f.name for f in fields(part.factory))})
+        for key in params:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=3) or known
+                raise ConfigError(f"unknown key {key!r}", where=f"agent.{key}", allowed=", ".join(near))
     return registry.build(part, params, "agent")
 
 
@@ -146,7 +153,7 @@ def build_metrics(configs: Sequence[MetricConfig]) -> tuple[MetricUse, ...]:
     for i, config in enumerate(given):
         where = f"metrics.{i}"
         metric = build_metric(config, where)
-        name = config.name or type(metric).__name__
+        name = config.name or registry.name_of("metric", metric) or type(metric).__name__
         if repeated[config.name] > 1 and hasattr(metric, "tool_name"):
             name = f"{name}/{metric.tool_name}"  # type: ignore[attr-defined]
         if any(u.name == name for u in uses):
