@@ -72,7 +72,7 @@ def dictionary(content: bytes | np.ndarray, edges: np.ndarray) -> tuple[np.ndarr
 def listed(values: pa.Array) -> list[bytes]:
     """The values, none of which holds a NUL byte, as Python objects: four times as fast as `to_pylist`."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
-    return pc.binary_join(whole, b"\0")[0].as_py().split(b"\0")
+    return pc.call_function("binary_join", [whole, b"\0"])[0].as_py().split(b"\0")
 
 
 def relabel(ids: np.ndarray, names: Iterable[Hashable]) -> np.ndarray:

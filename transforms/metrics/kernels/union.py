@@ -18,9 +18,10 @@ have still move the way back to a bit of D, but several in a row do so only once
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 Line = Sequence[Hashable]
+Columns = Sequence[Hashable | None]
 
 STORED_BYTES = 1 << 25
 """Bytes of stored bit vectors above which a line is worked in blocks, each computed twice."""
@@ -31,18 +32,20 @@ def union_hits(candidate: Sequence[Line], reference: Sequence[Line]) -> int:
     counts: Counter[Hashable] = Counter()
     for line in candidate:
         counts.update(line)
-    kept = [[token for token in line if token in counts] for line in reference]
-    plan = _Reference([line for line in kept if line])
+    times = Counter(tuple(token for token in line if token in counts) for line in reference)
+    times.pop((), None)
+    plan = _Reference(times)
     union = 0
-    for line in candidate:
-        columns = _columns(line, plan.places)
-        if columns:
+    for columns in dict.fromkeys(_columns(line, plan.places) for line in candidate):
+        if columns and union != plan.inside:
             union |= plan.aligned(columns)
-    used = Counter(plan.tokens_at(union))
+    used: Counter[Hashable] = Counter()
+    for token, weight in plan.at(union):
+        used[token] += weight
     return (used & counts).total()
 
 
-def _columns(line: Line, known: dict[Hashable, list[int]]) -> list[Hashable | None]:
+def _columns(line: Line, known: dict[Hashable, list[int]]) -> Columns:
     """The line with runs of unknown tokens as one None; none in front, where they change nothing."""
     columns: list[Hashable | None] = []
     for token in line:
@@ -50,27 +53,28 @@ def _columns(line: Line, known: dict[Hashable, list[int]]) -> list[Hashable | No
             columns.append(token)
         elif columns and columns[-1] is not None:
             columns.append(None)
-    return columns
+    return tuple(columns)
 
 
 class _Reference:
-    """All lines of a reference in one big integer, with a guard bit above each line that stops carries."""
+    """The distinct lines of a reference in one big integer, with a guard bit above each that stops carries."""
 
-    def __init__(self, lines: Sequence[Line]) -> None:
+    def __init__(self, times: Mapping[tuple[Hashable, ...], int]) -> None:
         self.places: dict[Hashable, list[int]] = {}
-        self._tokens: list[Hashable | None] = []
-        for line in lines:
-            for token in line:
-                self.places.setdefault(token, []).append(len(self._tokens))
-                self._tokens.append(token)
-            self._tokens.append(None)
-        self._inside = _number("0" if token is None else "1" for token in self._tokens)
-        self._steps = self._smear_steps(lines)
+        self._tokens: list[Hashable] = []
+        self._weights: list[int] = []
+        for line, weight in times.items():
+            for place, token in enumerate(line, len(self._tokens)):
+                self.places.setdefault(token, []).append(place)
+            self._tokens += (*line, None)
+            self._weights += [weight] * len(line) + [0]
+        self.inside = _number("1" if weight else "0" for weight in self._weights)
+        self._steps = self._smear_steps(times)
         self._masks: dict[Hashable, int] = {}
         self._room = STORED_BYTES // (len(self._tokens) // 8 + 1)
 
     @staticmethod
-    def _smear_steps(lines: Sequence[Line]) -> list[tuple[int, int]]:
+    def _smear_steps(lines: Collection[Line]) -> list[tuple[int, int]]:
         """(distance, bits that have a bit so far above them in their line) for 1, 2, 4 ..."""
         longest, steps, distance = max(map(len, lines), default=0), [], 1
         while distance < longest:
@@ -79,25 +83,25 @@ class _Reference:
             distance *= 2
         return steps
 
-    def tokens_at(self, bits: int) -> Iterator[Hashable]:
-        """Tokens at the set bits."""
+    def at(self, bits: int) -> Iterator[tuple[Hashable, int]]:
+        """The token at each set bit, and how often its line occurs."""
         text = bin(bits)[:1:-1]
-        at = text.find("1")
-        while at >= 0:
-            yield self._tokens[at]
-            at = text.find("1", at + 1)
+        place = text.find("1")
+        while place >= 0:
+            yield self._tokens[place], self._weights[place]
+            place = text.find("1", place + 1)
 
-    def aligned(self, columns: Sequence[Hashable | None]) -> int:
+    def aligned(self, columns: Columns) -> int:
         """Bits of the reference tokens that the alignments with one response line use, over all lines."""
         block = len(columns)
         if block > self._room:
             block = max(int(block**0.5), 1)
-        starts, grown = [], self._inside
+        starts, grown = [], self.inside
         for begin in range(0, len(columns), block):
             starts.append(grown)
             if begin + block < len(columns):
                 grown = self._forward(columns[begin : begin + block], grown)[-1]
-        found, below = 0, self._inside
+        found, below = 0, self.inside
         for number in reversed(range(len(starts))):
             part = columns[number * block : (number + 1) * block]
             hits, below = self._backward(part, self._forward(part, starts[number]), below)
@@ -106,9 +110,9 @@ class _Reference:
                 break
         return found
 
-    def _forward(self, columns: Sequence[Hashable | None], state: int) -> list[int]:
+    def _forward(self, columns: Columns, state: int) -> list[int]:
         """States after each column: the complement of D, without guard bits."""
-        states, inside = [], self._inside
+        states, inside = [], self.inside
         for token in columns:
             if token is not None:
                 match = state & self._mask(token)
@@ -116,12 +120,12 @@ class _Reference:
             states.append(state)
         return states
 
-    def _backward(self, columns: Sequence[Hashable | None], states: list[int], below: int) -> tuple[int, int]:
+    def _backward(self, columns: Columns, states: list[int], below: int) -> tuple[int, int]:
         """Bits used on the way back through the columns, and those still at or below the present ones."""
         found = 0
         for token, state in zip(reversed(columns), reversed(states), strict=True):
             mask = 0 if token is None else self._mask(token)
-            reached = below = self._smeared((mask | (state ^ self._inside)) & below)
+            reached = below = self._smeared((mask | (state ^ self.inside)) & below)
             if mask:
                 hits = (reached ^ self._one_down(reached)) & mask
                 found |= hits
