@@ -104,20 +104,26 @@ class MetricConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _forms(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"metric": value, "name": value}
+        if not isinstance(value, Mapping | list | int | float | None):
+            value = {"metric": value}
         if isinstance(value, Mapping):
             value = dict(value)
             if "metric" not in value and "name" not in value:
                 raise ValueError("a metric needs the key 'metric' (a registered name or module:name)")
             metric = value.setdefault("metric", value.get("name"))
-            value.setdefault("name", metric if isinstance(metric, str) else getattr(metric, "name", ""))
+            value.setdefault("name", metric if isinstance(metric, str) else _object_name(metric))
         return value
 
     @property
     def params(self) -> dict[str, Any]:
         """The metric's own parameters."""
         return dict(self.__pydantic_extra__ or {})
+
+
+def _object_name(metric: Any) -> str:
+    """Name of a metric given as an object; "" leaves it to the name it is registered under."""
+    name = getattr(metric, "name", None) or getattr(metric, "__name__", "")
+    return name if isinstance(name, str) else ""
 
 
 class CriterionConfig(_Part):

@@ -77,6 +77,12 @@ def names(kind: str) -> list[str]:
     return sorted(_load(kind))
 
 
+def name_of(kind: str, value: Any) -> str | None:
+    """The first name under which the class of a part is registered, one without a preset if there is one."""
+    fitting = [p for p in _load(kind).values() if p.factory is type(value)]
+    return min(fitting, key=lambda p: (len(p.preset), p.name)).name if fitting else None
+
+
 def build(part: Part, params: Mapping[str, Any], where: str) -> Any:
     """Makes the part from a config's parameters, checked against the fields of its dataclass.
 
