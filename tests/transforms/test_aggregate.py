@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import statistics
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -40,12 +39,9 @@ PLAIN = MetricFacts("m")
 
 
 def conformance(name: str) -> Path:
-    path = CONFORMANCE / name
-    if not path.exists():
-        if os.environ.get("EVALBEAM_REQUIRE_ALL") == "1":
-            pytest.fail(f"conformance data is absent: {name}")
-        pytest.skip(f"conformance data is absent: {name}")
-    return path
+    if not CONFORMANCE.is_dir():
+        pytest.skip("the conformance data is not beside the project")
+    return CONFORMANCE / name
 
 
 def accumulated(values: Iterable[float]) -> Accumulator:
