@@ -72,13 +72,19 @@ class Bundle:
     Args:
         line: Where the calls go.
         record: Called on the loop's thread with each call that was made and its outcome, before its place is free.
+        tick: Called on the bundle's thread now and then while it waits.
     """
 
-    def __init__(self, line: Line, record: Callable[[Call, Outcome], None] | None = None) -> None:
+    def __init__(
+        self,
+        line: Line,
+        record: Callable[[Call, Outcome], None] | None = None,
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
         self.line = line
         self.held = self.open = 0
         self.cancelled = False
-        self._record = record
+        self._record, self._tick = record, tick
         self._submitted = self._started = 0
         self._finished: deque[Ticket] = deque()
         self._changed = threading.Condition()
@@ -132,16 +138,18 @@ class Bundle:
         return self._submitted - self._started
 
     def _wait(self, condition: Callable[[], bool]) -> None:
-        with self._changed:
-            self._awaited = condition  # before the check: the loop looks at it after each change
-            try:
-                while not condition() and self._error is None:
+        while True:
+            with self._changed:
+                self._awaited = condition  # before the check: the loop looks at it after each change
+                if not condition() and self._error is None:
                     self._changed.wait(_POLL)
-                    self.line.lane.post(_nothing)
-            finally:
                 self._awaited = None
-        if self._error is not None:
-            raise self._error
+            if self._error is not None:
+                raise self._error
+            if condition():
+                return
+            self.line.lane.post(_nothing)
+            self._tick()
 
     # The loop's thread from here on.
 
@@ -152,6 +160,8 @@ class Bundle:
 
     def ended(self, flight: Flight, outcome: Outcome) -> None:
         """A call has its outcome."""
+        if self.cancelled:
+            return
         if self._record is not None and flight.attempts:
             self._record(flight.call, outcome)
         ticket = flight.ticket

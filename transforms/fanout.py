@@ -14,6 +14,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ..schemas.batch import Batch
 from ..schemas.calls import Call, CallPolicy, Outcome
 from .engine import Bundle, Engine, Line, Ticket
+from .journal import Journal
 
 _MAX_HELD = 32_768
 
@@ -63,13 +64,14 @@ class FanOut(beam.PTransform):
     _token: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False)
 
     def expand(self, input_or_inputs: Any) -> Any:
-        calling = beam.ParDo(_MakeCalls(self.caller, self._token))
+        calling = beam.ParDo(_MakeCalls(self.caller, self.journal, self._token))
         return input_or_inputs | "Call" >> calling.with_output_types(Batch)
 
 
 class _MakeCalls(beam.DoFn):
-    def __init__(self, caller: Caller, token: str) -> None:
-        self._caller, self._token = caller, token
+    def __init__(self, caller: Caller, folder: str | None, token: str) -> None:
+        self._caller, self._folder, self._token = caller, folder, token
+        self._journal: Journal | None = None
         self._engine: Engine | None = None
         self._line: Line | None = None
         self._bundle: Bundle | None = None
@@ -81,14 +83,21 @@ class _MakeCalls(beam.DoFn):
     def start_bundle(self) -> None:
         self._drop()  # what an aborted bundle left
         assert self._line is not None
-        self._bundle = Bundle(self._line)
+        if self._folder is None:
+            self._bundle = Bundle(self._line)
+        else:
+            self._journal = journal = Journal(self._folder, self._token)
+            self._bundle = Bundle(self._line, journal.add, journal.flush_if_due)
 
     def process(self, batch: Any, timestamp=beam.DoFn.TimestampParam, window=beam.DoFn.WindowParam):  # type: ignore[no-untyped-def]
         bundle = self._bundle
         assert bundle is not None
-        calls = self._caller.calls(batch)
-        bundle.submit(Ticket((batch, timestamp, window), [None] * len(calls)), calls)
+        calls, journal = self._caller.calls(batch), self._journal
+        known = [journal.find(call) if journal is not None else None for call in calls]
+        bundle.submit(Ticket((batch, timestamp, window), known), calls)
         bundle.wait_for_room(self._slack(), max(_MAX_HELD, 64 * self._caller.policy.max_in_flight))
+        if journal is not None:
+            journal.flush_if_due()
         yield from self._leaving(bundle)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
@@ -98,6 +107,8 @@ class _MakeCalls(beam.DoFn):
             bundle.wait_for_some()
             yield from self._leaving(bundle)
         self._bundle = None
+        if self._journal is not None:
+            self._journal.close()
 
     def teardown(self) -> None:
         self._drop()
@@ -109,6 +120,8 @@ class _MakeCalls(beam.DoFn):
         if self._bundle is not None:
             self._bundle.cancel()
             self._bundle = None
+            if self._journal is not None:  # what was paid for stays, whatever ended the bundle
+                self._journal.close()
 
     def _slack(self) -> int:
         """Calls queued beyond the window, so that a place that is freed while this thread is elsewhere finds a call."""

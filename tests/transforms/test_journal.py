@@ -1,0 +1,387 @@
+import asyncio
+import collections
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem, MatchResult
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalbeam.schemas.batch import Batch
+from evalbeam.schemas.calls import Call, CallPolicy, Outcome
+from evalbeam.schemas.errors import RunError
+from evalbeam.schemas.instance import Instance
+from evalbeam.transforms import coders  # noqa: F401  registers the coder of Batch
+from evalbeam.transforms import journal as journals
+from evalbeam.transforms.agents.function import FunctionAgent
+from evalbeam.transforms.invoke import InvokeAgent
+from evalbeam.transforms.journal import Journal, decoded, encoded, read_journal
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc"), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+OUTCOMES = st.one_of(
+    st.builds(Outcome, value=JSON, latency_in_seconds=st.floats(0, 100), attempts=st.integers(1, 9)),
+    st.builds(
+        Outcome,
+        kind=st.sampled_from(["transient", "permanent", "timeout"]),
+        error_type=st.just("E"),
+        error_message=st.text("ab\n"),
+    ),
+)
+
+
+def as_replayed(outcome):
+    return Outcome(**{n: getattr(outcome, n) for n in Outcome.__dataclass_fields__ if n != "replayed"}, replayed=True)
+
+
+@given(st.lists(st.tuples(st.text("0af", min_size=1), OUTCOMES), max_size=5), st.data())
+def test_a_torn_segment_is_read_up_to_its_first_bad_record(records, data):
+    texts = [encoded(key, "run", outcome) for key, outcome in records]
+    whole = b"".join(texts)
+    expected = [(key, "run", as_replayed(outcome)) for key, outcome in records]
+    assert list(decoded(whole)) == expected
+    cut = data.draw(st.integers(0, len(whole)))
+    good = sum(sum(map(len, texts[: i + 1])) <= cut for i in range(len(texts)))
+    torn = decoded(whole[:cut])
+    assert [next(torn) for _ in range(good)] == expected[:good]
+    if cut == sum(map(len, texts[:good])):
+        assert list(torn) == []
+    else:
+        with pytest.raises(ValueError, match="bad record"):
+            list(torn)
+
+
+@given(st.lists(OUTCOMES, min_size=1, max_size=3), st.data())
+def test_a_changed_byte_never_changes_an_answer(outcomes, data):
+    texts = [encoded(str(i), "run", outcome) for i, outcome in enumerate(outcomes)]
+    whole = bytearray(b"".join(texts))
+    at = data.draw(st.integers(0, len(whole) - 1))
+    whole[at] ^= data.draw(st.integers(1, 255))
+    hit = next(i for i in range(len(texts)) if at < sum(map(len, texts[: i + 1])))
+    found = []
+    try:
+        for record in decoded(bytes(whole)):
+            found.append(record)
+    except ValueError:
+        pass
+    expected = [(str(i), "run", as_replayed(outcome)) for i, outcome in enumerate(outcomes)]
+    assert found in (expected[:hit], expected)  # all: a digit of a length or checksum in the other case
+
+
+class MemoryFileSystem(FileSystem):
+    """Object storage: put, list and get of whole objects."""
+
+    objects: dict[str, bytes] = {}
+    puts = refused = 0
+    refuse_every = 0
+
+    @classmethod
+    def scheme(cls):
+        return "mem"
+
+    def join(self, basepath, *paths):
+        return "/".join([basepath, *paths])
+
+    def split(self, path):
+        return path.rpartition("/")[::2]
+
+    def has_dirs(self):
+        return False
+
+    def create(self, path, mime_type="", compression_type=""):
+        outer = MemoryFileSystem
+
+        class Upload(io.BytesIO):
+            def __exit__(self, kind, *rest):
+                outer.puts += 1
+                if outer.refuse_every and outer.puts % outer.refuse_every == 0:
+                    outer.refused += 1
+                    raise BeamIOError("503")
+                outer.objects[path] = self.getvalue()
+
+        return Upload()
+
+    def open(self, path, mime_type="", compression_type=""):
+        return io.BytesIO(self.objects[path])
+
+    def match(self, patterns, limits=None):
+        found = []
+        for pattern in patterns:
+            regex = re.escape(pattern).replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
+            names = sorted(n for n in self.objects if re.fullmatch(regex, n))
+            found.append(MatchResult(pattern, [FileMetadata(n, len(self.objects[n])) for n in names]))
+        return found
+
+    def mkdirs(self, path):
+        raise NotImplementedError
+
+    def _list(self, path):
+        raise NotImplementedError
+
+    def copy(self, *names):
+        raise NotImplementedError
+
+    def rename(self, *names):
+        raise NotImplementedError
+
+    def exists(self, path):
+        return path in self.objects
+
+    def size(self, path):
+        return len(self.objects[path])
+
+    def last_updated(self, path):
+        raise NotImplementedError
+
+    def checksum(self, path):
+        raise NotImplementedError
+
+    def metadata(self, path):
+        raise NotImplementedError
+
+    def delete(self, paths):
+        raise NotImplementedError
+
+
+@pytest.fixture
+def storage(monkeypatch):
+    monkeypatch.setattr(MemoryFileSystem, "objects", {})
+    monkeypatch.setattr(MemoryFileSystem, "puts", 0)
+    monkeypatch.setattr(MemoryFileSystem, "refused", 0)
+    monkeypatch.setattr(MemoryFileSystem, "refuse_every", 0)
+    return MemoryFileSystem
+
+
+@pytest.fixture(params=["disk", "storage"])
+def folder(request, tmp_path, storage):
+    return str(tmp_path / "journal") if request.param == "disk" else "mem://bucket/journal"
+
+
+CALLS = collections.Counter()
+
+
+async def agent(prompt):
+    """Counts its calls; one prompt in ten is refused for good, one in ten at every first call."""
+    CALLS[prompt] += 1
+    count, number = CALLS[prompt], int(prompt)
+    await asyncio.sleep(0)
+    if number % 10 == 3:
+        raise ValueError(f"never {number}")
+    if number % 10 == 7 and sum(CALLS.values()) < 10_000:
+        raise ConnectionError("down")
+    return {"response": f"answer {count} to {prompt}", "latency_in_seconds": 0.25}
+
+
+@pytest.fixture(autouse=True)
+def _count_afresh():
+    CALLS.clear()
+
+
+def instances(numbers):
+    return [Instance(f"{n % 256:02x}{'0' * 30}", {"prompt": str(n)}) for n in numbers]
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch):
+    monkeypatch.setitem(sys.modules, "test_journal_agent", sys.modules[__name__])
+
+
+SEEN: list = []
+
+
+def keep(batches):
+    SEEN.extend(batches)
+
+
+def answers(folder, rows, **options):
+    """(prompt, trial, invocation) of all examples of a run, sorted."""
+    SEEN.clear()
+    module = sys.modules["test_journal_agent"]
+    policy = options.pop("policy", CallPolicy(max_attempts=1, max_in_flight=8))
+    flags = PipelineOptions(list(options.pop("flags", ())))
+    invoke = InvokeAgent(FunctionAgent("test_journal_agent:agent"), policy, journal=folder, **options)
+    batches = [Batch(tuple(rows[i : i + 10]), i) for i in range(0, len(rows), 10)]
+    with beam.Pipeline(runner=FnApiRunner(), options=flags) as p:
+        made = p | beam.Create([0], reshuffle=False) | beam.FlatMap(lambda _: batches).with_output_types(Batch)
+        _ = made | invoke | beam.Map(lambda b: __import__("test_journal_agent").keep([b]))
+    found = [(e.instance.row["prompt"], e.trial, e.invocation) for b in module.SEEN for e in b.rows]
+    return sorted(found, key=lambda f: (f[0], f[1], repr(f[2])))
+
+
+def test_another_run_finds_what_is_settled_and_asks_again_for_the_rest(folder):
+    rows = instances(range(100))
+    first = answers(folder, rows, fingerprint="f1")
+    assert dict.fromkeys(map(str, range(100)), 1) == CALLS
+    CALLS["a later moment"] = 10_000
+    second = answers(folder, rows, fingerprint="f1")
+    asked = {prompt for prompt, count in CALLS.items() if count == 2}
+    assert asked == {str(n) for n in range(100) if n % 10 == 7}
+    for before, after in zip(first, second, strict=True):
+        if before[0] in asked:
+            assert (before[2].status, after[2].status) == ("failed", "ok")
+        else:
+            assert before == after
+
+
+def test_another_fingerprint_finds_nothing(folder):
+    answers(folder, instances(range(20)), fingerprint="f1")
+    answers(folder, instances(range(20)), fingerprint="f2")
+    assert set(CALLS.values()) == {2}
+
+
+def test_a_replayed_bundle_makes_no_call(folder):
+    answers(folder, instances(range(100)), flags=["--direct_runner_bundle_repeat=2"])
+    assert dict.fromkeys(map(str, range(100)), 1) == CALLS
+
+
+def test_trials_and_equal_rows_keep_their_own_answers(folder):
+    equal = [Instance("00" * 16 + suffix, {"prompt": "1"}) for suffix in ("", "-1", "-2")]
+    first = answers(folder, equal, trials=2)
+    assert sorted(i.response for _, _, i in first) == [f"answer {n} to 1" for n in range(1, 7)]
+    assert answers(folder, equal, trials=2) == first
+    assert CALLS["1"] == 6
+    assert len({(p, t, i.response) for p, t, i in answers(folder, equal, trials=3)}) == 9
+    assert CALLS["1"] == 9
+
+
+def test_a_corrected_reference_finds_its_answer_again(folder):
+    answers(folder, instances(range(3)))
+    corrected = [Instance(i.instance_id, {**i.row, "reference": "now right"}) for i in instances(range(3))]
+    answers(folder, corrected)
+    assert set(CALLS.values()) == {1}
+
+
+def test_the_whole_journal_can_be_read(folder):
+    answers(folder, instances(range(100)), fingerprint="f1")
+    records = list(read_journal(f"{folder}/f1"))
+    assert len({key for key, _, _ in records}) == len(records) == 100
+    kinds = collections.Counter(outcome.kind for _, _, outcome in records)
+    assert kinds == {"ok": 80, "permanent": 10, "transient": 10}
+
+
+def test_object_storage_is_written_in_few_segments(storage):
+    answers("mem://bucket/journal", instances([5] * 400 + [6] * 400))
+    assert 2 <= len(storage.objects) <= 6
+
+
+def test_results_do_not_wait_for_the_end_of_the_bundle(storage):
+    now = [0.0]
+    journal = Journal("mem://bucket/journal", "run", clock=lambda: now[0])
+    journal.add(Call("a", "x", "07"), Outcome("1"))
+    journal.flush_if_due()
+    assert not storage.objects
+    now[0] += journals.MAX_SECONDS
+    journal.flush_if_due()
+    assert [name.rpartition("/")[0] for name in storage.objects] == ["mem://bucket/journal/07"]
+    for i in range(journals.MAX_BUFFERED):
+        journal.add(Call(str(i), "x", "08"), Outcome("1"))
+    journal.flush_if_due()
+    assert len(storage.objects) == 2
+
+
+def test_storage_that_refuses_one_write_in_five(storage, monkeypatch):
+    monkeypatch.setattr(journals, "MAX_BUFFERED", 4)
+    storage.refuse_every = 5
+    answers("mem://bucket/journal", instances(range(12)))
+    assert storage.refused > 0
+    assert len(list(read_journal("mem://bucket/journal/any"))) == 12
+
+
+def test_storage_that_refuses_all_ends_the_run(storage):
+    storage.refuse_every = 1
+    waits = []
+    journal = Journal("mem://bucket/journal", "run", sleep=waits.append)
+    journal.add(Call("a", "x"), Outcome("1"))
+    with pytest.raises(RunError, match="cannot write to the journal mem://bucket/journal: BeamIOError"):
+        journal.flush()
+    assert waits == [0.2, 0.4, 0.8, 1.6]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+def test_a_full_disk_ends_the_run(tmp_path, monkeypatch):
+    def full(journal, prefix):
+        return journal._files.setdefault(prefix, open("/dev/full", "ab", buffering=0))
+
+    monkeypatch.setattr(Journal, "_file", full)
+    with pytest.raises(RunError, match=r"cannot write to the journal .*No space left on device"):
+        answers(str(tmp_path), instances(range(20)))
+
+
+def test_segments_of_many_prefixes_do_not_use_up_the_files(tmp_path):
+    journal = Journal(str(tmp_path / "j"), "run")
+    for i in range(512):
+        journal.add(Call(str(i), "x", f"{i % 256:02x}"), Outcome(i))
+    assert len(journal._files) <= 16
+    journal.close()
+    journal.add(Call("late", "x"), Outcome("late"))
+    assert sorted(int(key) for key, _, _ in read_journal(str(tmp_path / "j"))) == list(range(512))
+
+
+CRASH = """
+    import asyncio, os, signal, sys
+    from pathlib import Path
+    import apache_beam as beam
+    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    from evalbeam.schemas.batch import Batch
+    from evalbeam.schemas.calls import CallPolicy
+    from evalbeam.schemas.instance import Instance
+    from evalbeam.transforms import coders
+    from evalbeam.transforms.agents.function import FunctionAgent
+    from evalbeam.transforms.invoke import InvokeAgent
+
+    home, kill_at = Path(sys.argv[1]), int(sys.argv[2])
+    log = os.open(home / "calls", os.O_APPEND | os.O_CREAT | os.O_WRONLY)
+
+    async def agent(prompt):
+        os.write(log, f"{prompt}\\n".encode())
+        await asyncio.sleep(0.001 * (int(prompt) % 7))
+        if kill_at and sum(1 for _ in open(home / "calls")) >= kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"response": f"to {prompt}", "latency_in_seconds": 0.5}
+
+    def write(batch):
+        with open(home / "table", "a") as out:
+            for e in batch.rows:
+                out.write(f"{e.instance.row['prompt']} {e.invocation}\\n")
+
+    rows = [Instance(f"{n % 256:02x}" + "0" * 30, {"prompt": str(n)}) for n in range(600)]
+    batches = [Batch(tuple(rows[i:i + 20])) for i in range(0, 600, 20)]
+    p = beam.Pipeline(runner=FnApiRunner())
+    made = p | beam.Create([0], reshuffle=False) | beam.FlatMap(lambda _: batches).with_output_types(Batch)
+    invoke = InvokeAgent(FunctionAgent(agent), CallPolicy(max_in_flight=16), journal=str(home / "journal"))
+    made | invoke | beam.Map(write)
+    p.run()
+"""
+
+
+def test_after_a_kill_only_what_was_in_flight_is_asked_again(tmp_path):
+    program = tmp_path / "crash.py"
+    program.write_text(textwrap.dedent(CRASH))
+
+    def start(home, kill_at):
+        Path(home).mkdir(exist_ok=True)
+        return subprocess.run([sys.executable, str(program), str(home), str(kill_at)], timeout=120).returncode
+
+    assert start(tmp_path / "calm", 0) == 0
+    assert start(tmp_path / "crashed", 300) == -signal.SIGKILL
+    assert start(tmp_path / "crashed", 0) == 0
+    calls = (tmp_path / "crashed" / "calls").read_text().split()
+    assert set(calls) == set(map(str, range(600)))
+    assert len(calls) - 600 <= 16
+    calm, crashed = ((tmp_path / name / "table").read_text().splitlines() for name in ("calm", "crashed"))
+    assert len(calm) == 600
+    assert sorted(set(crashed)) == sorted(calm)
