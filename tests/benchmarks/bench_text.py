@@ -10,6 +10,7 @@ values for each metric, which must be equal. Times are CPU seconds of this proce
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import re
@@ -17,9 +18,8 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
-
 from pydoc_data.topics import topics
+from typing import Any
 
 from evalbeam.schemas.instance import Example, Instance, Invocation, ToolCall
 from evalbeam.transforms import registry
@@ -111,7 +111,9 @@ def examples(rows: list[bytes]) -> list[Example]:
     for i, line in enumerate(rows):
         row = orjson.loads(line)
         calls = tuple(ToolCall(c["tool_name"], c["tool_input"]) for c in row.pop("predicted_trajectory"))
-        found.append(Example(Instance(str(i), row), Invocation(response=row.pop("response"), predicted_trajectory=calls)))
+        found.append(
+            Example(Instance(str(i), row), Invocation(response=row.pop("response"), predicted_trajectory=calls))
+        )
     return found
 
 
@@ -188,6 +190,7 @@ def split(lines: list[bytes], rows: int) -> None:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(200_000, 50, 50)  # as the pipeline's bulk steps do
     given = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     compare(58, 4096, 256, given)
     compare(600, 1024, 8, given)
