@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import orjson
-
 from ..schemas.batch import RowBlock
 from ..schemas.config import EvaluationConfig
 from ..schemas.errors import RowError
@@ -24,6 +22,8 @@ COUNTED_BYTES = 16 << 20
 """Datasets of at most so many bytes are counted row by row; of larger ones the rows are estimated."""
 MOST_FILES, MOST_COLUMNS, MOST_REJECTED = 5, 40, 3
 _PACKED = (".gz", ".zst")
+_UNPACKED = 16
+_START_BYTES = 1 << 18
 
 
 @dataclass
@@ -135,7 +135,7 @@ class CheckReport:
 
     def _rows(self) -> Iterator[str]:
         if self.rows is None:
-            yield "not known before they are read (compressed)"
+            yield "not known before they are read"
         else:
             yield f"{self.rows:,}" if self.counted else f"about {self.rows:,}, estimated from the first ones"
         data = self.plan.config.dataset
@@ -186,7 +186,7 @@ def check(config: EvaluationConfig) -> CheckReport:
     """
     plan = make_plan(config)
     blocks = head(plan.files, dict(plan.declared), HEAD_ROWS)
-    rows, counted = count_rows(plan, blocks)
+    rows, counted = count_rows(plan)
     finished = storage.exists(storage.join(config.output.path, MANIFEST))
     return CheckReport(plan, read_sample(plan, blocks), rows, counted, finished)
 
@@ -212,25 +212,30 @@ def read_sample(plan: Plan, blocks: Sequence[RowBlock]) -> Sample:
     return sample
 
 
-def count_rows(plan: Plan, blocks: Sequence[RowBlock]) -> tuple[int | None, bool]:
+def count_rows(plan: Plan) -> tuple[int | None, bool]:
     """(rows of the dataset, whether they were counted): Parquet by its footers, small files by reading them."""
-    declared = dict(plan.declared)
-    readers = readers_of(plan.files, declared)
+    readers = readers_of(plan.files, dict(plan.declared))
     texts = [f for f in plan.files if f.format != "parquet"]
     rows = 0
     for file in plan.files:
         if file.format == "parquet":
             rows += max((part.end or 0 for part in readers["parquet"].split(file.path, file.size)), default=0)
-    size = sum(f.size for f in texts)
-    if size <= COUNTED_BYTES and not any(_packed(f) and f.size > COUNTED_BYTES // 16 for f in texts):
+    size = sum(f.size * (_UNPACKED if _packed(f) else 1) for f in texts)
+    if size <= COUNTED_BYTES:
         for file in texts:
             for part in readers[file.format].split(file.path, file.size):
                 rows += sum(len(b.rows) + len(b.rejected) for b in readers[file.format].read(part))
         return rows, True
-    sizes = [_bytes_of(row, texts[0].format) for block in blocks for _, row in block.rows]
-    if any(map(_packed, texts)) or not sizes:
+    if any(map(_packed, texts)):
         return None, False
-    return rows + round(size * len(sizes) / sum(sizes)), False
+    start = b"".join(_start(f) for f in texts[:MOST_FILES])
+    lines = start.count(b"\n")
+    return (rows + round(size * lines / len(start)), False) if lines > 1 else (None, False)
+
+
+def _start(file: FileInfo) -> bytes:
+    with storage.opened(file.path) as stream:
+        return stream.read(_START_BYTES)
 
 
 def size_text(size: int) -> str:
@@ -246,12 +251,6 @@ def size_text(size: int) -> str:
 
 def _packed(file: FileInfo) -> bool:
     return file.path.lower().endswith(_PACKED)
-
-
-def _bytes_of(row: dict[str, Json], format_: str) -> int:
-    if format_ == "csv":
-        return sum(len(str(v).encode()) + 1 for v in row.values())
-    return len(orjson.dumps(row)) + 1
 
 
 def _name(dialect: object, plan: Plan) -> str:

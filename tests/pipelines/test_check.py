@@ -1,0 +1,158 @@
+"""`evalbeam check` tells what `evalbeam run` then finds, without a call and without writing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from evalbeam import EvaluationConfig, EvaluationResult
+from evalbeam.pipelines import check as module
+from evalbeam.pipelines.check import check, size_text
+from evalbeam.pipelines.cli import main
+
+AGENT = """
+import pathlib
+def ask(prompt):
+    pathlib.Path("called").touch()
+    return "yes"
+"""
+ROWS: list[dict[str, Any]] = [
+    {"prompt": f"p{i}", "reference": "yes" if i % 2 else None, "n": i, "tags": ["a"], "zip": "02134"} for i in range(30)
+]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("check_agent.py").write_text(AGENT)
+    Path("rows.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+
+
+def report(**sections: Any) -> module.CheckReport:
+    config = {"dataset": {"path": "rows.jsonl"}, "metrics": ["exact_match"], "output": {"path": "out"}, **sections}
+    return check(EvaluationConfig.parse(config))
+
+
+LIVE = {"target": "check_agent:ask"}
+
+
+def test_nothing_is_called_and_nothing_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(Path().iterdir())
+    given = [
+        "check",
+        "--dataset",
+        "rows.jsonl",
+        "--agent",
+        "check_agent:ask",
+        "--metrics",
+        "exact_match",
+        "--trials",
+        "3",
+    ]
+    assert main(given) == 0
+    assert [p for p in sorted(Path().iterdir()) if p.name != "__pycache__"] == before
+    out = capsys.readouterr().out
+    assert "calls to expect: 90 (3 trials for each row)" in out
+    assert "reference missing in 10 of 20 rows" in out
+    assert "columns prompt (string), n (int64), tags (list), zip (string), reference (string)" in out
+
+
+def test_what_it_says_comes_true() -> None:
+    found = report(agent=LIVE, trials=2)
+    given = ["--dataset", "rows.jsonl", "--agent", "check_agent:ask", "--metrics", "exact_match", "--trials", "2"]
+    assert main(["run", *given, "--output", "out"]) == 0
+    result = EvaluationResult.load("out")
+    assert found.rows == result.manifest["counts"]["rows"] == 30
+    assert len(result.metrics_table) == 60 == (found.evaluated or 0) * 2
+    skipped = (result.metrics_table["exact_match/status"] == "skipped").mean()
+    assert found.lacking()["exact_match"]["reference"] / len(found.sample.examples) == skipped
+
+
+def test_inputs_that_the_agent_gives_are_not_lacking() -> None:
+    metrics = ["exact_match", "trajectory_exact_match"]
+    assert report(agent=LIVE, metrics=metrics).lacking()["trajectory_exact_match"] == {"reference_trajectory": 20}
+    recorded = report(metrics=metrics)
+    assert recorded.lacking()["trajectory_exact_match"] == {"predicted_trajectory": 20, "reference_trajectory": 20}
+    assert recorded.lacking()["exact_match"] == {"response": 20, "reference": 10}
+    text = recorded.render(120)
+    assert "20 of the first 20 rows carry no answer" in text
+    assert text.count("scores nothing") == 2
+
+
+def test_columns_stand_for_fields() -> None:
+    Path("rows.jsonl").write_text('{"question": "a", "gold": "b"}\n{"other": 1}\n')
+    found = report(agent=LIVE, dataset={"path": "rows.jsonl", "columns": {"question": "prompt", "gold": "reference"}})
+    assert found.lacking()["exact_match"] == {}
+    assert found.sample.rejected == [("rows.jsonl, line 2", "missing_prompt", "the row has no 'prompt'; it has other")]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "evaluated"),
+    [({}, 30), ({"limit": 7}, 7), ({"sample": 0.5}, 15), ({"sample": 0.5, "limit": 100}, 15), ({"limit": 1000}, 30)],
+)
+def test_limit_and_sample(dataset: dict[str, Any], evaluated: int) -> None:
+    assert report(agent=LIVE, dataset={"path": "rows.jsonl", **dataset}).evaluated == evaluated
+
+
+def test_rows_are_counted_or_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.Table.from_pylist(ROWS * 100), "rows.parquet", row_group_size=700)
+    Path("rows.jsonl").write_text("\n".join(map(json.dumps, ROWS * 100)))
+    Path("rows.csv").write_text("prompt,n\n" + "".join(f"question {i},{i}\n" for i in range(1000, 4000)))
+    Path("rows.jsonl.gz").write_bytes(gzip.compress(Path("rows.jsonl").read_bytes()))
+    names = ["rows.parquet", "rows.jsonl", "rows.csv", "rows.jsonl.gz"]
+    found = [report(agent=LIVE, dataset={"path": name}) for name in names]
+    assert [(r.rows, r.counted) for r in found] == [(3000, True)] * 4
+    monkeypatch.setattr(module, "COUNTED_BYTES", 100)
+    found = [report(agent=LIVE, dataset={"path": name}) for name in names]
+    assert [r.counted for r in found] == [True, False, False, False]
+    assert [abs((r.rows or 0) / 3000 - 1) < 0.1 for r in found[:3]] == [True] * 3
+    assert found[3].rows is None
+    assert "not known" in found[3].render(100)
+
+
+def test_an_output_with_a_finished_run(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--dataset", "rows.jsonl", "--agent", "check_agent:ask", "--metrics", "exact_match", "--output", "out"]
+    assert main(["run", *given]) == 0
+    capsys.readouterr()
+    assert main(["check", *given]) == 2
+    out, err = capsys.readouterr()
+    assert "holds a finished run" in out
+    allowed = "another path, or output.overwrite (--overwrite)"
+    assert err == f"evalbeam: error: output.path: out holds a finished run (allowed: {allowed})\n"
+    assert main(["check", *given, "--overwrite"]) == 0
+    assert "which is replaced" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("", "no row in 1 files"), ("nonsense\n[1]\n", "none of the first 2 rows")]
+)
+def test_a_dataset_of_which_nothing_can_be_used(text: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("rows.jsonl").write_text(text)
+    assert main(["check", "--dataset", "rows.jsonl", "--agent", "check_agent:ask", "--metrics", "exact_match"]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_dialects_and_slices_are_told() -> None:
+    request = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+    Path("rows.jsonl").write_text(json.dumps({"request": request}) + "\n" + json.dumps({"prompt": "x"}))
+    text = report(agent=LIVE, slices=["locale"]).render(100)
+    assert "dialect vertex (1 rows), plain (1 rows)" in text
+    assert "warning: slices: the first rows have no column 'locale'" in text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        *[(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1 kB"), (12_345, "12.3 kB"), (999_999, "1 MB")],
+        *[(5_000_000_000, "5 GB"), (10**16, "10,000 TB")],
+    ],
+)
+def test_sizes(size: int, text: str) -> None:
+    assert size_text(size) == text

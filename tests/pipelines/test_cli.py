@@ -1,0 +1,365 @@
+"""The command: settings reach the configuration, every end has its code and one line, and starting costs little."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from evalbeam import EvaluationConfig, EvaluationResult
+from evalbeam.pipelines import cli
+from evalbeam.pipelines.cli import main
+from evalbeam.pipelines.settings import assemble, load, put, reader, split
+from evalbeam.schemas.errors import ConfigError
+
+AGENT = """
+import logging, os, signal
+
+def ask(prompt):
+    if prompt == "raise":
+        raise ValueError("no such thing")
+    logging.getLogger("my.agent").warning("asked\\nTraceback (most recent call last):")
+    return "yes"
+
+def interrupt(prompt):
+    os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL_TO_SEND"]))
+    return "yes"
+
+def breaks(row):
+    raise KeyError("gone")
+"""
+CONFIG: dict[str, Any] = {
+    "dataset": {"path": "rows.jsonl"},
+    "agent": {"target": "cli_agent:ask"},
+    "metrics": ["exact_match"],
+    "output": {"path": "out"},
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    rows = [{"prompt": p, "reference": "yes", "group": p[0]} for p in ("a", "b", "raise", "d")]
+    Path("rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    Path("cli_agent.py").write_text(AGENT)
+    Path("eval.yaml").write_text(yaml.safe_dump(CONFIG))
+    return tmp_path
+
+
+def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    code = "import sys; from evalbeam.pipelines.cli import main; sys.exit(main())"
+    env = {**os.environ, **environment}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=env, check=False
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ settings
+
+
+def test_flags_are_settings(folder: Path) -> None:
+    parser = cli._parser()
+    given = [
+        "run",
+        "--dataset",
+        "a.jsonl",
+        "b.csv",
+        "--agent",
+        "m:f",
+        "--metrics",
+        "x, y,m:z",
+        "--output",
+        "o",
+        "--overwrite",
+    ]
+    given += [
+        "--trials",
+        "3",
+        "--slices",
+        "a,b+c",
+        "--limit",
+        "5",
+        "--sample",
+        "0.5",
+        "--format",
+        "csv",
+        "--set",
+        "shards=4",
+    ]
+    args, rest = parser.parse_known_args(given)
+    config = assemble(None, cli._settings(args))
+    assert rest == []
+    assert config == EvaluationConfig.parse(
+        {
+            "dataset": {"path": ["a.jsonl", "b.csv"], "limit": 5, "sample": 0.5},
+            "agent": {"target": "m:f"},
+            "metrics": ["x", "y", "m:z"],
+            "output": {"path": "o", "overwrite": True, "format": "csv"},
+            "trials": 3,
+            "slices": [["a"], ["b", "c"]],
+            "shards": 4,
+        }
+    )
+
+
+def test_settings_win_over_the_file_and_later_ones_over_earlier() -> None:
+    read = reader("--set", "trials")
+    config = assemble("eval.yaml", [read("7"), read("9"), reader("--set", "agent.timeout")("2.5")])
+    assert (config.trials, config.agent.timeout, config.agent.target) == (9, 2.5, "cli_agent:ask")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("5", 5),
+        ("0.5", 0.5),
+        ("true", True),
+        ("null", None),
+        ("'5'", "5"),
+        ("[a, b]", ["a", "b"]),
+        ("{a: 1}", {"a": 1}),
+    ],
+)
+def test_values_are_yaml(text: str, value: Any) -> None:
+    assert reader("--set", "k")(text) == ("--set", "k", value)
+
+
+def test_keys_are_dotted() -> None:
+    data: dict[str, Any] = {"metrics": ["a", {"metric": "b"}], "agent": None}
+    put(data, "metrics.1.name", "x", "--set")
+    put(data, "metrics.0", "c", "--set")
+    put(data, "agent.timeout", 3, "--set")
+    put(data, "output.path", "o", "--set")
+    assert data == {"metrics": ["c", {"metric": "b", "name": "x"}], "agent": {"timeout": 3}, "output": {"path": "o"}}
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("metrics.2", "--set: metrics is a list and has no '2' (allowed: 0 to 1)"),
+        ("metrics.x.name", "--set: metrics is a list and has no 'x' (allowed: 0 to 1)"),
+        ("trials.x", "--set: trials is 3, which has no keys"),
+        ("a..b", "--set: found the key 'a..b' (allowed: names with a dot between them)"),
+    ],
+)
+def test_keys_that_lead_nowhere(key: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        put({"metrics": ["a", "b"], "trials": 3}, key, 1, "--set")
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("rest", "source", "flags"),
+    [
+        ([], None, []),
+        (["e.yaml"], "e.yaml", []),
+        (["e.yaml", "--runner=X", "--job_name", "y"], "e.yaml", ["--runner=X", "--job_name", "y"]),
+        (["--runner", "X", "e.yaml"], "e.yaml", ["--runner", "X"]),
+        (["--runner=X", "e.yaml"], "e.yaml", ["--runner=X"]),
+    ],
+)
+def test_the_file_is_told_from_options_of_beam(rest: list[str], source: str | None, flags: list[str]) -> None:
+    assert split(rest) == (source, flags)
+
+
+def test_our_flags_are_none_of_beams() -> None:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    beams = {f"--{name}" for name in PipelineOptions([]).get_all_options()}
+    actions = [a for sub in cli._parser()._subparsers._group_actions[0].choices.values() for a in sub._actions]  # type: ignore[union-attr,attr-defined]
+    ours = {flag for action in actions for flag in action.option_strings}
+    assert "--dataset" in ours
+    assert not ours & beams
+
+
+def test_json_with_tabs_and_a_byte_order_mark_are_read() -> None:
+    Path("eval.json").write_text("\ufeff" + json.dumps(CONFIG, indent="\t"), encoding="utf-8")
+    assert load("eval.json") == CONFIG
+
+
+# ---------------------------------------------------------------------------------------------- ends and their codes
+
+
+def test_a_run_and_its_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "eval.yaml", "--direct_num_workers=1", "--slices", "group"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("Run finished: 4 rows, 1 calls failed, ")
+    assert "exact_match" in out
+    assert str(Path("out", "report.html")) in out
+    assert Path("out/report.html").exists()
+    assert "evalbeam: error" not in err
+    assert main(["show", "out"]) == 0
+    assert capsys.readouterr().out == out
+
+
+def test_the_agents_warnings_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "eval.yaml"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines.count("warning: my.agent: asked") == 3
+    assert not [line for line in lines if "Traceback" in line]
+
+
+@pytest.mark.parametrize(
+    ("criteria", "code"),
+    [("{exact_match: 1}", 0), ("{exact_match: 1.1}", 1), ("[{metric: exact_match, min: 0, slice: {group: z}}]", 1)],
+)
+def test_the_verdict_is_the_exit_code(criteria: str, code: int) -> None:
+    assert main(["run", "eval.yaml", "--set", f"criteria={criteria}", "--slices", "group"]) == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run"], "nothing to evaluate (allowed: evalbeam run eval.yaml, or --dataset and --metrics; `evalbeam init`"),
+        (["run", "none.yaml"], "none.yaml: no such file"),
+        (["run", "."], ".: is a folder (allowed: a YAML or JSON file)"),
+        (["run", "eval.yaml", "other.yaml"], "unexpected argument 'other.yaml' (allowed: one configuration file, then"),
+        (
+            ["run", "eval.yaml", "--trails=3"],
+            "unknown option '--trails=3' (allowed: options of evalbeam run, and Beam's",
+        ),
+        (["run", "eval.yaml", "--runner=Spark"], "--runner: found 'Spark' (allowed: DirectRunner, "),
+        (
+            ["run", "eval.yaml", "--set", "trials"],
+            "--set: found 'trials' (allowed: KEY=VALUE, such as dataset.limit=100)",
+        ),
+        (["run", "eval.yaml", "--set", "trials=[1"], "--set trials, line 1, column 3: not valid YAML: "),
+        (["run", "eval.yaml", "--trials", "0"], "eval.yaml: trials: found 0 (allowed: greater than or equal to 1)"),
+        (
+            ["run", "--dataset", "rows.jsonl", "--limit", "x"],
+            "command line: dataset.limit: found 'x' (allowed: a whole",
+        ),
+        (["run", "eval.yaml", "--trials"], "argument --trials: expected one argument (see evalbeam run --help)"),
+        (["run", "eval.yaml", "--set", "agent.timout=3"], "agent.timout: unknown key 'timout' (allowed: timeout)"),
+        (["run", "eval.yaml", "--agent", "cli_agent:asks"], "agent.target: 'cli_agent' has no 'asks' (allowed: ask"),
+        (["metrics", "exact_mach"], "no metric named 'exact_mach' (allowed: exact_match"),
+        (["metrics", "exact_match", "more"], "unknown argument 'more' (allowed: see --help)"),
+        (["show", "nowhere"], "output: no finished run at 'nowhere' (no manifest.json)"),
+        (["fly"], "argument COMMAND: invalid choice: 'fly' (choose from "),
+    ],
+)
+def test_what_cannot_be_used_is_said(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("evalbeam: error: " + message)
+    assert err.count("\n") == 1
+
+
+def test_a_finished_run_is_not_overwritten_unasked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "eval.yaml"]) == 0
+    before = Path("out/manifest.json").read_bytes()
+    assert main(["run", "eval.yaml"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert Path("out/manifest.json").read_bytes() == before
+    assert main(["run", "eval.yaml", "--overwrite"]) == 0
+    assert Path("out/manifest.json").read_bytes() != before
+
+
+def test_a_run_that_refuses_to_start_calling(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("rows.jsonl").write_text('{"prompt": "a"}\nnonsense\n')
+    assert main(["run", "eval.yaml"]) == 3
+    out, err = capsys.readouterr()
+    assert "Run failed: 1 rows, 1 unusable" in out
+    assert "errors.parquet" in out
+    assert err.splitlines()[-1].startswith("evalbeam: error: the run failed: ")
+    assert EvaluationResult.load("out").errors_table["line"].tolist() == [2]
+
+
+def test_a_metric_that_raises_is_data_not_an_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "eval.yaml", "--metrics", "exact_match,cli_agent:breaks"]) == 0
+    assert "KeyError 3, agent_failed 1: cli_agent:breaks" in capsys.readouterr().out
+
+
+def test_an_unforeseen_exception_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("first\nsecond \x1b[31m")
+
+    monkeypatch.setattr("evalbeam.pipelines.plan.make_plan", broken)
+    assert main(["run", "eval.yaml"]) == 3
+    err = capsys.readouterr().err
+    assert err == "evalbeam: error: internal error: RuntimeError: first second �[31m (--debug shows where)\n"
+    assert main(["run", "--debug", "eval.yaml"]) == 3
+    assert "Traceback" in capsys.readouterr().err
+    monkeypatch.setenv("EVALBEAM_DEBUG", "1")
+    assert main(["run", "eval.yaml"]) == 3
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_code_that_ends_the_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("cli_exits.py").write_text("import sys\nsys.exit(0)\n")
+    assert main(["run", "eval.yaml", "--agent", "cli_exits:ask"]) == 2
+    assert "agent.target: importing 'cli_exits' failed: SystemExit: 0" in capsys.readouterr().err
+    monkeypatch.setattr("evalbeam.pipelines.plan.make_plan", lambda _: sys.exit(0))
+    assert main(["run", "eval.yaml"]) == 3
+    assert "ended the program (exit code 0)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "words"), [("SIGINT", "Ctrl-C"), ("SIGTERM", "SIGTERM")])
+def test_a_run_that_is_stopped(name: str, words: str) -> None:
+    ended = command("run", "eval.yaml", "--agent", "cli_agent:interrupt", SIGNAL_TO_SEND=name)
+    assert ended.returncode == 3
+    assert ended.stderr.splitlines()[-1] == f"evalbeam: error: stopped by {words}"
+    assert "Traceback" not in ended.stderr
+    assert not Path("out/manifest.json").exists()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_reader_that_has_gone_away_is_no_error() -> None:
+    code = "import sys; from evalbeam.pipelines.cli import main; sys.exit(main(['metrics']))"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+    process.stderr.close()
+
+
+# ------------------------------------------------------------------------------------------------ small commands
+
+
+def test_metrics_are_listed_with_what_they_need(capsys: pytest.CaptureFixture[str]) -> None:
+    from evalbeam.transforms import registry
+
+    assert main(["metrics"]) == 0
+    out = capsys.readouterr().out
+    listed = {name.strip(",") for line in out.splitlines() for name in line.split("  ")[0].split()}
+    assert set(registry.names("metric")) <= listed
+    assert "predicted_trajectory, reference_trajectory  0 or 1" in out
+    assert main(["metrics", "trajectory_precision"]) == 0
+    out = capsys.readouterr().out
+    assert "args: " in out
+    assert "one_to_one" in out
+    assert "default 'membership'" in out
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["check", "-h"], ["init", "-h"], ["--version"]])
+def test_help_is_no_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 0
+    assert "evalbeam" in capsys.readouterr().out
+
+
+def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "first steps" in capsys.readouterr().err
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; from evalbeam.pipelines.cli import main; main(['run', '--help']); print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    modules = out.splitlines()[-1].split()
+    assert "argparse" in modules
+    heavy = {"apache_beam", "pandas", "pyarrow", "pydantic", "numpy", "yaml", "orjson", "asyncio"}
+    assert not heavy & set(modules)

@@ -1,0 +1,262 @@
+"""The summary on a terminal and the page in a browser: right numbers, nothing that a dataset's text could break."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from evalbeam import EvaluationResult
+from evalbeam.pipelines.cli import main
+from evalbeam.pipelines.report import digest, html, terminal
+from evalbeam.pipelines.report.terminal import columns_of, cut, number, plain, render, table
+
+HOSTILE = (
+    "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">\x1b[31m\u202e'\"&amp;"
+)
+ROWS: list[dict[str, Any]] = [
+    {
+        "prompt": f"{HOSTILE if i == 3 else 'question'} {i}",
+        "response": "yes" if i % 3 else HOSTILE,
+        "reference": "yes" if i < 20 else None,
+        "group": ["a", "b", HOSTILE, "日本語"][i % 4],
+        "failure": i % 7 == 6,
+        "latency_in_seconds": i / 100,
+    }
+    for i in range(24)
+]
+
+
+def run(folder: Path, *options: str) -> EvaluationResult:
+    lines = [json.dumps({k: v for k, v in row.items() if v is not None}) for row in ROWS]
+    (folder / "rows.jsonl").write_text("\n".join([*lines, "{broken " + HOSTILE]))
+    given = ["--dataset", str(folder / "rows.jsonl"), "--metrics", "exact_match,rouge_l", "--slices", "group"]
+    assert main(["run", *given, "--output", str(folder / "out"), *options]) in (0, 1)
+    return EvaluationResult.load(str(folder / "out"))
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> EvaluationResult:
+    bounds = ["metric: exact_match, min: 0.9", "metric: rouge_l, max: 1.0"]
+    bounds.append("metric: exact_match, min: 0.1, slice: {group: zzz}")
+    criteria = "criteria=[" + ", ".join(f"{{{bound}}}" for bound in bounds) + "]"
+    return run(tmp_path_factory.mktemp("report"), "--set", criteria)
+
+
+# ------------------------------------------------------------------------------------------------------ terminal
+
+
+def test_means_stand_beside_their_counts(result: EvaluationResult) -> None:
+    rows = [r for r in ROWS if not r["failure"]]
+    scored = [r for r in rows if r["reference"]]
+    mean = sum(r["response"] == "yes" for r in scored) / len(scored)
+    line = next(line for line in render(result).splitlines() if line.startswith("exact_match "))
+    assert line.split()[:6] == ["exact_match", f"{mean:.3f}", str(len(scored)), "0", str(24 - len(scored)), "24"]
+
+
+def test_the_whole_summary(result: EvaluationResult) -> None:
+    text = render(result, 120)
+    assert text.startswith("Run finished: 24 rows, 1 unusable, 3 calls failed, ")
+    assert "  agent_failed 3, missing_reference 3: exact_match, rouge_l\n" in text
+    assert "Criteria: FAILED" in text
+    assert re.search(r"FAILED +exact_match: mean 0\.\d+ is below 0\.9 \(18 of 24 rows scored\)", text)
+    assert re.search(r"PASSED +rouge_l: mean 0\.\d+, at most 1", text)
+    assert re.search(r"NOT_EVALUATED +exact_match \[group=zzz\]: ", text)
+    for name in ("instances", "summary.parquet", "errors.parquet", "report.html"):
+        assert name in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "nan" not in text.lower()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
+def test_slices_fit_the_terminal(result: EvaluationResult, width: int) -> None:
+    lines = render(result, width).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("By group"))
+    block = lines[start + 1 : lines.index("", start)]
+    assert all(columns_of(line) <= max(width, 60) for line in block)
+    shown = re.findall(r"[\d.]{5}  \d+/\d+|–  \d+/\d+", "\n".join(block))
+    assert len(shown) == 4 * 4  # four groups, four metrics
+
+
+def test_many_slices_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "MOST_SLICES", 5)
+    text = render(run(tmp_path, "--set", "slices=[prompt]"), 100)
+    assert len(re.findall(r"question \d+|<script>\S*…", text)) == 5
+    assert "… and 19 more in the summary table" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *[(None, "–"), (0, "0.000"), (1.0, "1.000"), (0.12345, "0.123"), (-2, "-2.000"), (0.00012, "0.00012")],
+        *[(12345.6, "12,346"), (1e12, "1e+12"), (9999.9, "9999.900")],
+    ],
+)
+def test_numbers(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_tables_are_aligned_and_cut() -> None:
+    rows = [["日本" * 20, "1", "x" * 9], ["b", "22", ""]]
+    lines = table([("Name", False), ("N", True), ("Extra", True)], rows, 40)
+    assert lines[1:] == ["日本" * 6 + "…   1  xxxxxxxxx", "b" + " " * 26 + "22"]
+    narrow = table([("Name", False), ("N", True), ("Extra", True)], [["a" * 50, "1", "x" * 30]], 30, ["Extra"])
+    assert narrow == ["Name" + " " * 23 + "  N", "a" * 26 + "…  1"]
+    assert cut("日本語日本語", 5) == "日本…"
+    assert plain("a\x1b[2J\tb\u202e\n") == "a�[2J b� "
+
+
+# ------------------------------------------------------------------------------------------------- what is read
+
+
+@pytest.mark.parametrize(
+    "options", [["--format", "jsonl"], ["--format", "csv"], ["--format", "csv", "--set", "output.compression=gzip"]]
+)
+def test_the_digest_of_every_format_is_the_same(result: EvaluationResult, options: list[str], tmp_path: Path) -> None:
+    other = run(tmp_path, *options)
+    summary, again = digest.summary_rows(result), digest.summary_rows(other)
+    drop = {"verdict", "threshold", "pass_rate"}  # the other run has no criteria
+    assert [{k: v for k, v in r.items() if k not in drop} for r in again] == [
+        {k: v for k, v in r.items() if k not in drop} for r in summary
+    ]
+    assert digest.reasons(other, again) == digest.reasons(result, summary)
+    errors, others = ([{**r, "file": None} for r in digest.rows_of(x, "errors")] for x in (result, other))
+    assert others == errors
+
+
+def test_reasons_and_summary_agree_with_the_tables(result: EvaluationResult) -> None:
+    found = dict(digest.reasons(result, digest.summary_rows(result))["exact_match"])
+    errors = result.metrics_table["exact_match/error"].dropna().str.partition(":")[0]
+    assert found == errors.value_counts().to_dict()
+    assert len(digest.summary_rows(result)) == len(result.summary_table)
+
+
+def test_failing_rows_are_those_below_their_threshold(result: EvaluationResult) -> None:
+    table: pd.DataFrame = result.metrics_table
+    expected = table[(table["status"] != "ok") | (table["exact_match/score"] < 0.9)]["instance_id"]
+    found = digest.failing(result, digest.summary_rows(result), 1000)
+    assert [row["instance_id"] for row, _ in found] == list(expected)
+    assert digest.failing(result, digest.summary_rows(result), 2) == found[:2]
+
+
+def test_without_criteria_the_worst_scores_fail(tmp_path: Path) -> None:
+    found = run(tmp_path)
+    table: pd.DataFrame = found.metrics_table
+    worst = (table["exact_match/score"] == 0) | (table["rouge_l/score"] == 0)
+    rows = digest.failing(found, digest.summary_rows(found), 1000)
+    assert [row["instance_id"] for row, _ in rows] == list(table[(table["status"] != "ok") | worst]["instance_id"])
+
+
+# ---------------------------------------------------------------------------------------------------------- page
+
+
+class Reader(HTMLParser):
+    """Elements, attributes and text of a page, its tags counted."""
+
+    VOID = ("meta", "img", "br", "hr", "link", "input")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] != ["style"]:
+            self.text.append(data)
+
+
+def test_the_page_needs_nothing_else_and_escapes_everything(result: EvaluationResult) -> None:
+    text = html.page(result)
+    page = Reader(text)
+    assert not page.tags & {"script", "img", "link", "iframe", "object", "embed", "form"}
+    assert not [a for a in page.attributes if a[0] in ("src", "href", "style") or a[0].startswith("on")]
+    assert "url(" not in text
+    assert "@import" not in text
+    shown = " ".join(page.text)
+    assert shown.count("<script>document.title='broken'</script>") > 5
+    for word in (
+        "Criteria",
+        "Metrics",
+        "Not scored",
+        "By group",
+        "Failing instances",
+        "Unusable rows",
+        "Configuration",
+    ):
+        assert word in shown
+    assert "missing_reference 3" in shown
+    assert all(str(row["prompt"]) in shown for row in ROWS if row["failure"])
+
+
+def test_writing_it_again_gives_the_same_bytes(result: EvaluationResult) -> None:
+    path = Path(html.write_report(result))
+    first = path.read_bytes()
+    assert html.write_report(EvaluationResult.load(result.output)) == str(path)
+    assert path.read_bytes() == first
+    assert not [p for p in path.parent.iterdir() if p.name.startswith(".")]
+
+
+def test_long_texts_and_many_rows_are_bounded(tmp_path: Path) -> None:
+    rows = [{"prompt": f"{i} " + "x" * 200_000, "response": "a", "reference": "b"} for i in range(80)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    given = ["--dataset", str(tmp_path / "rows.jsonl"), "--metrics", "exact_match", "--output", str(tmp_path / "out")]
+    assert main(["run", *given]) == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert len(page) < html.MOST_FAILING * (html.MOST_CHARACTERS + 2000) + 50_000
+    assert page.count("<summary>") == html.MOST_FAILING + 2
+
+
+# ------------------------------------------------------------------------------------------------------- browser
+
+_MEASURE = """<script>parent.postMessage([document.title, innerWidth, document.documentElement.scrollWidth,
+  getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color].join("|"), "*")</script>"""
+_FRAME = """<!doctype html><body><iframe src="inner.html" style="width:{}px;height:700px;border:0"></iframe>
+<pre id="out"></pre><script>onmessage = e => document.getElementById("out").textContent = e.data</script></body>"""
+
+
+def browsed(folder: Path, page: str, width: int, dark: bool) -> list[str]:
+    """[title, width, width of the content, background, ink] of a page in a real browser."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no Chromium is installed")
+    (folder / "inner.html").write_text(page.replace("</body>", _MEASURE + "</body>"))
+    (folder / "outer.html").write_text(_FRAME.format(width))
+    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    flags += f" --disable-component-update --disable-sync --user-data-dir={folder / 'profile'} --dump-dom"
+    scheme = ["--blink-settings=preferredColorScheme=0"] if dark else ["--blink-settings=preferredColorScheme=1"]
+    command = [browser, *flags.split(), *scheme, f"--window-size={width + 40},900", f"file://{folder / 'outer.html'}"]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    found = re.search(r'<pre id="out">(.*?)</pre>', dom)
+    assert found, dom
+    return found[1].split("|")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (360, False)])
+def test_a_browser_shows_it(result: EvaluationResult, tmp_path: Path, width: int, dark: bool) -> None:
+    title, inner, content, background, ink = browsed(tmp_path, html.page(result), width, dark)
+    assert title == f"Evaluation {result.output}"  # no script of the dataset has run
+    assert int(inner) == width
+    assert int(content) <= width  # tables scroll on their own, the page does not
+    shades = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (background, ink)]
+    assert (shades[0] < 150 < 500 < shades[1]) if dark else (shades[1] < 150 < 500 < shades[0])
