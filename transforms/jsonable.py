@@ -33,9 +33,9 @@ def jsonable(value: Any, lenient: frozenset[str] = frozenset()) -> bytes:
     except (TypeError, ValueError, RecursionError):
         pass
     if isinstance(value, Mapping):
-        plain = {_key(k): _plain(v, str(k), 1, k in lenient) for k, v in value.items()}
+        plain = {_key(k): _plain(v, str(k), (id(value),), k in lenient) for k, v in value.items()}
     else:
-        plain = _plain(value, "", 0, False)
+        plain = _plain(value, "", (), False)
     try:
         return orjson.dumps(plain, _default, _OPTIONS)
     except (TypeError, ValueError, RecursionError) as error:
@@ -53,15 +53,19 @@ def _default(value: Any) -> Any:
     raise TypeError
 
 
-def _plain(value: Any, place: str, depth: int, lenient: bool) -> Any:
-    if depth > _MAX_DEPTH:
-        return _refused(lenient, value, f"{place} is nested deeper than {_MAX_DEPTH}")
+def _plain(value: Any, place: str, above: tuple[int, ...], lenient: bool) -> Any:
+    """The value with all that orjson refuses converted; `above` are the ids of the containers it stands in."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if id(value) in above:
+        return _refused(lenient, value, f"{place} refers to itself")
+    if len(above) > _MAX_DEPTH:
+        return _refused(lenient, value, f"{place} is nested deeper than {_MAX_DEPTH}")
+    path = (*above, id(value))
     if isinstance(value, Mapping):
-        return {_key(k): _plain(v, f"{place}.{k}"[-200:], depth + 1, lenient) for k, v in value.items()}
+        return {_key(k): _plain(v, f"{place}.{k}"[-200:], path, lenient) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v, f"{place}[{i}]"[-200:], depth + 1, lenient) for i, v in enumerate(value)]
+        return [_plain(v, f"{place}[{i}]"[-200:], path, lenient) for i, v in enumerate(value)]
     try:
         orjson.dumps(value, _default, _OPTIONS)
     except (TypeError, ValueError, RecursionError):
@@ -69,7 +73,7 @@ def _plain(value: Any, place: str, depth: int, lenient: bool) -> Any:
             inner = _default(value)
         except Exception:
             return _refused(lenient, value, f"{place} is {_shown(value)}")
-        return _plain(inner, place, depth + 1, lenient)
+        return _plain(inner, place, path, lenient)
     return value
 
 
@@ -84,4 +88,4 @@ def _shown(value: Any) -> str:
 
 
 def _key(key: Any) -> Any:
-    return _plain(key, "", 0, True) if isinstance(key, str) else key
+    return _plain(key, "", (), True) if isinstance(key, str) else key
