@@ -25,6 +25,7 @@ import orjson
 from ...schemas.calls import Outcome
 from ...schemas.errors import AgentError, ConfigError, RowError
 from ...schemas.instance import Chunk, Instance, Invocation, Json, Trajectory, Usage
+from ...schemas.trajectory import parse_trajectory
 from ..jsonable import NotJson, jsonable
 from ..registry import load_object, register
 
@@ -165,8 +166,6 @@ def invocation_of(outcome: Outcome) -> Invocation:
 
 def trajectory_of(value: Json) -> tuple[Trajectory | None, str | None]:
     """(tool calls, why they could not be read); both `None` where nothing is there."""
-    from ...schemas.trajectory import parse_trajectory
-
     if value is None:
         return None, None
     try:

@@ -40,12 +40,12 @@ class RecordedAgent(Agent):
         trajectory, why = (None, None) if calls is None else trajectory_of(calls)
         if not rare:
             return Invocation(response=response, predicted_trajectory=trajectory, trajectory_error=why)
-        context, usage = get("retrieved_context"), get("usage")
+        context, latency, usage = get("retrieved_context"), get("latency_in_seconds"), get("usage")
         return Invocation(
             response=response,
             predicted_trajectory=trajectory,
             retrieved_context=None if context is None else chunks_of(context),
-            latency_in_seconds=_seconds(get("latency_in_seconds")),
+            latency_in_seconds=None if latency is None else _seconds(latency),
             usage=None if usage is None else usage_of(usage),
             trajectory_error=why,
         )
