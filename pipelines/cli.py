@@ -93,7 +93,7 @@ def _failed(error: BaseException) -> int:
 
 
 def _run(args: argparse.Namespace, rest: list[str]) -> int:
-    from .console import fault, logs, note, say, stoppable
+    from .console import fault, logs, note, say, stoppable, workers_unheard
 
     config, flags = _config(args, rest)
     from . import engines, progress
@@ -106,9 +106,11 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
     if engines.is_local(options):
         from .report.html import write_report
 
-        shown = progress.shown(sys.stderr, config.dataset.limit, config.trials, not plan.recorded)
-        with stoppable(), shown as bar, logs(args.debug, bar.say):
-            result = run(plan, options)
+        hush = engines.has_worker_processes(options) and not args.debug
+        with workers_unheard(hush), stoppable():
+            shown = progress.shown(sys.stderr, config.dataset.limit, config.trials, not plan.recorded)
+            with shown as bar, logs(args.debug, bar.say):
+                result = run(plan, options)
         try:
             write_report(result)
         except OSError as error:
@@ -186,6 +188,8 @@ def _settings(args: argparse.Namespace) -> list[tuple[str, str, Any]]:
         found.append(("--dataset", "dataset.path", args.dataset[0] if len(args.dataset) == 1 else args.dataset))
     if args.overwrite:
         found.append(("--overwrite", "output.overwrite", True))
+    if args.resume_anyway:
+        found.append(("--resume-anyway", "output.resume_anyway", True))
     return found
 
 
@@ -267,6 +271,8 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     setting("--metrics", "metrics", "NAME,...", "names, or module:name; `evalbeam metrics` lists them")
     setting("--output", "output.path", "FOLDER", "where the tables go")
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run (output.overwrite)")
+    text = "go on with an unfinished run although its agent has changed (output.resume_anyway)"
+    parser.add_argument("--resume-anyway", action="store_true", help=text)
     setting("--format", "output.format", "FORMAT", "parquet, jsonl or csv")
     setting("--trials", "trials", "N", "how often the agent runs on each row")
     setting("--slices", "slices", "COLUMN,...", "break the summary down by columns; a+b by both at once")

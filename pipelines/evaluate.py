@@ -6,7 +6,7 @@ import gc
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -14,12 +14,12 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsSingleton
 
 from ..schemas.config import EvaluationConfig
-from ..schemas.errors import ConfigError, EvalbeamError, RunError
+from ..schemas.errors import EvalbeamError, RunError
 from ..transforms import storage
 from ..transforms.aggregate import SummarizeScores
 from ..transforms.cut import CutBatches
 from ..transforms.facts import CombineFacts
-from ..transforms.finish import MANIFEST, FinishRun
+from ..transforms.finish import FinishRun
 from ..transforms.normalize import Normalize
 from ..transforms.read import ReadRows
 from ..transforms.score import ScoreExamples
@@ -27,6 +27,7 @@ from ..transforms.write import WriteErrors, WriteInstances
 from . import engines
 from .plan import Plan, make_plan
 from .result import EvaluationResult
+from .resume import prepare
 
 
 @dataclass
@@ -73,11 +74,11 @@ def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:
         The result, whatever its verdict; a run that refused to start calling has state "failed".
 
     Raises:
-        ConfigError: There is a finished run at the output already.
+        ConfigError: There is a finished run at the output already, or an unfinished one of another agent.
         RunError: The engine failed; nothing was published.
     """
     options = options or PipelineOptions([])
-    prepare(plan)
+    plan = replace(plan, fingerprint=prepare(plan))
     pipeline = beam.Pipeline(runner=engines.runner(options), options=options)
     _ = pipeline | "Evaluate" >> Evaluate(plan)
     with _process_for_bulk():
@@ -88,14 +89,6 @@ def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:
         except Exception as error:
             raise RunError(_cause(error)) from error
     return EvaluationResult.load(plan.config.output.path)
-
-
-def prepare(plan: Plan) -> None:
-    """Refuses an output that holds a finished run, unless it may be overwritten."""
-    output = plan.config.output
-    if not output.overwrite and storage.exists(storage.join(output.path, MANIFEST)):
-        found = f"{output.path} holds a finished run"
-        raise ConfigError(found, where="output.path", allowed="another path, or output.overwrite (--overwrite)")
 
 
 def evaluate(

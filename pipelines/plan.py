@@ -13,7 +13,7 @@ from ..schemas.config import AgentConfig, EvaluationConfig, MetricConfig
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
 from ..schemas.tables import PERFORMANCE, MetricColumns
-from ..transforms import criteria, registry
+from ..transforms import criteria, registry, storage
 from ..transforms.agents.base import Agent
 from ..transforms.dialects.base import Dialect
 from ..transforms.finish import RunRecord
@@ -37,6 +37,7 @@ class Plan:
         agent: What answers the rows.
         metrics: The metrics in the order of their columns, latency and failure first.
         writer: Writer of the output format.
+        fingerprint: What the agent's calls are journaled under; `None` keeps no journal.
     """
 
     config: EvaluationConfig
@@ -45,6 +46,7 @@ class Plan:
     agent: Agent
     metrics: tuple[MetricUse, ...]
     writer: Writer
+    fingerprint: str | None = None
 
     @property
     def recorded(self) -> bool:
@@ -73,7 +75,9 @@ class Plan:
 
     def invoke(self) -> InvokeAgent:
         """The step that answers the rows."""
-        return InvokeAgent(self.agent, self.config.agent, self.config.trials)
+        own = self.fingerprint or ""
+        journal = storage.join(self.config.output.path, "journal", own) if own else None
+        return InvokeAgent(self.agent, self.config.agent, self.config.trials, journal, own)
 
     def record(self) -> RunRecord:
         """What the manifest says of the run beside what the graph finds."""
@@ -86,6 +90,7 @@ class Plan:
             slices=self.slices,
             statistics=self.config.statistics,
             criteria=tuple(self.config.criteria),
+            fingerprint=self.fingerprint,
         )
 
     def versions(self) -> dict[str, str]:

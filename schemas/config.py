@@ -171,7 +171,8 @@ class OutputConfig(_Part):
         format: Format of the instances, summary and errors tables.
         compression: Of Parquet ("zstd", "snappy", "none"); of JSONL and CSV ("none", "gzip").
         shards: Files of the instances table, a power of two; default 1 for each 128 MB of rows.
-        overwrite: Replace a finished run at `path`.
+        overwrite: Replace a finished run at `path`, or what an unfinished run of another agent left there.
+        resume_anyway: Go on with an unfinished run at `path` although its agent has changed since.
         escape_formulas: Prefix cells that a spreadsheet would run as formulas with an apostrophe (CSV only).
     """
 
@@ -180,6 +181,7 @@ class OutputConfig(_Part):
     compression: Literal["auto", "zstd", "snappy", "gzip", "none"] = "auto"
     shards: int | None = Field(default=None, ge=1, le=4096)
     overwrite: bool = False
+    resume_anyway: bool = False
     escape_formulas: bool = False
 
     @field_validator("shards")

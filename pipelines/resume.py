@@ -1,0 +1,99 @@
+"""What an unfinished run has paid for: which answers a new start may take over, and when it must ask first."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ..schemas.errors import ConfigError
+from ..schemas.instance import Json
+from ..transforms import registry, storage
+from ..transforms.finish import MANIFEST
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+JOURNAL = "journal"
+_RECORD = "fingerprint.json"
+
+
+def fingerprint_parts(plan: Plan) -> dict[str, Json]:
+    """What an agent's answers depend on beside the rows: its configuration, and the source of its own module."""
+    agent = plan.config.agent
+    shown = plan.shown_config()["agent"]
+    own = {"type": agent.type, "target": shown.get("target"), "version": agent.version}
+    return {**own, **{k: shown.get(k) for k in sorted(agent.params)}, "source": source_of(agent.target)}
+
+
+def fingerprint(parts: Mapping[str, Json]) -> str:
+    """16 hexadecimal digits that stand for the parts."""
+    return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+def source_of(target: Any) -> str | None:
+    """sha256 of the file of the module that a target stands in, or `None` where there is no such file."""
+    if target is None:
+        return None
+    found = registry.load_object(target, "agent.target") if isinstance(target, str) else target
+    module = sys.modules.get(target.partition(":")[0]) if isinstance(target, str) else inspect.getmodule(found)
+    file = getattr(module, "__file__", None)
+    if file is None or not Path(file).is_file():
+        return None
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+
+
+def prepare(plan: Plan) -> str | None:
+    """Makes an output ready for a run and returns the fingerprint its calls are journaled under.
+
+    A finished run is refused unless it may be overwritten, which drops what it paid for. An unfinished one goes on
+    from what it paid for, also where it may be overwritten, unless its agent has changed since.
+
+    Returns:
+        The fingerprint, `None` where answers are recorded and nothing is called.
+
+    Raises:
+        ConfigError: There is a finished run, or an unfinished run of another agent; says what to do.
+    """
+    output = plan.config.output
+    manifest, folder = storage.join(output.path, MANIFEST), storage.join(output.path, JOURNAL)
+    if storage.exists(manifest):
+        if not output.overwrite:
+            found = f"{output.path} holds a finished run"
+            raise ConfigError(found, where="output.path", allowed="another path, or output.overwrite (--overwrite)")
+        storage.delete_folder(folder)
+        storage.delete([manifest])
+    if plan.recorded:
+        return None
+    parts = fingerprint_parts(plan)
+    own, earlier = fingerprint(parts), _earlier(folder)
+    if earlier and own not in earlier:
+        if output.resume_anyway:
+            return next(iter(earlier))
+        if not output.overwrite:
+            raise _changed(output.path, parts, next(iter(earlier.values())))
+        storage.delete_folder(folder)
+    if own not in earlier:
+        storage.write_bytes(storage.join(folder, own, _RECORD), orjson.dumps(parts))
+    return own
+
+
+def _earlier(folder: str) -> dict[str, dict[str, Json]]:
+    """Fingerprints that calls are journaled under, and their parts."""
+    if not storage.exists(folder):
+        return {}
+    records = [path for path in storage.below(folder) if path.endswith("/" + _RECORD)]
+    return {path.split("/")[-2]: orjson.loads(storage.read_bytes(path)) for path in records}
+
+
+def _changed(output: str, now: Mapping[str, Json], then: Mapping[str, Json]) -> ConfigError:
+    names = {"source": "the source of its module"}
+    changed = [names.get(k, k) for k in sorted({*now, *then}) if now.get(k) != then.get(k)]
+    found = f"{output} holds answers of another agent ({', '.join(changed)} changed)"
+    allowed = "another path, --overwrite to call all rows again, --resume-anyway to keep the answers so far"
+    return ConfigError(found, where="output.path", allowed=allowed)

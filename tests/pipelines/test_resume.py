@@ -1,0 +1,126 @@
+"""An unfinished run goes on from what it paid for; a changed agent is asked about first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pyarrow.parquet as pq
+import pytest
+
+from evalbeam import ConfigError
+from evalbeam.pipelines.plan import make_plan
+from evalbeam.pipelines.resume import fingerprint, fingerprint_parts, prepare
+from evalbeam.schemas.config import EvaluationConfig
+
+AGENT = """
+import os
+
+LIMIT = int(os.environ.get("DIES_AFTER", 10**9))
+made = 0
+
+
+async def ask(prompt):
+    global made
+    made += 1
+    if made > LIMIT:
+        os.kill(os.getpid(), 9)
+    with open("calls.txt", "a") as log:
+        log.write(prompt + "\\n")
+    return {"response": prompt.upper(), "predicted_trajectory": [], "latency_in_seconds": len(prompt) / 8}
+"""
+COMMAND = ["-m", "evalbeam.pipelines.cli", "run", "--dataset", "rows.jsonl", "--agent", "steady:ask"]
+COMMAND += ["--metrics", "exact_match", "--set", "agent.max_in_flight=4"]
+
+
+def run(folder: Path, output: str, dies_after: int | None = None, *options: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(folder)} | ({} if dies_after is None else {"DIES_AFTER": str(dies_after)})
+    command = [sys.executable, *COMMAND, "--output", output, *options]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+
+
+def calls(folder: Path) -> list[str]:
+    log = folder / "calls.txt"
+    return log.read_text().split() if log.exists() else []
+
+
+def tables(folder: Path) -> dict[str, object]:
+    files = [*sorted((folder / "instances").iterdir()), folder / "summary.parquet", folder / "errors.parquet"]
+    return {p.name: p.read_bytes() for p in files if p.name != "instances"} | {"rows": pq.read_table(files[0]).num_rows}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "steady.py").write_text(AGENT)
+    rows = [{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(120)]
+    (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(r) + b"\n" for r in rows))
+    return tmp_path
+
+
+def test_a_killed_run_pays_only_for_what_is_missing_and_ends_in_the_same_tables(folder: Path) -> None:
+    assert run(folder, "whole").returncode == 0
+    assert len(calls(folder)) == 120
+    (folder / "calls.txt").unlink()
+    for dies_after in (30, 50):
+        assert run(folder, "killed", dies_after).returncode == -signal.SIGKILL
+        assert not (folder / "killed" / "manifest.json").exists()
+    ended = run(folder, "killed")
+    assert ended.returncode == 0, ended.stderr
+    made = calls(folder)
+    assert set(made) == {f"p{i}" for i in range(120)}
+    assert len(made) - 120 <= 2 * 4
+    assert tables(folder / "killed") == tables(folder / "whole")
+
+
+def test_an_agent_that_changed_is_refused_with_what_changed_and_two_ways_on(folder: Path) -> None:
+    assert run(folder, "out", 40).returncode == -signal.SIGKILL
+    (folder / "steady.py").write_text(AGENT.replace("upper", "lower"))
+    refused = run(folder, "out")
+    assert refused.returncode == 2
+    for word in ("the source of its module", "--overwrite", "--resume-anyway"):
+        assert word in refused.stderr
+    before = len(calls(folder))
+    assert run(folder, "out", None, "--resume-anyway").returncode == 0
+    assert 120 - 40 <= len(calls(folder)) - before <= 120 - 40 + 4
+
+
+def test_a_finished_run_is_refused_and_overwriting_it_calls_again(folder: Path) -> None:
+    assert run(folder, "out").returncode == 0
+    refused = run(folder, "out")
+    assert refused.returncode == 2
+    assert "holds a finished run" in refused.stderr
+    assert run(folder, "out", None, "--overwrite").returncode == 0
+    assert len(calls(folder)) == 240
+
+
+def plan(folder: Path, **agent):
+    section = {"dataset": {"path": str(folder / "rows.jsonl")}, "metrics": ["exact_match"], "agent": agent}
+    return make_plan(EvaluationConfig.parse({**section, "output": {"path": str(folder / "out")}}))
+
+
+def test_the_fingerprint_is_of_the_agent_and_not_of_how_it_is_called(folder: Path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+
+    def of(**agent) -> str:
+        return fingerprint(fingerprint_parts(plan(folder, **agent)))
+
+    own = of(target="steady:ask")
+    assert own == of(target="steady:ask", max_in_flight=3, timeout=1)
+    assert own != of(target="steady:ask", version="2")
+    assert own != of(target="evalbeam.pipelines.demo.agent:answer")
+
+
+def test_recorded_answers_have_no_journal(folder: Path) -> None:
+    assert prepare(plan(folder)) is None
+    assert not (folder / "out" / "journal").exists()
+
+
+def test_an_output_that_cannot_be_made_ready_says_why(folder: Path) -> None:
+    (folder / "out").mkdir()
+    (folder / "out" / "manifest.json").write_text("{}")
+    with pytest.raises(ConfigError, match="holds a finished run"):
+        prepare(plan(folder))
