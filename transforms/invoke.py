@@ -14,7 +14,7 @@ import orjson
 from ..schemas.batch import Batch
 from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.instance import Example, Instance, Json
-from .agents.base import Agent, invocation_of, loaded, read_answer
+from .agents.base import Agent, invocation_of, read_answer
 from .fanout import FanOut
 from .normalize import canonical
 
@@ -28,8 +28,8 @@ class InvokeAgent(beam.PTransform):
         policy: How it is called; ignored where the answers are recorded.
         trials: Runs of the agent on each instance, at least 1.
         journal: Folder where finished calls are kept and found again; `None` keeps nothing.
-        fingerprint: Stands for everything but the row that an answer depends on, a word that can name a folder;
-            answers of another fingerprint are not taken from the journal. `agent_fingerprint` makes it.
+        fingerprint: Stands for everything but the row that an answer depends on; answers of another fingerprint are
+            not taken from the journal.
         given: Columns and standard fields that an agent which takes the whole row is given; `None` gives all.
     """
 
@@ -45,12 +45,7 @@ class InvokeAgent(beam.PTransform):
             recall = beam.Map(recalled, self.agent, self.trials)
             return input_or_inputs | "Recall" >> recall.with_output_types(Batch)
         caller = AgentCaller(self.agent, only_policy(self.policy), self.trials, self.fingerprint, self.given)
-        return input_or_inputs | "Call" >> FanOut(caller, self._journal())
-
-    def _journal(self) -> str | None:
-        if self.journal is None:
-            return None
-        return f"{self.journal.rstrip('/')}/{self.fingerprint or 'any'}"
+        return input_or_inputs | "Call" >> FanOut(caller, self.journal)
 
 
 def recalled(batch: Batch[Instance], agent: Agent, trials: int) -> Batch[Example]:
@@ -105,36 +100,6 @@ class AgentCaller:
         pairs = ((row, trial) for row in batch.rows for trial in range(self.trials))
         rows = [Example(row, invocation_of(o), trial) for (row, trial), o in zip(pairs, outcomes, strict=True)]
         return Batch(tuple(rows), batch.part, batch.columns)
-
-
-def agent_fingerprint(agent: Agent, version: str | None = None) -> tuple[str, dict[str, str]]:
-    """(word that names the journal's folder, what it was made of) of an agent.
-
-    It changes with the agent's type and parameters, with the declared version, and with the source of the module the
-    target stands in (of the target alone where that is no file, a notebook's cell for example).
-    """
-    parts = {"type": f"{type(agent).__module__}.{type(agent).__qualname__}", "version": version or ""}
-    for name, value in sorted(vars(agent).items()):
-        if name == "target":
-            found = loaded(value)
-            parts["target"] = value if isinstance(value, str) else getattr(found, "__qualname__", type(found).__name__)
-            parts["source"] = hashlib.sha256(_source(found)).hexdigest()
-        else:
-            parts[name] = repr(value)
-    return hashlib.sha256(canonical(parts)).hexdigest()[:16], parts
-
-
-def _source(target: Any) -> bytes:
-    here = target if hasattr(target, "__code__") or inspect.ismodule(target) else type(target)
-    try:
-        module = inspect.getmodule(here)
-        path = getattr(module, "__file__", None)
-        if path and getattr(module, "__name__", "") != "__main__":
-            with open(path, "rb") as file:
-                return file.read()
-        return inspect.getsource(here).encode()
-    except (OSError, TypeError):
-        return b""
 
 
 def only_policy(policy: CallPolicy) -> CallPolicy:

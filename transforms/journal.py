@@ -16,6 +16,7 @@ import uuid
 import zlib
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import orjson
@@ -66,15 +67,15 @@ class Journal:
         self._lock = threading.Lock()
         self._files: OrderedDict[str, BinaryIO] = OrderedDict()
         self._found: OrderedDict[str, dict[str, Outcome]] = OrderedDict()
-        self._empty = self._is_empty()
+        self._segments = segments_of(folder)
 
     def find(self, call: Call) -> Outcome | None:
         """What came of the call before this bundle began."""
-        if self._empty:
+        if not self._segments:
             return None
         known = self._found.get(call.prefix)
         if known is None:
-            known = self._found[call.prefix] = self._load(call.prefix)
+            known = self._found[call.prefix] = self._load(self._segments.get(call.prefix, []))
             if len(self._found) > _CACHED:
                 self._found.popitem(last=False)
         return known.get(call.key)
@@ -126,18 +127,13 @@ class Journal:
                 self._files.popitem()[1].close()
         self.flush()
 
-    def _load(self, prefix: str) -> dict[str, Outcome]:
+    def _load(self, paths: list[str]) -> dict[str, Outcome]:
         known: dict[str, Outcome] = {}
-        for path in sorted(_segments(f"{self.folder}/{prefix}")):
+        for path in paths:
             for key, run, outcome in read_segment(path):
                 if run == self._run or outcome.kind in KEPT:
                     known.setdefault(key, outcome)
         return known
-
-    def _is_empty(self) -> bool:
-        if self._local:
-            return not os.path.isdir(self.folder)
-        return not FileSystems.match([f"{self.folder}/**"], limits=[1])[0].metadata_list
 
     def _file(self, prefix: str) -> BinaryIO:
         file = self._files.get(prefix)
@@ -214,9 +210,21 @@ def read_segment(path: str) -> Iterator[tuple[str, str, Outcome]]:
 
 def read_journal(folder: str) -> Iterator[tuple[str, str, Outcome]]:
     """All records of a journal, prefix by prefix."""
-    for number in range(256):
-        for path in sorted(_segments(f"{folder}/{number:02x}")):
+    for _, paths in sorted(segments_of(folder).items()):
+        for path in paths:
             yield from read_segment(path)
+
+
+def segments_of(folder: str) -> dict[str, list[str]]:
+    """Paths of a journal's segments by prefix, sorted."""
+    if isinstance(FileSystems.get_filesystem(folder), LocalFileSystem):
+        paths = [path.as_posix() for path in Path(folder).glob("??/seg-*")]
+    else:  # one list of all, a second for some thousands: one for each prefix would take longer in every small run
+        paths = [m.path for m in FileSystems.match([f"{folder}/*/seg-*"])[0].metadata_list]
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(paths):
+        found[path.split("/")[-2]].append(path)
+    return dict(found)
 
 
 def _outcome(record: dict[str, Any]) -> tuple[str, str, Outcome]:
@@ -232,11 +240,3 @@ def _outcome(record: dict[str, Any]) -> tuple[str, str, Outcome]:
         replayed=True,
     )
     return record["key"], record["run"], outcome
-
-
-def _segments(folder: str) -> list[str]:
-    if isinstance(FileSystems.get_filesystem(folder), LocalFileSystem):
-        if not os.path.isdir(folder):
-            return []
-        return [f"{folder}/{name}" for name in os.listdir(folder) if name.startswith("seg-")]
-    return [m.path for m in FileSystems.match([f"{folder}/seg-*"])[0].metadata_list]

@@ -16,7 +16,7 @@ from evalbeam.schemas.instance import Instance
 from evalbeam.transforms import coders  # noqa: F401  registers the coder of Batch
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.agents.recorded import RecordedAgent
-from evalbeam.transforms.invoke import AgentCaller, InvokeAgent, agent_fingerprint
+from evalbeam.transforms.invoke import AgentCaller, InvokeAgent
 
 ME = "evalbeam_test_invoke"
 BATCHES: list[Batch] = []
@@ -176,21 +176,6 @@ def test_recorded_answers_are_not_called_and_not_engined():
     assert [e.trial for e in examples] == [0, 1] * 100
     assert [e.invocation.status for e in examples] == ["ok", "ok", "failed", "failed"] * 50
     assert {e.invocation.attempts for e in examples} == {0}
-
-
-def test_the_fingerprint_changes_with_what_answers_depend_on(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    module = tmp_path / "fingerprinted_agent.py"
-    module.write_text("def ask(prompt):\n    return 'one'\n")
-    agent = FunctionAgent("fingerprinted_agent:ask")
-    word, parts = agent_fingerprint(agent)
-    assert agent_fingerprint(FunctionAgent("fingerprinted_agent:ask")) == (word, parts)
-    assert agent_fingerprint(agent, "v2")[0] != word
-    module.write_text("def ask(prompt):\n    return 'two'\n")
-    changed, new = agent_fingerprint(agent)
-    assert changed != word
-    assert {k for k in parts if parts[k] != new[k]} == {"source"}
-    assert word.isalnum()
 
 
 def sleepy_agent(prompt):

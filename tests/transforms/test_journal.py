@@ -267,7 +267,7 @@ def test_a_corrected_reference_finds_its_answer_again(folder):
 
 def test_the_whole_journal_can_be_read(folder):
     answers(folder, instances(range(100)), fingerprint="f1")
-    records = list(read_journal(f"{folder}/f1"))
+    records = list(read_journal(folder))
     assert len({key for key, _, _ in records}) == len(records) == 100
     kinds = collections.Counter(outcome.kind for _, _, outcome in records)
     assert kinds == {"ok": 80, "permanent": 10, "transient": 10}
@@ -298,7 +298,7 @@ def test_storage_that_refuses_one_write_in_five(storage, monkeypatch):
     storage.refuse_every = 5
     answers("mem://bucket/journal", instances(range(12)))
     assert storage.refused > 0
-    assert len(list(read_journal("mem://bucket/journal/any"))) == 12
+    assert len(list(read_journal("mem://bucket/journal"))) == 12
 
 
 def test_storage_that_refuses_all_ends_the_run(storage):
