@@ -9,7 +9,9 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from typing import TextIO
 
 from ..schemas.errors import RunError
 
@@ -62,11 +64,12 @@ def logs(debug: bool, write: Callable[[str], None], informed: str = "") -> Itera
         informed: Logger of Beam whose messages are shown after all.
     """
     root = logging.getLogger()
-    level, handlers = root.level, root.handlers
+    level, handlers, hook = root.level, root.handlers, threading.excepthook
     if debug:
         root.handlers = handlers or [logging.StreamHandler()]
         root.setLevel(logging.INFO)
     else:
+        threading.excepthook = lambda _: None  # Beam's threads end so when the run does
         root.handlers = [_Lines(write, informed)]
         root.setLevel(logging.INFO if informed else logging.WARNING)
     try:
@@ -74,20 +77,61 @@ def logs(debug: bool, write: Callable[[str], None], informed: str = "") -> Itera
     finally:
         root.handlers = handlers
         root.setLevel(level)
+        threading.excepthook = hook
+
+
+@contextlib.contextmanager
+def workers_unheard(hush: bool) -> Iterator[None]:
+    """Keeps what worker processes (and C libraries) write to the standard error from the user; ours is still shown.
+
+    Args:
+        hush: Whether to do so at all.
+    """
+    sys.stderr.flush()
+    if not hush:
+        yield
+        return
+    ours, before = os.dup(2), sys.stderr
+    try:
+        if _descriptor(before) == 2:
+            sys.stderr = open(ours, "w", buffering=1, encoding=before.encoding, errors=before.errors, closefd=False)  # noqa: SIM115
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        sys.stderr = before
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+def _descriptor(stream: TextIO) -> int | None:
+    try:
+        return stream.fileno()
+    except (OSError, ValueError):
+        return None
 
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
     """Has Ctrl-C and SIGTERM end what runs meanwhile as a run that was stopped, whatever libraries make of it.
 
+    A second one, more than a second later, ends the process there and then.
+
     Raises:
         RunError: It was stopped.
     """
     caught: list[int] = []
+    first = 0.0
 
     def stop(number: int, frame: object) -> None:
+        nonlocal first
         caught.append(number)
-        raise KeyboardInterrupt
+        if len(caught) == 1:
+            first = time.monotonic()
+            raise KeyboardInterrupt
+        if time.monotonic() - first > 1:
+            fault("stopped at once")
+            os._exit(3)
 
     here = threading.current_thread() is threading.main_thread()
     signals = [s for s in (signal.SIGINT, signal.SIGTERM) if here and signal.getsignal(s) is not signal.SIG_IGN]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 
 from ..schemas.errors import ConfigError
 
@@ -45,6 +45,11 @@ class _NoOptions(PipelineOptions):
 def is_local(options: PipelineOptions) -> bool:
     """Whether the pipeline runs in this process (and its local workers)."""
     return (options.view_as(StandardOptions).runner or "DirectRunner") == "DirectRunner"
+
+
+def has_worker_processes(options: PipelineOptions) -> bool:
+    """Whether a local pipeline runs in worker processes of its own."""
+    return is_local(options) and options.view_as(DirectOptions).direct_running_mode == "multi_processing"
 
 
 def runner(options: PipelineOptions) -> Any:
