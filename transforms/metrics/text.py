@@ -20,7 +20,7 @@ from ...schemas.instance import Example
 from ...schemas.result import Score, ScoreColumn
 from .base import Metric, ScoringBatch, register
 from .kernels.bleu import ORDERS, bleu
-from .kernels.pairs import Counts, RowCounts, TextPairs
+from .kernels.pairs import Counts, TextPairs
 from .kernels.sentences import splitter_of
 from .kernels.words import WordRule
 
@@ -52,8 +52,8 @@ class _PairMetric(Metric):
     range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
 
     def score(self, example: Example) -> Score:
-        """Scores one pair, in plain Python."""
-        return self._column(RowCounts(text_of(example.get("response")), text_of(example.get("reference")))).at(0)
+        """Scores one pair."""
+        return self._column(TextPairs([text_of(example.get("response"))], [text_of(example.get("reference"))])).at(0)
 
     def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
         """Scores all pairs; tokens, n-grams and subsequences are shared by the text metrics of the batch."""

@@ -1,8 +1,8 @@
 """Pairs of texts and what metrics count in them, each thing worked out once, by arrays or row by row.
 
-`TextPairs` spreads the rows of a batch: stretches of ordinary rows become chunks that numpy works on as a whole; a
-few rows alone, where a chunk's fixed costs exceed its gain, and giant ones, whose arrays would, go one by one through
-plain Python. Both ways give the same integers.
+`TextPairs` spreads the rows of a batch: stretches of rows become chunks that numpy works on as a whole, giant rows a
+chunk each; a few short rows, where a chunk's fixed costs exceed its gain, go one by one through plain Python. Both
+ways give the same integers.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ T = TypeVar("T")
 CHUNK_CHARACTERS = 1 << 20
 """Characters of both sides of a chunk: its arrays stay near the processor's caches."""
 GIANT_CHARACTERS = 100_000
-"""Characters of both sides of a row that goes alone."""
-FEWEST_ROWS = 8
-"""Rows below which a chunk is not worth it."""
+"""Characters of both sides of a row that is a chunk of its own."""
+FEWEST_ROWS, FEWEST_CHARACTERS = 8, 8_000
+"""Rows and characters of both sides; with less of both a chunk is not worth it."""
 
 
 class Counts(Protocol):
@@ -108,14 +108,12 @@ def _row(*numbers: int) -> np.ndarray:
 class ChunkCounts(_Memo):
     """Many pairs at once."""
 
-    def __init__(self, responses: Sequence[str], references: Sequence[str]) -> None:
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         super().__init__()
-        self.texts = [*responses, *references]
+        self.texts = [response for response, _ in pairs] + [reference for _, reference in pairs]
         self._ascii = all(map(str.isascii, self.texts))
 
     def _grams(self, rule: WordRule, splitter: str | None = None) -> Grams:
-        if self._ascii:
-            rule = WordRule(unicode=False, stem=rule.stem)
         return self.once(("words", rule, splitter), lambda: Grams(word_tokens(self._lines(splitter), rule)))
 
     def _lines(self, splitter: str | None) -> list[str]:
@@ -125,22 +123,26 @@ class ChunkCounts(_Memo):
 
     def ngrams(self, rule: WordRule, n: int) -> np.ndarray:
         """See `Counts`."""
-        grams = self._grams(rule)
+        grams = self._grams(self._simplest(rule))
         ours, theirs = grams.tokens.lengths()
         return _columns(grams.matches(n), np.maximum(ours - n + 1, 0), np.maximum(theirs - n + 1, 0))
 
     def lcs(self, rule: WordRule) -> np.ndarray:
         """See `Counts`."""
-        grams = self._grams(rule)
-        return _columns(self._lcs(grams), *grams.tokens.lengths())
+        rule = self._simplest(rule)
+        return _columns(self._lcs(rule), *self._grams(rule).tokens.lengths())
 
     def union(self, rule: WordRule, splitter: str | None) -> np.ndarray:
         """See `Counts`."""
+        rule = self._simplest(rule)
         grams = self._grams(rule, splitter)
-        return _columns(union_hits_of(grams, self._lcs(grams)), *grams.tokens.lengths())
+        return _columns(union_hits_of(grams, self._lcs(rule, splitter)), *grams.tokens.lengths())
 
-    def _lcs(self, grams: Grams) -> np.ndarray:
-        return self.once(("lcs", id(grams)), lambda: lcs_lengths(grams))
+    def _simplest(self, rule: WordRule) -> WordRule:
+        return WordRule(unicode=False, stem=rule.stem) if self._ascii else rule
+
+    def _lcs(self, rule: WordRule, splitter: str | None = None) -> np.ndarray:
+        return self.once(("lcs", rule, splitter), lambda: lcs_lengths(self._grams(rule, splitter)))
 
     def bleu(self, tokenizer: str, lowercase: bool) -> np.ndarray:
         """See `Counts`."""
@@ -160,30 +162,27 @@ class TextPairs:
     def __init__(self, responses: Sequence[str], references: Sequence[str]) -> None:
         self._parts: list[Counts] = []
         self._places: list[list[int]] = []
-        open_rows: list[int] = []
+        texts = list(zip(responses, references, strict=True))
+        rows: list[int] = []
         size = 0
-        for i, (ours, theirs) in enumerate(zip(responses, references, strict=True)):
-            length = len(ours) + len(theirs)
+        for i, length in enumerate([len(ours) + len(theirs) for ours, theirs in texts]):
             if length > GIANT_CHARACTERS:
-                self._add([i], RowCounts(ours, theirs))
+                self._add(texts, [i], length)
                 continue
             if size + length > CHUNK_CHARACTERS:
-                self._close(open_rows, responses, references)
-                open_rows, size = [], 0
-            open_rows.append(i)
+                self._add(texts, rows, size)
+                rows, size = [], 0
+            rows.append(i)
             size += length
-        self._close(open_rows, responses, references)
+        self._add(texts, rows, size)
 
-    def _close(self, rows: list[int], responses: Sequence[str], references: Sequence[str]) -> None:
-        if len(rows) >= FEWEST_ROWS:
-            self._add(rows, ChunkCounts([responses[i] for i in rows], [references[i] for i in rows]))
-            return
-        for i in rows:
-            self._add([i], RowCounts(responses[i], references[i]))
-
-    def _add(self, places: list[int], part: Counts) -> None:
-        self._places.append(places)
-        self._parts.append(part)
+    def _add(self, texts: Sequence[tuple[str, str]], rows: list[int], characters: int) -> None:
+        if len(rows) >= FEWEST_ROWS or characters >= FEWEST_CHARACTERS:
+            self._places.append(rows)
+            self._parts.append(ChunkCounts([texts[i] for i in rows]))
+        else:
+            self._places += [[i] for i in rows]
+            self._parts += [RowCounts(*texts[i]) for i in rows]
 
     def _all(self, count: Callable[[Counts], np.ndarray]) -> np.ndarray:
         found = np.concatenate([count(part) for part in self._parts])

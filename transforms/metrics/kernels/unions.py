@@ -17,8 +17,11 @@ MOST_LANES = 1 << 17
 """Lanes laid out at once: bounds the memory of rows with thousands of lines."""
 MOST_WORDS = 256
 """Words of a row's reference lines above which one big integer for all of them is faster."""
-FEWEST_WIDE_ROWS = 24
-"""Rows with lines of one width of several words below which a vector's fixed costs exceed those of big integers."""
+FEWEST_WIDE_ROWS = 4
+"""Rows with lines of one width of several words, or as long as the longest, below which a vector's fixed costs exceed
+those of big integers."""
+LONG_LINE = 1000
+"""Tokens of a response line that is never too long for vectors."""
 FEWEST_LANES = 4096
 """Lanes of 16 or 32 bits below which they join the next wider ones."""
 _NARROW = {16: np.uint16, 32: np.uint32, 64: np.uint64}
@@ -55,7 +58,7 @@ def union_hits_of(grams: Grams, lcs: np.ndarray) -> np.ndarray:
     partners = np.bincount(ours.rows, minlength=rows)
     several = np.maximum(partners, np.bincount(theirs.rows, minlength=rows)) > 1
     widths = _widths(theirs.sizes)
-    odd = several & _odd(theirs.rows, widths, several)
+    odd = several & (_odd(theirs.rows, widths, several) | _overlong(ours, several))
     used = np.zeros(len(theirs.tokens), bool)
     regular = (several & ~odd)[theirs.rows]
     _join_few(widths, np.where(regular, partners[theirs.rows], 0))
@@ -70,8 +73,8 @@ def union_hits_of(grams: Grams, lcs: np.ndarray) -> np.ndarray:
 def _sides(grams: Grams, base: np.ndarray) -> tuple[_Side, _Side]:
     tokens, known = grams.tokens, grams.shared >= 0
     line = np.repeat(np.arange(len(tokens.lines), dtype=np.int32), np.diff(tokens.lines, append=len(known)))
-    kept = known.copy()
-    kept[1 : tokens.half] |= known[: tokens.half - 1] & (line[1 : tokens.half] == line[: tokens.half - 1])
+    kept, ours = known.copy(), slice(0, tokens.half)
+    kept[ours][1:] |= known[ours][:-1] & (line[ours][1:] == line[ours][:-1])
     at = np.flatnonzero(kept)
     half = int(np.searchsorted(at, tokens.half))
     row, shared = grams.row[at], grams.shared[at]
@@ -103,6 +106,14 @@ def _odd(rows: np.ndarray, widths: np.ndarray, several: np.ndarray) -> np.ndarra
         if np.count_nonzero(several[having]) < FEWEST_WIDE_ROWS:
             odd[having] = True
     return odd
+
+
+def _overlong(ours: _Side, several: np.ndarray) -> np.ndarray:
+    """Rows with a response line far longer than those of the others: all its tokens are steps of almost empty lanes."""
+    longest = np.zeros(len(several), np.int64)
+    np.maximum.at(longest, ours.rows, ours.sizes)
+    common = np.sort(longest[several])[-FEWEST_WIDE_ROWS:][0] if np.count_nonzero(several) >= FEWEST_WIDE_ROWS else 0
+    return longest > max(2 * common, LONG_LINE)
 
 
 def _join_few(widths: np.ndarray, lanes: np.ndarray) -> None:
