@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -29,8 +28,11 @@ def ask(prompt):
     return "yes"
 
 def interrupt(prompt):
-    os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL_TO_SEND"]))
+    os.killpg(os.getpgid(0), getattr(signal, os.environ["SIGNAL_TO_SEND"]))  # as a terminal does
     return "yes"
+
+def die(prompt):
+    os._exit(5)
 
 def breaks(row):
     raise KeyError("gone")
@@ -56,12 +58,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
+    """The command in a process, and a process group, of its own."""
     code = "import sys; from evalbeam.pipelines.cli import main; sys.exit(main())"
-    env = {**os.environ, **environment}
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=env, check=False
-    )
+    given, env = [sys.executable, "-c", code, *arguments], {**os.environ, **environment}
+    return subprocess.run(given, capture_output=True, text=True, env=env, check=False, start_new_session=True)
 
 
 # ------------------------------------------------------------------------------------------------------ settings
@@ -306,14 +306,27 @@ def test_code_that_ends_the_program(capsys: pytest.CaptureFixture[str], monkeypa
     assert "ended the program (exit code 0)" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("name", "words"), [("SIGINT", "Ctrl-C"), ("SIGTERM", "SIGTERM")])
-def test_a_run_that_is_stopped(name: str, words: str) -> None:
-    ended = command("run", "eval.yaml", "--agent", "cli_agent:interrupt", SIGNAL_TO_SEND=name)
+_PROCESSES = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "options"),
+    [("SIGINT", "Ctrl-C", ()), ("SIGTERM", "SIGTERM", ()), ("SIGINT", "Ctrl-C", _PROCESSES)],
+)
+def test_a_run_that_is_stopped(name: str, words: str, options: tuple[str, ...]) -> None:
+    ended = command("run", "eval.yaml", "--agent", "cli_agent:interrupt", *options, SIGNAL_TO_SEND=name)
     assert ended.returncode == 3
-    assert ended.stderr.splitlines()[-1] == f"evalbeam: error: stopped by {words}"
+    assert ended.stderr.splitlines()[-1].startswith(f"evalbeam: error: stopped by {words}")
     assert "Traceback" not in ended.stderr
     assert not Path("out/manifest.json").exists()
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_worker_process_that_dies() -> None:
+    ended = command("run", "eval.yaml", "--agent", "cli_agent:die", *_PROCESSES)
+    assert ended.returncode == 3
+    assert ended.stderr.splitlines()[-1].startswith("evalbeam: error: ")
+    assert "Traceback" not in ended.stderr
+    assert not Path("out/manifest.json").exists()
 
 
 def test_a_reader_that_has_gone_away_is_no_error() -> None:
