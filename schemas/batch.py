@@ -92,12 +92,12 @@ def unpack(data: bytes) -> list[Instance]:
     return [_instance_in(r) for r in orjson.loads(decompress(data))]
 
 
-def compress(raw: bytes) -> bytes:
+def compress(raw: bytes | pa.Buffer) -> bytes:
     """Length of the raw bytes (8, little-endian), then zstd at level 1."""
     return len(raw).to_bytes(8, "little") + pa.Codec("zstd", compression_level=1).compress(raw, asbytes=True)
 
 
-def decompress(data: bytes) -> bytes:
+def decompress(data: bytes | memoryview) -> bytes:
     """What `compress` was given."""
     size = int.from_bytes(data[:8], "little")
     return pa.Codec("zstd").decompress(memoryview(data)[8:], size, asbytes=True)

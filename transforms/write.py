@@ -106,16 +106,17 @@ def encode(batch: ScoredBatch, metrics: Sequence[tables.MetricColumns]) -> Itera
         yield batch.part, b""
     for records in tables.instance_records(batch, metrics):
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, records.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        with pa.ipc.new_stream(sink, records.schema) as stream:
             stream.write_batch(records)
         first = f"{records.column(0)[0].as_py()}/{records.column(1)[0].as_py():06d}"
-        yield batch.part, first.encode().ljust(_ID_BYTES) + sink.getvalue().to_pybytes()
+        # Compressed as one: Arrow's own compression of each of a hundred small buffers takes half as long again.
+        yield batch.part, first.encode().ljust(_ID_BYTES) + compress(sink.getvalue())
 
 
 def decoded(encoded: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
     """The record batches of a part, in order of their first row."""
     for value in sorted(v for v in encoded if v):
-        yield from pa.ipc.open_stream(memoryview(value)[_ID_BYTES:])
+        yield from pa.ipc.open_stream(decompress(memoryview(value)[_ID_BYTES:]))
 
 
 def write_table(
