@@ -167,7 +167,7 @@ class _FailsOnce(beam.DoFn):
 
 
 def threads_of_ours():
-    return [t for t in threading.enumerate() if t.name.startswith("evalbeam")]
+    return [t for t in threading.enumerate() if t.name in ("evalbeam-loop", "evalbeam-call")]
 
 
 def test_a_failing_bundle_cancels_its_calls_and_leaks_nothing(seen):
