@@ -12,10 +12,10 @@ from ..schemas.errors import RowError
 from ..schemas.instance import FROM_INVOCATION, Example, Instance, Invocation, Json
 from ..schemas.tables import PERFORMANCE
 from ..transforms import registry, storage
-from ..transforms.finish import MANIFEST
 from ..transforms.read import FileInfo, head, readers_of
 from .plan import Plan, make_plan
 from .report.terminal import cut, plain, table
+from .resume import state
 
 HEAD_ROWS = 20
 COUNTED_BYTES = 16 << 20
@@ -23,6 +23,12 @@ COUNTED_BYTES = 16 << 20
 MOST_FILES, MOST_COLUMNS, MOST_REJECTED = 5, 40, 3
 _PACKED = (".gz", ".zst")
 _UNPACKED = 16
+_STATES = {
+    "new": "new",
+    "finished": "holds a finished run, replaced with --overwrite",
+    "unfinished": "holds an unfinished run, which goes on with the calls that are left",
+    "changed": "holds an unfinished run of another agent",
+}
 _START_BYTES = 1 << 18
 
 
@@ -55,22 +61,25 @@ class CheckReport:
         sample: The first rows.
         rows: Rows of the dataset; `None` where that cannot be told without reading all of it.
         counted: Whether `rows` was counted, not estimated.
-        finished: Whether the output holds a finished run.
+        output: What stands at the output: "new", "finished", "unfinished" or "changed" (`resume.state`).
     """
 
     plan: Plan
     sample: Sample
     rows: int | None
     counted: bool
-    finished: bool
+    output: str
 
     @property
     def problems(self) -> list[str]:
         """Why a run would be refused, or could not evaluate a single row."""
-        found = []
-        if self.finished and not self.plan.config.output.overwrite:
+        found, output = [], self.plan.config.output
+        if self.output == "finished" and not output.overwrite:
             text = "holds a finished run (allowed: another path, or output.overwrite (--overwrite))"
-            found.append(f"output.path: {self.plan.config.output.path} {text}")
+            found.append(f"output.path: {output.path} {text}")
+        if self.output == "changed" and not (output.overwrite or output.resume_anyway):
+            text = "holds answers of another agent (allowed: another path, --overwrite or --resume-anyway)"
+            found.append(f"output.path: {output.path} {text}")
         if not self.sample.size:
             found.append(f"dataset.path: no row in {len(self.plan.files)} files")
         elif not self.sample.examples:
@@ -174,8 +183,7 @@ class CheckReport:
 
     def _output(self) -> Iterator[str]:
         output = self.plan.config.output
-        state = "holds a finished run" + (", which is replaced" if output.overwrite else "") if self.finished else "new"
-        yield plain(f"{output.path}  {output.format}, {state}")
+        yield plain(f"{output.path}  {output.format}, {_STATES[self.output]}")
 
 
 def check(config: EvaluationConfig) -> CheckReport:
@@ -187,8 +195,7 @@ def check(config: EvaluationConfig) -> CheckReport:
     plan = make_plan(config)
     blocks = head(plan.files, dict(plan.declared), HEAD_ROWS)
     rows, counted = count_rows(plan)
-    finished = storage.exists(storage.join(config.output.path, MANIFEST))
-    return CheckReport(plan, read_sample(plan, blocks), rows, counted, finished)
+    return CheckReport(plan, read_sample(plan, blocks), rows, counted, state(plan))
 
 
 def read_sample(plan: Plan, blocks: Sequence[RowBlock]) -> Sample:

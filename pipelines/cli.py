@@ -107,7 +107,8 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
         from .report.html import write_report
 
         hush = engines.has_worker_processes(options) and not args.debug
-        with workers_unheard(hush), stoppable():
+        hint = "" if plan.recorded else "; the same command goes on with the calls that are left"
+        with workers_unheard(hush), stoppable(hint):
             shown = progress.shown(sys.stderr, config.dataset.limit, config.trials, not plan.recorded)
             with shown as bar, logs(args.debug, bar.say):
                 result = run(plan, options)

@@ -112,10 +112,13 @@ def _descriptor(stream: TextIO) -> int | None:
 
 
 @contextlib.contextmanager
-def stoppable() -> Iterator[None]:
+def stoppable(hint: str = "") -> Iterator[None]:
     """Has Ctrl-C and SIGTERM end what runs meanwhile as a run that was stopped, whatever libraries make of it.
 
     A second one, more than a second later, ends the process there and then.
+
+    Args:
+        hint: How to go on, in words.
 
     Raises:
         RunError: It was stopped.
@@ -140,7 +143,8 @@ def stoppable() -> Iterator[None]:
         yield
     except BaseException as error:
         if caught:
-            raise RunError(f"stopped by {'Ctrl-C' if caught[0] == signal.SIGINT else 'SIGTERM'}") from error
+            name = "Ctrl-C" if caught[0] == signal.SIGINT else "SIGTERM"
+            raise RunError(f"stopped by {name}{hint}") from error
         raise
     finally:
         for number, handler in before.items():

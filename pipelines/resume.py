@@ -83,10 +83,24 @@ def prepare(plan: Plan) -> str | None:
     return own
 
 
+def state(plan: Plan) -> str:
+    """What `prepare` would find at a plan's output, without touching it.
+
+    Returns:
+        "new"; "finished"; "unfinished" where this agent's answers are taken over; "changed" where another agent's are
+        in the way.
+    """
+    path = plan.config.output.path
+    if storage.exists(storage.join(path, MANIFEST)):
+        return "finished"
+    earlier = {} if plan.recorded else _earlier(storage.join(path, JOURNAL))
+    if not earlier:
+        return "new"
+    return "unfinished" if fingerprint(fingerprint_parts(plan)) in earlier else "changed"
+
+
 def _earlier(folder: str) -> dict[str, dict[str, Json]]:
     """Fingerprints that calls are journaled under, and their parts."""
-    if not storage.exists(folder):
-        return {}
     records = [path for path in storage.below(folder) if path.endswith("/" + _RECORD)]
     return {path.split("/")[-2]: orjson.loads(storage.read_bytes(path)) for path in records}
 

@@ -15,6 +15,7 @@ from evalbeam import EvaluationConfig, EvaluationResult
 from evalbeam.pipelines import check as module
 from evalbeam.pipelines.check import check, size_text
 from evalbeam.pipelines.cli import main
+from evalbeam.pipelines.resume import prepare
 
 AGENT = """
 import pathlib
@@ -127,7 +128,19 @@ def test_an_output_with_a_finished_run(capsys: pytest.CaptureFixture[str]) -> No
     allowed = "another path, or output.overwrite (--overwrite)"
     assert err == f"evalbeam: error: output.path: out holds a finished run (allowed: {allowed})\n"
     assert main(["check", *given, "--overwrite"]) == 0
-    assert "which is replaced" in capsys.readouterr().out
+    assert "replaced with --overwrite" in capsys.readouterr().out
+
+
+def test_an_output_with_an_unfinished_run() -> None:
+    assert report(agent=LIVE).output == "new"
+    prepare(report(agent=LIVE).plan)
+    assert report(agent=LIVE).output == "unfinished"
+    assert report(agent=LIVE).problems == []
+    other = {**LIVE, "version": "2"}
+    assert report(agent=other).output == "changed"
+    assert "--resume-anyway" in report(agent=other).problems[0]
+    assert report(agent=other, output={"path": "out", "resume_anyway": True}).problems == []
+    assert report(agent=other, output={"path": "out", "overwrite": True}).problems == []
 
 
 @pytest.mark.parametrize(
