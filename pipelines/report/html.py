@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from html import escape
 from itertools import islice
@@ -90,11 +91,14 @@ dt { color: var(--soft); overflow-wrap: anywhere; } dd { margin: 0; min-width: 0
 """
 _NUMBERS = frozenset(("Mean", "CI", "Std", "Median", "Pass rate", "Scored", "Errors", "Skipped", "Rows", "Line"))
 
+_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+"""Controls, half surrogates, and what reverses the direction of the text that follows."""
+
 
 def _text(value: Json) -> str:
     """A value as escaped text, cut where it is long; what HTML cannot hold is replaced."""
     text = value if isinstance(value, str) else NOTHING if value is None else _json(value)
-    text = "".join(c if c >= " " or c in "\t\n\r" else "\N{REPLACEMENT CHARACTER}" for c in text[: MOST_CHARACTERS + 1])
+    text = _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text[: MOST_CHARACTERS + 1])
     return escape(text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + " …")
 
 

@@ -206,6 +206,7 @@ def test_the_page_needs_nothing_else_and_escapes_everything(result: EvaluationRe
     ):
         assert word in shown
     assert "missing_reference 3" in shown
+    assert not re.search("[\x00-\x08\x1b\u202e]", text)
     assert all(str(row["prompt"]) in shown for row in ROWS if row["failure"])
 
 
