@@ -19,7 +19,7 @@ from ...schemas.errors import ConfigError
 from ...schemas.instance import Example
 from ...schemas.result import Score, ScoreColumn
 from .base import Metric, ScoringBatch, register
-from .kernels.bleu import ORDERS, bleu
+from .kernels.bleu import bleus
 from .kernels.pairs import Counts, TextPairs
 from .kernels.sentences import splitter_of
 from .kernels.words import WordRule
@@ -182,19 +182,7 @@ class Bleu(_PairMetric):
             _require("sacrebleu", "tokenize: zh")
 
     def _column(self, counts: Counts) -> ScoreColumn:
-        rows = counts.bleu(self.tokenize, self.lowercase).tolist()
-        return ScoreColumn(
-            [
-                bleu(
-                    row[:ORDERS],
-                    row[ORDERS : 2 * ORDERS],
-                    tuple(row[2 * ORDERS :]),
-                    self.smooth,
-                    self.use_effective_order,
-                )
-                for row in rows
-            ]
-        )
+        return ScoreColumn(bleus(counts.bleu(self.tokenize, self.lowercase), self.smooth, self.use_effective_order))
 
 
 @register("metric", "exact_match")

@@ -45,11 +45,13 @@ class Tokens:
         return np.repeat(np.arange(2 * self.rows), np.diff(self.bounds))
 
 
-def changes(flags: np.ndarray) -> np.ndarray:
-    """0, the places where a flag differs from the one before, and the length."""
-    inner = np.flatnonzero(flags[1:] != flags[:-1])
+def changes(values: np.ndarray) -> np.ndarray:
+    """0, the places where a value differs from the one before, and the length; nothing but the 0 for no values."""
+    if not len(values):
+        return np.zeros(1, np.int64)
+    inner = np.flatnonzero(values[1:] != values[:-1])
     inner += 1
-    return np.concatenate(([0], inner, [len(flags)]))
+    return np.concatenate(([0], inner, [len(values)]))
 
 
 def dictionary(content: bytes | np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, pa.Array]:

@@ -3,54 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+
+import numpy as np
 
 ORDERS = 4
-SMOOTHINGS: dict[str, float] = {"exp": 0.0, "floor": 0.1, "add-k": 1.0, "none": 0.0}
-"""Smoothing methods, and the value of those that have one."""
+SMOOTHINGS = ("exp", "floor", "add-k", "none")
+_FLOOR, _ADDED = 0.1, 1
 _LOG_OF_ZERO = -9999999999.0
 
 
-def bleu(
-    correct: Sequence[int],
-    total: Sequence[int],
-    lengths: tuple[int, int],
-    smooth: str = "exp",
-    effective_order: bool = False,
-) -> float:
-    """BLEU of one pair in [0, 1].
+def bleus(counts: np.ndarray, smooth: str = "exp", effective_order: bool = False) -> list[float | None]:
+    """BLEU of each pair in [0, 1]; never None.
 
     sacrebleu gives percent and 100.00000000000004 for equal texts: the result is divided by 100 and cut at 1.
 
     Args:
-        correct: Clipped matches of order 1 to 4.
-        total: N-grams of the response of order 1 to 4.
-        lengths: Tokens of the response and of the reference.
+        counts: int64[rows, 10]: clipped matches of order 1 to 4, n-grams of the response likewise, tokens of the
+            response, tokens of the reference.
         smooth: What a precision of 0 becomes: "exp" halves once more with each, "floor" counts 0.1 matches, "add-k"
             adds 1 to matches and n-grams above order 1, "none" leaves 0.
         effective_order: Whether orders longer than the response are left out of the mean.
     """
-    if not any(correct):
-        return 0.0
-    value, halving, last = SMOOTHINGS[smooth], 1.0, ORDERS
-    precisions = [0.0] * ORDERS
-    for order in range(ORDERS):
-        add = value if smooth == "add-k" and order else 0
-        matches, all_grams = correct[order] + add, total[order] + add
-        if all_grams == 0:
-            break
-        if effective_order:
-            last = order + 1
-        if matches:
-            precisions[order] = 100.0 * matches / all_grams
-        elif smooth == "exp":
-            halving *= 2
-            precisions[order] = 100.0 / (halving * all_grams)
-        elif smooth == "floor":
-            precisions[order] = 100.0 * value / all_grams
-    logs = [math.log(p) if p else _LOG_OF_ZERO for p in precisions[:last]]
-    return min(_brevity(*lengths) * math.exp(sum(logs) / last) / 100, 1.0)
+    correct, total = counts[:, :ORDERS].copy(), counts[:, ORDERS : 2 * ORDERS].copy()
+    matched = np.count_nonzero(correct, axis=1).tolist()
+    if smooth == "add-k":
+        correct[:, 1:] += _ADDED
+        total[:, 1:] += _ADDED
+    # math.log and the built-in sum, as numpy's logarithm and order of addition may differ in the last bit
+    logs = [math.log(p) if p else _LOG_OF_ZERO for p in _precisions(correct, total, smooth).ravel().tolist()]
+    orders = np.count_nonzero(total, axis=1).tolist() if effective_order else [ORDERS] * len(counts)
+    found: list[float | None] = []
+    for row, (ours, theirs) in enumerate(counts[:, 2 * ORDERS :].tolist()):
+        if not matched[row]:
+            found.append(0.0)
+            continue
+        brevity = 1.0 if ours >= theirs else math.exp(1 - theirs / ours)
+        begin, used = ORDERS * row, orders[row]
+        found.append(min(brevity * math.exp(sum(logs[begin : begin + used]) / used) / 100, 1.0))
+    return found
 
 
-def _brevity(ours: int, theirs: int) -> float:
-    return 1.0 if ours >= theirs else math.exp(1 - theirs / ours)
+def _precisions(correct: np.ndarray, total: np.ndarray, smooth: str) -> np.ndarray:
+    """float64[rows, 4], in percent, smoothed; 0 for orders without n-grams."""
+    known, missing = total > 0, (total > 0) & (correct == 0)
+    grams = np.maximum(total, 1)
+    precisions = 100.0 * correct / grams
+    if smooth == "exp":
+        precisions = np.where(missing, 100.0 / (2.0 ** np.cumsum(missing, axis=1) * grams), precisions)
+    elif smooth == "floor":
+        precisions = np.where(missing, 100.0 * _FLOOR / grams, precisions)
+    return np.where(known, precisions, 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +18,20 @@ def clipped(candidate: Sequence[Hashable], reference: Sequence[Hashable], n: int
         candidate = list(zip(*(candidate[i:] for i in range(n)), strict=False))
         reference = list(zip(*(reference[i:] for i in range(n)), strict=False))
     return (Counter(candidate) & Counter(reference)).total()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """N-grams of one order that both sides of their row have.
+
+    Attributes:
+        places: Positions of all counted n-grams, equal ones together.
+        first, sizes: Where in `places` those of each shared n-gram begin, and how many they are.
+    """
+
+    places: np.ndarray
+    first: np.ndarray
+    sizes: np.ndarray
 
 
 class Grams:
@@ -44,8 +59,8 @@ class Grams:
         keys = self.row.astype(np.int64)
         keys *= size
         keys += tokens.ids
-        self.shared, self.group_rows = self._number(keys, np.arange(len(tokens.ids)))
-        self._last = self.shared
+        self._last = self._count(keys, np.arange(len(tokens.ids)))
+        self.shared, self.group_rows = self._numbers(), self.row[self._last.places[self._last.first]]
 
     def matches(self, n: int) -> np.ndarray:
         """int64, clipped matches of order n >= 1 of each row."""
@@ -55,37 +70,39 @@ class Grams:
 
     def _extend(self) -> None:
         """Counts n-grams of the next order: those whose first n tokens are shared, and whose last one is."""
-        n, last, single = len(self._matches), self._last, self.shared
+        n, single = len(self._matches), self.shared
+        last = self._numbers() if n > 1 else single
         reach = max(len(single) - n, 0)
         at = np.flatnonzero((last[:reach] | last[1 : reach + 1] | single[n:]) >= 0)
         at = at[self._text[at] == self._text[at + n]]
         keys = last[at].astype(np.int64)
         keys *= len(self.group_rows) + 1
         keys += single[at + n]
-        self._last, _ = self._number(keys, at)
+        self._last = self._count(keys, at)
 
-    def _number(self, keys: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Counts the n-grams with these keys at these positions; numbers those that both sides have."""
-        rows, half, bits = self.tokens.rows, self.tokens.half, self._bits
-        numbers = np.full(len(self.tokens.ids), -1, np.int32)
-        if not len(at):
-            self._matches.append(np.zeros(rows, np.int64))
-            return numbers, np.empty(0, np.int32)
-        keys <<= bits
+    def _count(self, keys: np.ndarray, at: np.ndarray) -> _Shared:
+        """Counts the n-grams with these keys at these positions; gives those that both sides have."""
+        keys <<= self._bits
         keys |= at
         keys.sort()
-        place = (keys & ((1 << bits) - 1)).astype(np.int32)
-        keys >>= bits
+        places = (keys & ((1 << self._bits) - 1)).astype(np.int32)
+        keys >>= self._bits
         edge = changes(keys)
         first, last = edge[:-1], edge[1:] - 1
-        shared = np.flatnonzero((place[first] < half) & (place[last] >= half))
+        half = self.tokens.half
+        shared = np.flatnonzero((places[first] < half) & (places[last] >= half))
         first, last = first[shared], last[shared]
-        candidates = np.cumsum(place < half, dtype=np.int32)
-        ours = candidates[last] - candidates[first] + 1
-        size = last - first + 1
-        group_rows = self.row[place[first]]
-        self._matches.append(np.bincount(group_rows, np.minimum(ours, size - ours), rows).astype(np.int64))
-        ends = np.cumsum(size)
-        members = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - ends + size, size)
-        numbers[place[members]] = np.repeat(np.arange(len(size), dtype=np.int32), size)
-        return numbers, group_rows
+        candidates = np.cumsum(places < half, dtype=np.int32)
+        ours, sizes = candidates[last] - candidates[first] + 1, last - first + 1
+        least = np.minimum(ours, sizes - ours)
+        self._matches.append(np.bincount(self.row[places[first]], least, self.tokens.rows).astype(np.int64))
+        return _Shared(places, first, sizes)
+
+    def _numbers(self) -> np.ndarray:
+        """int32, for each token the number of the last order's n-gram that begins there, or -1."""
+        places, first, sizes = self._last.places, self._last.first, self._last.sizes
+        numbers = np.full(len(self.tokens.ids), -1, np.int32)
+        ends = np.cumsum(sizes)
+        members = np.arange(int(sizes.sum())) + np.repeat(first - ends + sizes, sizes)
+        numbers[places[members]] = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        return numbers

@@ -86,7 +86,7 @@ def _sides(grams: Grams, base: np.ndarray) -> tuple[_Side, _Side]:
 
 
 def _side(number: np.ndarray, line: np.ndarray, row: np.ndarray, at: np.ndarray) -> _Side:
-    edges = changes(line) if len(line) else np.zeros(1, np.int64)
+    edges = changes(line)
     return _Side(number, edges[:-1], np.diff(edges), row[edges[:-1]], at)
 
 
