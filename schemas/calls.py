@@ -21,8 +21,12 @@ class CallPolicy(BaseModel):
     Attributes:
         timeout: Seconds one attempt may take.
         deadline: Seconds one row may take over all its attempts, the waits between them included; default: no bound.
-        max_attempts: Attempts for each row, the first included.
-        max_in_flight: Calls in flight at once in one worker process.
+        max_attempts: Attempts for each row, the first included. Attempts that are refused for their rate count a tenth.
+        max_in_flight: Calls in flight at once in one worker process, reached within a second or two.
+        max_calls_per_minute: Calls one worker process may start in a minute at most, evenly spread; default: no
+            bound of its own. Where the endpoint refuses calls for their rate (HTTP 429), they are paced in any case.
+        max_refusal: Seconds during which the endpoint may do nothing but refuse calls for their rate; then the rows
+            that are left are not called.
         max_hung: Calls of one worker process that may hang at once beyond their timeout without being cancellable
             (threads, above all); from then on no more calls are made until one of them returns.
         max_answer_bytes: Size of one answer's JSON at most; a larger one is an invalid answer.
@@ -38,6 +42,8 @@ class CallPolicy(BaseModel):
     deadline: float | None = Field(default=None, gt=0)
     max_attempts: int = Field(default=3, ge=1, le=100)
     max_in_flight: int = Field(default=64, ge=1, le=100_000)
+    max_calls_per_minute: float | None = Field(default=None, gt=0)
+    max_refusal: float = Field(default=600.0, gt=0)
     max_hung: int = Field(default=1000, ge=1)
     max_answer_bytes: int = Field(default=4 << 20, ge=1)
     retry_on: tuple[str, ...] = ()

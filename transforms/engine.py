@@ -250,7 +250,7 @@ class Engine:
         try:
             self.loop.run_forever()  # for ever, unless an agent stops the loop it runs on
             for lane in list(self._lanes.values()):
-                lane.limit = 0
+                lane.pace.limit = 0
             for task in asyncio.all_tasks(self.loop):
                 task.cancel()
             self.loop.run_until_complete(asyncio.sleep(0))

@@ -72,6 +72,7 @@ class _MakeCalls(beam.DoFn):
     def __init__(self, caller: Caller, folder: str | None, token: str) -> None:
         self._caller, self._folder, self._token = caller, folder, token
         self._journal: Journal | None = None
+        self._throttled = 0.0
         self._engine: Engine | None = None
         self._line: Line | None = None
         self._bundle: Bundle | None = None
@@ -83,6 +84,7 @@ class _MakeCalls(beam.DoFn):
     def start_bundle(self) -> None:
         self._drop()  # what an aborted bundle left
         assert self._line is not None
+        self._throttled = self._line.lane.throttled
         if self._folder is None:
             self._bundle = Bundle(self._line)
         else:
@@ -131,11 +133,15 @@ class _MakeCalls(beam.DoFn):
         for ticket in bundle.finished():
             batch, timestamp, window = ticket.item
             outcomes: list[Any] = ticket.outcomes
-            self._count(outcomes)
+            self._count(outcomes, bundle.line.lane.throttled)
             yield WindowedValue(self._caller.complete(batch, outcomes), timestamp, (window,))
 
-    def _count(self, outcomes: Sequence[Outcome]) -> None:
+    def _count(self, outcomes: Sequence[Outcome], throttled: float) -> None:
         failed = sum(o.kind != "ok" for o in outcomes)
         Metrics.counter("evalbeam", "calls").inc(sum(not o.replayed for o in outcomes))
         Metrics.counter("evalbeam", "failed").inc(failed)
         Metrics.counter("evalbeam", "retries").inc(sum(max(0, o.attempts - 1) for o in outcomes if not o.replayed))
+        seconds = int(throttled - self._throttled)
+        if seconds > 0:  # the name that tells an autoscaler not to add workers for it
+            self._throttled += seconds
+            Metrics.counter("evalbeam", "cumulativeThrottlingSeconds").inc(seconds)

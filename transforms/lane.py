@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..schemas.calls import Call, CallClass, CallPolicy, Outcome
 from ..schemas.errors import RunError
 from .faults import RETRIED, Fault
+from .pace import DOUBLING, Pace
 from .retries import RetryBudget
 from .threads import Job, Threads
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _GRACE = 1.0
 _SLOW = "no answer within the timeout"
 _LATE = "no answer within the deadline of the row"
+_REFUSED = "not called: the endpoint has done nothing but refuse calls for their rate during max_refusal"
 _HUNG = "not called: max_hung earlier calls neither answer nor end"
 
 
@@ -33,12 +35,13 @@ class Flight:
     """One call on its way through its attempts."""
 
     __slots__ = (
-        "attempt", "attempts", "backoff", "began", "bundle", "call", "first", "index", "queued", "submitted", "ticket",
+        "attempt", "attempts", "backoff", "began", "bundle", "call", "first", "index", "queued", "refusals",
+        "submitted", "ticket",
     )  # fmt: skip
 
     def __init__(self, bundle: Bundle, ticket: Ticket, index: int, call: Call, now: float) -> None:
         self.bundle, self.ticket, self.index, self.call, self.submitted = bundle, ticket, index, call, now
-        self.attempts = 0
+        self.attempts = self.refusals = 0
         self.first = self.began = self.queued = self.backoff = 0.0
         self.attempt: asyncio.Task[None] | Job | None = None
 
@@ -83,13 +86,17 @@ class Lane:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.limit = 1
+        self.pace = Pace()
+        self.throttled = 0.0
         self.in_flight = 0
         self.retries = RetryBudget()
         self.hung: set[Any] = set()
         self._waiting: deque[Flight] = deque()
         self._threads = Threads(loop)
         self._pumping = False
+        self._alarm_at = math.inf
+        self._held_since: float | None = None
+        self._stopped: str | None = None
 
     def post(self, action: Callable[..., None], *arguments: Any) -> None:
         """Has the loop's thread do something.
@@ -104,7 +111,7 @@ class Lane:
 
     def open(self, policies: list[CallPolicy]) -> None:
         """Takes over the limits of those who use the lane: the least of each."""
-        self.limit = min(p.max_in_flight for p in policies)
+        self.pace.open(policies)
         for policy in policies:
             self.retries.grow(policy)
 
@@ -133,13 +140,42 @@ class Lane:
         if self._pumping:  # a call that ends while it is started would come back here for each further one
             return
         self._pumping = True
+        growing = bool(self._waiting) and self.pace.growing(self.loop.time())
         try:
-            while self._waiting and self.in_flight < self.limit:
+            while self._waiting and (self.in_flight < self.pace.limit or self._stopped):
+                if not self._may_start():
+                    return
                 flight = self._waiting.popleft()
                 if not flight.bundle.cancelled:
                     self._start(flight)
+            if growing and self._waiting:
+                self._alarm(DOUBLING)
         finally:
             self._pumping = False
+
+    def _may_start(self) -> bool:
+        now = self.loop.time()
+        wait = 0.0 if self._stopped else self.pace.wait(now)
+        if wait > 0.0:
+            self._held_since = now if self._held_since is None else self._held_since
+            self._alarm(wait)
+            return False
+        if self._held_since is not None:
+            self.throttled += now - self._held_since
+            self._held_since = None
+        return True
+
+    def _alarm(self, seconds: float) -> None:
+        """Looks at the queue again after some time, unless it is looked at earlier anyway."""
+        due = self.loop.time() + seconds
+        if due < self._alarm_at:
+            self._alarm_at = due
+            self.loop.call_at(due, self._rung, due)
+
+    def _rung(self, due: float) -> None:
+        if due == self._alarm_at:
+            self._alarm_at = math.inf
+            self._pump()
 
     def _start(self, flight: Flight) -> None:
         bundle, now = flight.bundle, self.loop.time()
@@ -147,8 +183,9 @@ class Lane:
         if not flight.attempts:
             flight.first, flight.queued = now, now - flight.submitted
             bundle.started()
-        if len(self.hung) >= line.policy.max_hung:
-            bundle.ended(flight, self._outcome(flight, None, "not_called", "NotCalled", _HUNG))
+        why = self._stopped or (_HUNG if len(self.hung) >= line.policy.max_hung else None)
+        if why is not None:
+            bundle.ended(flight, self._outcome(flight, None, "not_called", "NotCalled", why))
             return
         self.in_flight += 1
         flight.attempts += 1
@@ -225,7 +262,7 @@ class Lane:
         bundle = flight.bundle
         try:
             if error is None:
-                self.retries.answered()
+                self._answered()
                 bundle.ended(flight, self._outcome(flight, value, latency=seconds))
             else:
                 self._failed(flight, bundle.line.understand(error))
@@ -234,17 +271,27 @@ class Lane:
         self._pump()
 
     def _failed(self, flight: Flight, fault: Fault) -> None:
-        policy = flight.bundle.line.policy
-        if fault.kind not in RETRIED:
-            self.retries.answered()
+        policy, now = flight.bundle.line.policy, self.loop.time()
+        if fault.kind == "rate_limited":
+            flight.refusals += 1
+            self.pace.refused(now, flight.began, fault.retry_after)
+            if self.pace.stalled(now) >= policy.max_refusal:
+                self._stopped = _REFUSED
+        elif fault.kind not in RETRIED:
+            self._answered()
         crowded = fault.kind == "timeout" and 2 * len(self.hung) >= policy.max_hung
-        wait = None if crowded else self.retries.wait(policy, flight.attempts, fault, self._left(flight))
+        gone = crowded or self._stopped is not None
+        wait = None if gone else self.retries.wait(policy, flight.attempts, flight.refusals, fault, self._left(flight))
         if wait is None:
             outcome = self._outcome(flight, None, fault.kind, fault.error_type, fault.message)
             flight.bundle.ended(flight, outcome)
         else:
             flight.backoff += wait
             self.loop.call_later(wait, self._again, flight)
+
+    def _answered(self) -> None:
+        self.retries.answered()
+        self.pace.accepted(self.loop.time())
 
     def _again(self, flight: Flight) -> None:
         self._waiting.appendleft(flight)

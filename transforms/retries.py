@@ -30,19 +30,23 @@ class RetryBudget:
         """The endpoint gave an answer."""
         self.left = min(self.left + 1.0, self._reserve)
 
-    def wait(self, policy: CallPolicy, attempts: int, fault: Fault, left: float) -> float | None:
+    def wait(self, policy: CallPolicy, attempts: int, refusals: int, fault: Fault, left: float) -> float | None:
         """Seconds until the next attempt, drawn from [0, backoff x 2^(attempts-1)] and beyond what the callee asked.
 
         Args:
             policy: How the call may be made.
             attempts: Attempts made, at least 1.
+            refusals: How many of them were refused for the rate. They do no work and say that the endpoint is alive:
+                ten times as many are allowed, and none is taken from the budget, since the lane is paced instead.
             fault: What came of the last one.
             left: Seconds the row has left.
 
         Returns:
             `None` where there is no further attempt.
         """
-        if fault.kind not in RETRIED or attempts >= policy.max_attempts or self.left < 1.0:
+        limited = fault.kind == "rate_limited"
+        made, most = (refusals, 10 * policy.max_attempts) if limited else (attempts - refusals, policy.max_attempts)
+        if fault.kind not in RETRIED or made >= most or policy.max_attempts == 1 or (self.left < 1.0 and not limited):
             return None
         wait = random.uniform(0.0, min(policy.max_backoff, policy.backoff * 2.0 ** (attempts - 1)))
         if fault.retry_after is not None:
@@ -51,5 +55,6 @@ class RetryBudget:
             wait += fault.retry_after
         if wait >= left:
             return None
-        self.left -= 1.0
+        if not limited:
+            self.left -= 1.0
         return wait

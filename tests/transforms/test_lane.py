@@ -1,8 +1,12 @@
 """The window of one endpoint under a virtual clock: nothing here waits, every duration is exact."""
 
 import asyncio
+import collections
 import contextlib
 import heapq
+import itertools
+import math
+import random
 import selectors
 
 import pytest
@@ -42,8 +46,8 @@ class HttpError(Exception):
 class World:
     """A lane of its own under a virtual clock, with an agent that follows a script: request -> what attempt n does."""
 
-    def __init__(self, script, **policy):
-        self.loop, self.script = VirtualLoop(), script
+    def __init__(self, script, loop=None, **policy):
+        self.loop, self.script = loop or VirtualLoop(), script
         self.lane = Lane(self.loop)
         self.policy = CallPolicy(**policy)
         self.lane.open([self.policy])
@@ -104,7 +108,7 @@ def list_scheduling(durations, places):
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=120), st.integers(1, 9))
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=120), st.integers(1, 8))
 def test_the_window_slides_without_a_barrier(durations, places):
     world = World(takes, max_in_flight=places)
     outcomes = world.run(durations)
@@ -139,7 +143,7 @@ def test_transient_failures_are_tried_again_within_full_jitter():
     [
         (HttpError(400), "permanent", 1),
         (HttpError(500), "transient", 3),
-        (HttpError(429), "rate_limited", 3),
+        (HttpError(429), "rate_limited", 30),
         (ConnectionResetError("peer"), "transient", 3),
         (TimeoutError(), "timeout", 3),
         (ValueError("no"), "permanent", 1),
@@ -261,6 +265,114 @@ def test_a_dropped_bundle_leaves_nothing_and_the_other_one_everything():
     assert [o.value for o in found.outcomes] == [10] * 5
     assert min(world.attempts["found 0"]) == 15
     assert not doomed.finished()
+
+
+@pytest.mark.parametrize("seconds", [0.05, 50.0])
+def test_the_window_starts_small_and_is_open_within_a_second_or_two(seconds):
+    world = World(takes, max_in_flight=256)
+    world.run([seconds] * 2000, rows=100)
+    starts = sorted(t[0] for t in world.attempts.values())
+    assert sum(start == 0 for start in starts) == 8
+    assert world.peak == 256
+    ideal = list_scheduling([seconds] * 2000, 256)
+    assert max(starts) + seconds <= ideal + 1.5
+
+
+def test_a_declared_rate_is_kept_evenly():
+    world = World(takes, max_in_flight=100, max_calls_per_minute=600)
+    world.run([0.01] * 300, rows=300)
+    starts = sorted(t[0] for t in world.attempts.values())
+    assert max(starts) == pytest.approx(299 / 10, abs=0.3)
+    assert all(b - a >= 0.09 for a, b in itertools.pairwise(starts[5:]))
+    assert world.lane.throttled == pytest.approx(30, abs=1)
+
+
+class Quota:
+    """A server that accepts `rate` calls a second, `rate` at once, and refuses the others at once."""
+
+    def __init__(self, loop, rate, halved_at=math.inf):
+        self.loop, self.rate, self.halved_at = loop, rate, halved_at
+        self.tokens, self.at, self.accepted, self.refused, self.ended = rate, 0.0, 0, 0, 0.0
+
+    async def answer(self, request, attempt):
+        now = self.loop.time()
+        rate = self.rate if now < self.halved_at else self.rate / 2
+        self.tokens, self.at = min(self.rate, self.tokens + (now - self.at) * rate), now
+        if self.tokens < 1:
+            self.refused += 1
+            await asyncio.sleep(0.01)
+            raise HttpError(429)
+        self.tokens -= 1
+        self.accepted += 1
+        await asyncio.sleep(0.05)
+        self.ended = self.loop.time()
+        return "ok"
+
+
+@pytest.mark.parametrize(
+    ("workers", "rate", "halved_at", "first_share", "slower", "refused"),
+    [
+        (8, 100, math.inf, 1 / 8, 1.15, 0.10),
+        (16, 100, math.inf, 1 / 16, 1.15, 0.12),
+        (8, 100, 30.0, 1 / 8, 1.15, 0.12),
+        (8, 100, math.inf, 1 / 2, 1.15, 0.10),
+        (64, 1000, math.inf, 1 / 64, 1.15, 0.10),
+    ],
+)
+def test_workers_that_know_nothing_of_each_other_share_a_quota(workers, rate, halved_at, first_share, slower, refused):
+    """Against the oracle that never sends too much and never too little; makespans, not timings."""
+    loop, calls = VirtualLoop(), rate * 60
+    random.seed(workers)  # the jitter of the retries
+    server = Quota(loop, rate, halved_at)
+    shares = [int(calls * first_share)] + [int(calls * (1 - first_share) / (workers - 1))] * (workers - 1)
+    worlds = [World(server.answer, loop, max_in_flight=64) for _ in shares]
+    tickets = []
+    for world, share in zip(worlds, shares, strict=True):
+        bundle = Bundle(world.line)
+        tickets.append(Ticket(None, [None] * share))
+        bundle.submit(tickets[-1], [Call(str(i), 0) for i in range(share)])
+
+    async def until_done():
+        while any(t.remaining for t in tickets):
+            await asyncio.sleep(1)
+        await asyncio.sleep(60)
+
+    loop.run_until_complete(until_done())
+    loop.close()
+    assert {o.kind for t in tickets for o in t.outcomes} == {"ok"}
+    asked = sum(shares) - rate  # beside the tokens the server starts with
+    before = min(asked, halved_at * rate)
+    oracle = before / rate + (asked - before) / (rate / 2)
+    assert server.ended <= slower * oracle
+    assert server.refused <= refused * server.accepted
+
+
+def test_an_endpoint_that_only_refuses_does_not_hold_the_run_for_ever():
+    async def closed(request, attempt):
+        await asyncio.sleep(0.1)
+        raise HttpError(429)
+
+    world = World(closed, max_in_flight=8, max_refusal=120)
+    outcomes = world.run([0] * 5000, rows=500)
+    kinds = collections.Counter(o.kind for o in outcomes)
+    assert set(kinds) == {"rate_limited", "not_called"}
+    assert kinds["not_called"] > 4900
+    assert 120 <= max(t[-1] for t in world.attempts.values()) <= 200
+    assert all("max_refusal" in o.error_message for o in outcomes if o.kind == "not_called")
+
+
+def test_a_long_retry_after_stops_all_calls_of_the_endpoint():
+    async def closed_once(request, attempt):
+        await asyncio.sleep(0.1)
+        if world.loop.time() < 50:
+            raise HttpError(429, str(60 - int(world.loop.time())))
+        return "ok"
+
+    world = World(closed_once, max_in_flight=4)
+    assert {o.kind for o in world.run([0] * 50)} == {"ok"}
+    times = sorted(t for tries in world.attempts.values() for t in tries)
+    assert times[:4] == [0] * 4
+    assert times[4] >= 60
 
 
 BEHAVIOURS = {
