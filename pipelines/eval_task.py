@@ -7,8 +7,9 @@
     result.summary_metrics, result.metrics_table
 
 Where it differs on purpose: everything is computed here, without an evaluation service; a row whose agent fails keeps
-its error and is left out of the other metrics' means instead of being scored as an empty answer; datasets may be any
-that evalbeam reads; and an agent may be async.
+its error and is left out of the other metrics' means instead of being scored as an empty answer; a call of the agent
+may take 60 seconds and is tried up to three times (`agent={...}` changes that); what a custom metric returns beside its
+score goes to `<metric>/details`; datasets may be any that evalbeam reads; and an agent may be async.
 """
 
 from __future__ import annotations
