@@ -52,6 +52,11 @@ def has_worker_processes(options: PipelineOptions) -> bool:
     return is_local(options) and options.view_as(DirectOptions).direct_running_mode == "multi_processing"
 
 
+def in_this_process(options: PipelineOptions) -> bool:
+    """Whether no other process takes part, so that objects need not travel."""
+    return is_local(options) and options.view_as(DirectOptions).direct_running_mode != "multi_processing"
+
+
 def runner(options: PipelineOptions) -> Any:
     """The runner of the options.
 

@@ -20,6 +20,7 @@ from ..transforms.aggregate import SummarizeScores
 from ..transforms.cut import CutBatches
 from ..transforms.facts import CombineFacts
 from ..transforms.finish import FinishRun
+from ..transforms.held import holding
 from ..transforms.normalize import Normalize
 from ..transforms.read import ReadRows
 from ..transforms.score import ScoreExamples
@@ -79,10 +80,11 @@ def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:
     """
     options = options or PipelineOptions([])
     plan = replace(plan, fingerprint=prepare(plan))
-    pipeline = beam.Pipeline(runner=engines.runner(options), options=options)
-    _ = pipeline | "Evaluate" >> Evaluate(plan)
-    with _process_for_bulk():
+    with _process_for_bulk(), holding() as held:
         try:
+            pipeline = beam.Pipeline(runner=engines.runner(options), options=options)
+            shipped = plan.with_parts(held) if engines.in_this_process(options) else plan
+            _ = pipeline | "Evaluate" >> Evaluate(shipped)
             pipeline.run().wait_until_finish()
         except EvalbeamError:
             raise

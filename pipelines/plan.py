@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import platform
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -92,6 +92,11 @@ class Plan:
             criteria=tuple(self.config.criteria),
             fingerprint=self.fingerprint,
         )
+
+    def with_parts(self, change: Callable[[Any], Any]) -> Plan:
+        """The plan with its agent and metrics changed, one by one."""
+        metrics = tuple(MetricUse(u.name, change(u.metric)) for u in self.metrics)
+        return replace(self, agent=change(self.agent), metrics=metrics)
 
     def versions(self) -> dict[str, str]:
         """Versions of what computes the tables."""

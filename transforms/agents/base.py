@@ -26,6 +26,7 @@ from ...schemas.calls import Outcome
 from ...schemas.errors import AgentError, ConfigError, RowError
 from ...schemas.instance import Chunk, Instance, Invocation, Json, Trajectory, Usage
 from ...schemas.trajectory import parse_trajectory
+from ..held import original
 from ..jsonable import NotJson, jsonable
 from ..registry import load_object, register
 
@@ -91,7 +92,7 @@ def loaded(target: Any) -> Any:
     """
     if target is None:
         raise ConfigError("the agent needs a target", where="agent.target", allowed='"module:name" or an object')
-    return load_object(target, "agent.target") if isinstance(target, str) else target
+    return load_object(target, "agent.target") if isinstance(target, str) else original(target)
 
 
 def read_answer(raw: Any, max_bytes: int) -> dict[str, Json]:

@@ -28,6 +28,7 @@ from ...schemas.instance import Example, Json, Trajectory
 from ...schemas.result import Score, ScoreColumn
 from ...schemas.trajectory import parse_trajectory
 from .. import registry
+from ..held import original
 from .base import Metric, ScoringBatch, failure_of
 from .kernels.concurrent import call_each
 
@@ -82,7 +83,7 @@ class CustomMetric(Metric):
 
     @property
     def _function(self) -> Callable[..., Any]:
-        return self.metric_function  # type: ignore[return-value]  # text was resolved when the metric was made
+        return original(self.metric_function)  # text was resolved when the metric was made
 
     def _call(self, example: Example) -> Any:
         return self._function(row_of(example))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from .base import Writer, register
 
 
-_WORDS = ("status", "error", "error_type", "pairwise_choice", "metric", "slice", "ci_method", "verdict", "source", "code")
+_WORDS = ("status", "error", "error_type", "pairwise_choice", "metric", "slice", "ci_method", "verdict", "code")
 
 
 @register("writer", "parquet")
@@ -27,7 +27,7 @@ class ParquetFiles(Writer):
     @contextmanager
     def open(self, stream: BinaryIO, schema: pa.Schema) -> Iterator[_ParquetSink]:
         # Dictionaries pay for columns of few values; of texts that differ in every row they are built in vain.
-        words = [f.name for f in schema if pa.types.is_string(f.type) and f.name.endswith(_WORDS)]
+        words: Any = [f.name for f in schema if pa.types.is_string(f.type) and f.name.endswith(_WORDS)]
         with pq.ParquetWriter(stream, schema, compression=self.codec, use_dictionary=words) as writer:
             yield _ParquetSink(writer)
 
