@@ -166,7 +166,7 @@ class Bleu(_PairMetric):
 
     Attributes:
         tokenize: "intl" (Unicode punctuation and symbols apart), "13a" (WMT's, for Western languages), "none"
-            (split at whitespace), "char" (each character) or "zh" (Chinese characters apart; needs sacrebleu).
+            (split at whitespace), "char" (each character) or "zh" (Chinese characters apart, else nearly as 13a).
         smooth: What a precision of 0 becomes: "exp", "floor" (0.1 matches), "add-k" (1 more of each) or "none".
         use_effective_order: Leave out orders longer than the response.
         lowercase: Compare in lower case.
@@ -176,10 +176,6 @@ class Bleu(_PairMetric):
     smooth: Literal["exp", "floor", "add-k", "none"] = "exp"
     use_effective_order: bool = False
     lowercase: bool = False
-
-    def __post_init__(self) -> None:
-        if self.tokenize == "zh":
-            _require("sacrebleu", "tokenize: zh")
 
     def _column(self, counts: Counts) -> ScoreColumn:
         return ScoreColumn(bleus(counts.bleu(self.tokenize, self.lowercase), self.smooth, self.use_effective_order))

@@ -129,7 +129,6 @@ def test_unknown_parameters_are_configuration_errors(name: str, params: dict[str
         ("rouge_1", {"use_stemmer": True}, "nltk"),
         ("response_match", {}, "nltk"),
         ("rouge", {"split_summaries": True, "sentence_splitter": "punkt"}, "nltk"),
-        ("bleu", {"tokenize": "zh"}, "sacrebleu"),
     ],
 )
 def test_a_missing_extra_is_named(

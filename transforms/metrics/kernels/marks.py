@@ -1,21 +1,21 @@
-"""BLEU's tokens, as sacrebleu 2 cuts them: intl, 13a, none, char.
+"""BLEU's tokens, as sacrebleu 2 cuts them: intl, 13a, zh, none, char.
 
-Both `intl` and `13a` set marks apart: symbols always, and runs of other marks (all punctuation for intl, full stop and
-comma for 13a) by rules that three regular expressions, one after the other, define. Their joint effect on a run of k
-marks between the characters x and y is:
+`intl`, `13a` and `zh` set marks apart: symbols (for zh also Chinese characters) always, and runs of other marks (all
+punctuation for intl, else full stop and comma) by rules that regular expressions, one after the other, define. Their
+joint effect on a run of k marks between the characters x and y is:
 
 * inside the run every mark stands alone;
-* the last mark also stays with what follows if y is a digit (for intl also the text's end) and the run is open: k odd
-  and x a digit (for intl also the text's start), or k even and x anything else;
+* the last mark also stays with what follows if y is a digit (but for 13a also the text's end) and the run is open:
+  k odd and x a digit (but for 13a also the text's start), or k even and x anything else;
 * the first mark stands apart from x, but for an open run of one, which stays with both sides.
 
-13a also sets a hyphen apart after a digit. For intl, digits are all characters of category N.
+13a and zh also set a hyphen apart after a digit. For intl, digits are all characters of category N.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 
 import numpy as np
@@ -23,8 +23,15 @@ import numpy as np
 from .arrays import Tokens, dictionary
 from .categories import NUMBERS, PUNCTUATION, SYMBOLS
 
-TOKENIZERS = ("intl", "13a", "none", "char", "zh")
+TOKENIZERS = ("intl", "13a", "zh", "none", "char")
 _OTHER, _SPACE, _DIGIT, _RUN, _ALONE, _HYPHEN = range(6)
+_RUN_RULES, _WESTERN = ("intl", "13a", "zh"), ("13a", "zh")
+_CHINESE = (
+    *((0x2001, 0x2A6D), (0x2E80, 0x2FDF), (0x2FF0, 0x303F), (0x3100, 0x312F), (0x31A0, 0x31BF), (0x31C0, 0x31EF)),
+    *((0x3200, 0x33FF), (0x3400, 0x4DB5), (0x4E00, 0x9FBB), (0xF900, 0xFA2D), (0xFA30, 0xFA6A), (0xFA70, 0xFAD9)),
+    *((0xFE10, 0xFE1F), (0xFE30, 0xFE4F), (0xFF00, 0xFFEF), (0x2600, 0x27BF)),
+)
+"""What sacrebleu takes for Chinese; the first range is how Python reads what it writes for U+20000 to U+2A6D6."""
 _SYMBOLS_13A = re.compile(r"[{-~\[-` -&(-+:-@/]")
 
 
@@ -37,15 +44,7 @@ def prepared(text: str, tokenizer: str, lowercase: bool) -> str:
         text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
         if "&" in text:
             text = text.replace("&quot;", '"').replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")
-    return _chinese()(text) if tokenizer == "zh" else text
-
-
-@cache
-def _chinese() -> Callable[[str], str]:
-    from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
-
-    tokenize = TokenizerZh()
-    return lambda text: tokenize(text)
+    return text.lstrip() if tokenizer == "zh" else text
 
 
 def marks(text: str, tokenizer: str, lowercase: bool) -> list[str]:
@@ -65,8 +64,9 @@ def _substitutions(tokenizer: str) -> list[tuple[re.Pattern[str], str]]:
     if tokenizer == "intl":
         n, p, s = (_class(ranges) for ranges in (NUMBERS, PUNCTUATION, SYMBOLS))
         rules = [(f"([^{n}])([{p}])", r"\1 \2 "), (f"([{p}])([^{n}])", r" \1 \2"), (f"([{s}])", r" \1 ")]
-    elif tokenizer == "13a":
+    elif tokenizer in _WESTERN:
         rules = [
+            *([(f"([{_class(_CHINESE)}])", r" \1 ")] if tokenizer == "zh" else []),
             (f"({_SYMBOLS_13A.pattern})", r" \1 "),
             (r"([^0-9])([.,])", r"\1 \2 "),
             (r"([.,])([^0-9])", r" \1 \2"),
@@ -83,7 +83,7 @@ def _class(ranges: Sequence[tuple[int, int]]) -> str:
 
 def mark_tokens(texts: Sequence[str], tokenizer: str, lowercase: bool) -> Tokens:
     """Tokens of many texts at once; their lines are not kept."""
-    if lowercase or tokenizer in ("13a", "zh"):
+    if lowercase or tokenizer in _WESTERN:
         ready = [prepared(text, tokenizer, lowercase) for text in texts]
     else:
         ready = [text.rstrip() for text in texts]
@@ -116,11 +116,13 @@ def _kinds(tokenizer: str) -> np.ndarray:
         for kind, ranges in ((_DIGIT, NUMBERS), (_RUN, PUNCTUATION), (_ALONE, SYMBOLS)):
             for low, high in ranges:
                 kinds[low : high + 1] = kind
-    elif tokenizer == "13a":
+    elif tokenizer in _WESTERN:
         kinds[48:58] = _DIGIT
         kinds[[ord("."), ord(",")]] = _RUN
         kinds[ord("-")] = _HYPHEN
         kinds[[code for code in range(33, 128) if _SYMBOLS_13A.match(chr(code))]] = _ALONE
+        for low, high in _CHINESE if tokenizer == "zh" else ():
+            kinds[low : high + 1] = _ALONE
     elif tokenizer == "char":
         kinds[:] = _ALONE
     kinds[[code for code in range(0x3001) if chr(code).isspace()]] = _SPACE
@@ -148,9 +150,9 @@ def _cut(kinds: np.ndarray, ends: np.ndarray, tokenizer: str) -> tuple[np.ndarra
     """
     alone = kinds == _ALONE
     sticks = np.empty(0, np.int64)
-    if tokenizer in ("intl", "13a"):
-        sticks = _runs(kinds, ends, alone, edge_is_digit=tokenizer == "intl")
-    if tokenizer == "13a":
+    if tokenizer in _RUN_RULES:
+        sticks = _runs(kinds, ends, alone, edge_is_digit=tokenizer != "13a")
+    if tokenizer in _WESTERN:
         hyphens = np.flatnonzero(kinds == _HYPHEN)
         alone[hyphens] = (hyphens > 0) & (kinds[hyphens - 1] == _DIGIT)
     inside = kinds != _SPACE

@@ -34,7 +34,7 @@ def test_one_text(tokenizer: str, text: str) -> None:
         assert marks(text, tokenizer, lowercase) == theirs(text, tokenizer, lowercase)
 
 
-@pytest.mark.parametrize("tokenizer", ["intl", "13a"])
+@pytest.mark.parametrize("tokenizer", ["intl", "13a", "zh"])
 def test_all_short_texts(tokenizer: str) -> None:
     """Every text of up to six characters, one of each kind the rules tell apart."""
     texts = ["".join(chars) for n in range(7) for chars in itertools.product("1a., "[: 5 if n < 6 else 4], repeat=n)]
@@ -69,6 +69,18 @@ def test_lone_surrogates_are_characters_like_others() -> None:
     text = "a\ud800b. c"
     assert marks(text, "intl", lowercase=False) == theirs(text, "intl") == ["a\ud800b", ".", "c"]
     assert [len(ids) for ids in cut([text, "\udfff"], "intl")] == [3, 1]
+
+
+def test_chinese_characters() -> None:
+    """Every character of the basic plane, and some others, between two letters."""
+    from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
+
+    codes = [*range(0xD800), *range(0xE000, 0x10000), *range(0x10000, 0x110000, 97)]
+    every, tokenize = [f"a{chr(code)}b" for code in codes], TokenizerZh()
+    expected = [len(tokenize(text).split()) for text in every]
+    every += [""] * (len(every) % 2)
+    assert [len(ids) for ids in cut(every, "zh")][: len(expected)] == expected
+    assert [len(marks(text, "zh", lowercase=False)) for text in every][: len(expected)] == expected
 
 
 @pytest.mark.parametrize(("kind", "ranges"), [("P", PUNCTUATION), ("S", SYMBOLS), ("N", NUMBERS)])
