@@ -97,10 +97,14 @@ def compress(raw: bytes | pa.Buffer) -> bytes:
     return len(raw).to_bytes(8, "little") + pa.Codec("zstd", compression_level=1).compress(raw, asbytes=True)
 
 
+def raw_size(data: bytes | memoryview) -> int:
+    """Bytes that `decompress` would give; 0 for a marker."""
+    return int.from_bytes(data[:8], "little")
+
+
 def decompress(data: bytes | memoryview) -> bytes:
     """What `compress` was given."""
-    size = int.from_bytes(data[:8], "little")
-    return pa.Codec("zstd").decompress(memoryview(data)[8:], size, asbytes=True)
+    return pa.Codec("zstd").decompress(memoryview(data)[8:], raw_size(data), asbytes=True)
 
 
 def _instance_out(instance: Instance) -> list[Json]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, unpack
+from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, raw_size, unpack
 from ..schemas.instance import Instance
 from .facts import RunFacts, picked
 from .normalize import canonical, position, relax_collector, selection_hash
@@ -59,7 +59,7 @@ class _Cut(beam.DoFn):
             relax_collector()
 
     def process(self, element: tuple[int, Iterable[bytes]], facts: RunFacts) -> Iterator[Batch[Instance]]:
-        shard, packed = element
+        shard, packed = element[0], list(element[1])
         parts = facts.parts(self.parts, self.limit)
         columns = facts.types(self.declared)
         refused = facts.refusal(self.max_rejected) is not None
@@ -68,7 +68,7 @@ class _Cut(beam.DoFn):
         kept = [row for row, k in zip(rows, keep, strict=True) if k]
         low, high = shard * parts // self.shards, ((shard + 1) * parts - 1) // self.shards
         empty = set(range(low, high + 1))
-        for part, batch in cut(kept, parts):
+        for part, batch in cut(kept, parts, weigh=sum(map(raw_size, packed)) > MAX_BYTES):
             empty.discard(part)
             yield Batch(batch, part, columns)
         for part in sorted(empty):
@@ -91,20 +91,21 @@ def in_order(rows: Iterable[Instance]) -> list[Instance]:
     return ordered
 
 
-def _width(row: Instance) -> int:
-    return sum([len(v) if type(v) is str else 64 for v in row.row.values()])
-
-
-def cut(rows: list[Instance], parts: int) -> Iterator[tuple[int, tuple[Instance, ...]]]:
-    """(part, batch) of instances in order: batches end at parts, at `MAX_ROWS` and at about `MAX_BYTES`."""
-    for part, group in groupby(rows, key=lambda r: position(r.instance_id, parts)):
+def cut(rows: list[Instance], parts: int, weigh: bool = True) -> Iterator[tuple[int, tuple[Instance, ...]]]:
+    """(part, batch) of instances in order: batches end at parts, at `MAX_ROWS` and, if weighed, about `MAX_BYTES`."""
+    groups = groupby(rows, key=lambda r: position(r.instance_id, parts)) if parts > 1 else [(0, rows)][: len(rows)]
+    for part, group in groups:
         batch: list[Instance] = []
         size = 0
         for row in group:
-            width = _width(row)
+            width = _width(row) if weigh else 0
             if batch and (len(batch) >= MAX_ROWS or size + width > MAX_BYTES):
                 yield part, tuple(batch)
                 batch, size = [], 0
             batch.append(row)
             size += width
         yield part, tuple(batch)
+
+
+def _width(row: Instance) -> int:
+    return sum([len(v) if type(v) is str else 64 for v in row.row.values()])

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.errors import RunError
+from . import counters
 from .faults import Fault, fault_of
 from .lane import Flight, Lane, Timeouts
 
@@ -162,6 +163,8 @@ class Bundle:
         """A call has its outcome."""
         if self.cancelled:
             return
+        counters.add("calls_done")
+        counters.add("calls_failed", int(outcome.kind != "ok"))
         if self._record is not None and flight.attempts:
             self._record(flight.call, outcome)
         ticket = flight.ticket

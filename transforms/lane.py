@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..schemas.calls import Call, CallClass, CallPolicy, Outcome
 from ..schemas.errors import RunError
+from . import counters
 from .faults import RETRIED, Fault
 from .pace import DOUBLING, Pace
 from .retries import RetryBudget
+from .stop import Breaker
 from .threads import Job, Threads
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 _GRACE = 1.0
 _SLOW = "no answer within the timeout"
 _LATE = "no answer within the deadline of the row"
-_REFUSED = "not called: the endpoint has done nothing but refuse calls for their rate during max_refusal"
+_REFUSED = "the endpoint has done nothing but refuse calls for their rate during max_refusal"
 _HUNG = "not called: max_hung earlier calls neither answer nor end"
 
 
@@ -93,10 +95,11 @@ class Lane:
         self.hung: set[Any] = set()
         self._waiting: deque[Flight] = deque()
         self._threads = Threads(loop)
+        self._breaker: Breaker | None = None
         self._pumping = False
         self._alarm_at = math.inf
         self._held_since: float | None = None
-        self._stopped: str | None = None
+        self.stopped: str | None = None
 
     def post(self, action: Callable[..., None], *arguments: Any) -> None:
         """Has the loop's thread do something.
@@ -114,10 +117,17 @@ class Lane:
         self.pace.open(policies)
         for policy in policies:
             self.retries.grow(policy)
+        if self._breaker is None:
+            self._breaker = Breaker(policies[0].abort_when, policies[0].abort_after)
 
     def close(self) -> None:
         """Ends the threads that are idle."""
         self._threads.close()
+
+    def stop(self, reason: str) -> None:
+        """Makes no more calls: those in flight may end, the others are not called."""
+        self.stopped = self.stopped or f"not called: {reason}"
+        self._pump()
 
     def submit(self, flights: list[Flight]) -> None:
         """Queues calls."""
@@ -142,7 +152,7 @@ class Lane:
         self._pumping = True
         growing = bool(self._waiting) and self.pace.growing(self.loop.time())
         try:
-            while self._waiting and (self.in_flight < self.pace.limit or self._stopped):
+            while self._waiting and (self.in_flight < self.pace.limit or self.stopped):
                 if not self._may_start():
                     return
                 flight = self._waiting.popleft()
@@ -155,7 +165,7 @@ class Lane:
 
     def _may_start(self) -> bool:
         now = self.loop.time()
-        wait = 0.0 if self._stopped else self.pace.wait(now)
+        wait = 0.0 if self.stopped else self.pace.wait(now)
         if wait > 0.0:
             self._held_since = now if self._held_since is None else self._held_since
             self._alarm(wait)
@@ -183,11 +193,12 @@ class Lane:
         if not flight.attempts:
             flight.first, flight.queued = now, now - flight.submitted
             bundle.started()
-        why = self._stopped or (_HUNG if len(self.hung) >= line.policy.max_hung else None)
+        why = self.stopped or (_HUNG if len(self.hung) >= line.policy.max_hung else None)
         if why is not None:
             bundle.ended(flight, self._outcome(flight, None, "not_called", "NotCalled", why))
             return
         self.in_flight += 1
+        counters.add("calls_in_flight")
         flight.attempts += 1
         flight.began = now
         line.timeouts.add(flight)
@@ -252,6 +263,7 @@ class Lane:
         flight.attempt = None
         del flight.bundle.line.timeouts.flights[flight]
         self.in_flight -= 1
+        counters.add("calls_in_flight", -1)
 
     def _land(self, flight: Flight, value: Any, error: BaseException | None, seconds: float) -> None:
         self._free(flight)
@@ -263,7 +275,7 @@ class Lane:
         try:
             if error is None:
                 self._answered()
-                bundle.ended(flight, self._outcome(flight, value, latency=seconds))
+                self._ended(flight, self._outcome(flight, value, latency=seconds))
             else:
                 self._failed(flight, bundle.line.understand(error))
         except Exception as broken:  # whatever it is, the bundle's thread must not wait for ever
@@ -276,18 +288,24 @@ class Lane:
             flight.refusals += 1
             self.pace.refused(now, flight.began, fault.retry_after)
             if self.pace.stalled(now) >= policy.max_refusal:
-                self._stopped = _REFUSED
+                self.stop(_REFUSED)
         elif fault.kind not in RETRIED:
             self._answered()
         crowded = fault.kind == "timeout" and 2 * len(self.hung) >= policy.max_hung
-        gone = crowded or self._stopped is not None
+        gone = crowded or self.stopped is not None
         wait = None if gone else self.retries.wait(policy, flight.attempts, flight.refusals, fault, self._left(flight))
         if wait is None:
             outcome = self._outcome(flight, None, fault.kind, fault.error_type, fault.message)
-            flight.bundle.ended(flight, outcome)
+            self._ended(flight, outcome)
         else:
             flight.backoff += wait
             self.loop.call_later(wait, self._again, flight)
+
+    def _ended(self, flight: Flight, outcome: Outcome) -> None:
+        flight.bundle.ended(flight, outcome)
+        reason = self._breaker and self._breaker.ended(outcome.kind != "ok")
+        if reason:
+            self.stop(reason)
 
     def _answered(self) -> None:
         self.retries.answered()

@@ -19,12 +19,14 @@ from ..schemas.batch import RowBlock, pack, pack_row
 from ..schemas.errors import RowError
 from ..schemas.instance import ALIASES, Json
 from ..schemas.result import Rejected
+from . import counters
 from .dialects.base import Dialect
 from .facts import RunFacts, smallest
 
 _HELD_BYTES = 16 << 20
 _PACK_BYTES = 1 << 20
 _HASHES = 1 << 64
+_TEXT = {str}
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,11 @@ class RowRules:
         Raises:
             RowError: The row lacks what the agent is given, or cannot be read in its dialect.
         """
-        dialect = next(d for d in self.dialects if d.recognises(row))
+        for dialect in self.dialects:  # the last one recognises every row
+            if dialect.recognises(row):
+                break
+        else:
+            raise RowError("unknown_dialect", "no dialect recognises the row")
         fields = dialect.fields(row)
         for name, column in self.names.items():
             if column in row:
@@ -68,12 +74,11 @@ class RowRules:
             if value is None:
                 raise RowError("missing_id", f"the row has no {self.id!r}, which dataset.id names")
             return _hashed({"id": value})
-        given = {}
-        for name, spellings in _spellings(dialect.inputs):
-            for spelling in spellings:
-                if spelling in row or spelling in fields:
-                    given[name] = _get(name, fields, row)
-                    break
+        names, spellings = _spellings(dialect.inputs)
+        present = spellings & row.keys()
+        if fields:
+            present |= spellings & fields.keys()
+        given = {name: _get(name, fields, row) for name in names if present and not present.isdisjoint(names[name])}
         return _hashed(given or row)
 
     def keeps(self, instance_id: str) -> bool:
@@ -93,7 +98,7 @@ def position(instance_id: str, ranges: int) -> int:
 
 def canonical(value: Json) -> bytes:
     """JSON bytes that are the same for equal values: keys sorted, 1.0 written as 1."""
-    return orjson.dumps(_integral(value), option=orjson.OPT_SORT_KEYS)
+    return _sorted(_integral(value))
 
 
 def _integral(value: Json) -> Json:
@@ -107,14 +112,20 @@ def _integral(value: Json) -> Json:
 
 
 @cache
-def _spellings(names: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple((name, (name, *ALIASES.get(name, ()))) for name in names)
+def _spellings(names: tuple[str, ...]) -> tuple[dict[str, tuple[str, ...]], frozenset[str]]:
+    """(spellings of each name, all of them)."""
+    spellings = {name: (name, *ALIASES.get(name, ())) for name in names}
+    return spellings, frozenset(s for group in spellings.values() for s in group)
 
 
 def _hashed(given: dict[str, Json]) -> str:
-    text = all(type(v) is str for v in given.values())
-    raw = orjson.dumps(given, option=orjson.OPT_SORT_KEYS) if text else canonical(given)
-    return hashlib.sha256(raw).hexdigest()[:32]
+    return hashlib.sha256(_sorted(given) if {*map(type, given.values())} == _TEXT else canonical(given)).hexdigest()[
+        :32
+    ]
+
+
+def _sorted(value: Json) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _get(name: str, fields: Mapping[str, Json], row: Mapping[str, Json]) -> Json:
@@ -163,6 +174,7 @@ class _Normalize(beam.DoFn):
         facts, rules = self.facts, self.rules
         self.first |= element.range == 0
         facts.lines[(element.file, element.range)] = element.lines
+        kept, refused = facts.rows, facts.rejected
         for rejected in element.rejected:
             facts.rejected += 1
             yield TaggedOutput("rejected", rejected)
@@ -177,6 +189,8 @@ class _Normalize(beam.DoFn):
                 self._take(instance_id, row, fields)
                 if self.total >= _HELD_BYTES:
                     yield self._flush(max(self.sizes, key=self.sizes.__getitem__))
+        counters.add("rows_read", facts.rows - kept)
+        counters.add("rows_rejected", facts.rejected - refused)
 
     def _take(self, instance_id: str, row: dict[str, Json], fields: dict[str, Json]) -> None:
         packed = pack_row(instance_id, row, fields)

@@ -12,6 +12,7 @@ import numpy as np
 from ..schemas.batch import Batch
 from ..schemas.instance import Example
 from ..schemas.result import Score, ScoreColumn, ScoredBatch
+from . import counters
 from .metrics.base import Metric, ScoringBatch, guarded
 
 
@@ -56,6 +57,7 @@ def score_examples(batch: Batch[Example], metrics: Sequence[MetricUse], float32:
         if float32:
             column.values = [None if v is None else float(np.float32(v)) for v in column.values]
         scores[use.name] = column
+    counters.add("rows_scored", len(batch.rows))
     return ScoredBatch(batch.rows, scores, batch.part, batch.columns)
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ..schemas import tables
 from ..schemas.batch import compress, decompress
 from ..schemas.result import Rejected, ScoredBatch
-from . import storage
+from . import counters, storage
 from .coders import coder_of
 from .facts import RunFacts
 from .writers.base import Writer
@@ -136,6 +136,7 @@ def write_table(
         for group in row_groups(records, schema):
             rows += group.num_rows
             if table == "instances":
+                counters.add("rows_written", group.num_rows)
                 for entry in group.column("status").value_counts().to_pylist():
                     counts[entry["values"]] += entry["counts"]
             sink.write(group)
