@@ -30,6 +30,10 @@ class CallPolicy(BaseModel):
         max_hung: Calls of one worker process that may hang at once beyond their timeout without being cancellable
             (threads, above all); from then on no more calls are made until one of them returns.
         max_answer_bytes: Size of one answer's JSON at most; a larger one is an invalid answer.
+        abort_when: Share of failed calls in (0, 1) among the first `abort_after` calls of a worker process, and then
+            among the last so many until one such window is healthy, beyond which the run makes no more calls; `None`
+            never stops a run.
+        abort_after: Calls that `abort_when` looks at.
         retry_on: Names of further exception types that are worth another attempt, beside timeouts, dropped
             connections, HTTP 408, 409, 425, 429 and 5xx.
         backoff: Seconds of the first wait between attempts, doubled for each further one, with full jitter.
@@ -46,6 +50,8 @@ class CallPolicy(BaseModel):
     max_refusal: float = Field(default=600.0, gt=0)
     max_hung: int = Field(default=1000, ge=1)
     max_answer_bytes: int = Field(default=4 << 20, ge=1)
+    abort_when: float | None = Field(default=None, gt=0, lt=1)
+    abort_after: int = Field(default=200, ge=1)
     retry_on: tuple[str, ...] = ()
     backoff: float = Field(default=0.5, ge=0)
     max_backoff: float = Field(default=30.0, ge=0)

@@ -15,6 +15,7 @@ from ..schemas.batch import Batch
 from ..schemas.calls import Call, CallPolicy, Outcome
 from .engine import Bundle, Engine, Line, Ticket
 from .journal import Journal
+from .stop import StopSign
 
 _MAX_HELD = 32_768
 
@@ -57,20 +58,24 @@ class FanOut(beam.PTransform):
     Attributes:
         caller: What is called, and how rows and calls belong together.
         journal: Folder where finished calls are kept and found again; `None` keeps nothing.
+        stop: Path of the object that stops the run in all its processes: written where a breaker trips, looked for
+            now and then; the calls that are left then have kind "not_called". `None` stops each process alone.
     """
 
     caller: Caller
     journal: str | None = None
+    stop: str | None = None
     _token: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False)
 
     def expand(self, input_or_inputs: Any) -> Any:
-        calling = beam.ParDo(_MakeCalls(self.caller, self.journal, self._token))
+        calling = beam.ParDo(_MakeCalls(self.caller, self.journal, self.stop, self._token))
         return input_or_inputs | "Call" >> calling.with_output_types(Batch)
 
 
 class _MakeCalls(beam.DoFn):
-    def __init__(self, caller: Caller, folder: str | None, token: str) -> None:
-        self._caller, self._folder, self._token = caller, folder, token
+    def __init__(self, caller: Caller, folder: str | None, stop: str | None, token: str) -> None:
+        self._caller, self._folder, self._stop, self._token = caller, folder, stop, token
+        self._sign: StopSign | None = None
         self._journal: Journal | None = None
         self._throttled = 0.0
         self._engine: Engine | None = None
@@ -85,11 +90,10 @@ class _MakeCalls(beam.DoFn):
         self._drop()  # what an aborted bundle left
         assert self._line is not None
         self._throttled = self._line.lane.throttled
-        if self._folder is None:
-            self._bundle = Bundle(self._line)
-        else:
-            self._journal = journal = Journal(self._folder, self._token)
-            self._bundle = Bundle(self._line, journal.add, journal.flush_if_due)
+        self._sign = None if self._stop is None else StopSign(self._stop)
+        self._journal = None if self._folder is None else Journal(self._folder, self._token)
+        self._bundle = Bundle(self._line, self._journal and self._journal.add, self._tick)
+        self._tick()
 
     def process(self, batch: Any, timestamp=beam.DoFn.TimestampParam, window=beam.DoFn.WindowParam):  # type: ignore[no-untyped-def]
         bundle = self._bundle
@@ -98,8 +102,7 @@ class _MakeCalls(beam.DoFn):
         known = [journal.find(call) if journal is not None else None for call in calls]
         bundle.submit(Ticket((batch, timestamp, window), known), calls)
         bundle.wait_for_room(self._slack(), max(_MAX_HELD, 64 * self._caller.policy.max_in_flight))
-        if journal is not None:
-            journal.flush_if_due()
+        self._tick()
         yield from self._leaving(bundle)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
@@ -109,6 +112,7 @@ class _MakeCalls(beam.DoFn):
             bundle.wait_for_some()
             yield from self._leaving(bundle)
         self._bundle = None
+        self._tick()
         if self._journal is not None:
             self._journal.close()
 
@@ -124,6 +128,17 @@ class _MakeCalls(beam.DoFn):
             self._bundle = None
             if self._journal is not None:  # what was paid for stays, whatever ended the bundle
                 self._journal.close()
+
+    def _tick(self) -> None:
+        """What is done now and then, also while the bundle waits."""
+        if self._journal is not None:
+            self._journal.flush_if_due()
+        if self._sign is not None and self._line is not None:
+            lane = self._line.lane
+            if lane.stopped is not None:
+                self._sign.put(lane.stopped.removeprefix("not called: "))
+            elif (reason := self._sign.seen()) is not None:
+                lane.post(lane.stop, reason)
 
     def _slack(self) -> int:
         """Calls queued beyond the window, so that a place that is freed while this thread is elsewhere finds a call."""

@@ -30,6 +30,7 @@ class InvokeAgent(beam.PTransform):
         journal: Folder where finished calls are kept and found again; `None` keeps nothing.
         fingerprint: Stands for everything but the row that an answer depends on; answers of another fingerprint are
             not taken from the journal.
+        stop: Path of the object that stops the run's calls, see `FanOut`.
         given: Columns and standard fields that an agent which takes the whole row is given; `None` gives all.
     """
 
@@ -39,13 +40,14 @@ class InvokeAgent(beam.PTransform):
     journal: str | None = None
     fingerprint: str = ""
     given: tuple[str, ...] | None = None
+    stop: str | None = None
 
     def expand(self, input_or_inputs: Any) -> Any:
         if self.agent.recorded:
             recall = beam.Map(recalled, self.agent, self.trials)
             return input_or_inputs | "Recall" >> recall.with_output_types(Batch)
         caller = AgentCaller(self.agent, only_policy(self.policy), self.trials, self.fingerprint, self.given)
-        return input_or_inputs | "Call" >> FanOut(caller, self.journal)
+        return input_or_inputs | "Call" >> FanOut(caller, self.journal, self.stop)
 
 
 def recalled(batch: Batch[Instance], agent: Agent, trials: int) -> Batch[Example]:
