@@ -412,3 +412,36 @@ def test_every_call_has_one_outcome_of_its_own(plan, places, max_attempts, rows)
         assert outcome.attempts == len(world.attempts[str(i)]) <= max_attempts
     if "hang" not in plan:  # a cancelled coroutine unwinds while the next one begins
         assert world.peak <= places
+
+
+def test_a_run_that_only_fails_at_its_head_is_stopped():
+    async def broken(request, attempt):
+        await asyncio.sleep(1)
+        raise ValueError("no key")
+
+    world = World(broken, max_in_flight=16, abort_when=0.5, abort_after=50)
+    outcomes = world.run([0] * 1000, rows=100)
+    assert len(world.attempts) <= 50 + 16
+    left = [o for o in outcomes if o.kind == "not_called"]
+    assert len(left) == 1000 - len(world.attempts)
+    assert {o.error_message for o in left} == {"not called: 50 of the last 50 calls failed (abort_when 0.5)"}
+
+
+@pytest.mark.parametrize("share", [0.5, None])
+def test_a_healthy_head_turns_the_breaker_off(share):
+    async def later_broken(request, attempt):
+        await asyncio.sleep(1)
+        if request >= 60:
+            raise ValueError("only these")
+        return request
+
+    world = World(later_broken, max_in_flight=4, abort_when=share, abort_after=50)
+    assert not any(o.kind == "not_called" for o in world.run(list(range(500))))
+
+
+def test_a_stopped_lane_lets_calls_in_flight_end():
+    world = World(takes, max_in_flight=8)
+    world.loop.call_later(1.5, world.lane.stop, "asked to")
+    outcomes = world.run([1] * 100)
+    assert len(world.attempts) == sum(o.kind == "ok" for o in outcomes) == 16
+    assert {o.error_message for o in outcomes} == {None, "not called: asked to"}
