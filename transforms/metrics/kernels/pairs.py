@@ -27,7 +27,7 @@ CHUNK_CHARACTERS = 1 << 20
 """Characters of both sides of a chunk: its arrays stay near the processor's caches."""
 GIANT_CHARACTERS = 100_000
 """Characters of both sides of a row that is a chunk of its own."""
-FEWEST_ROWS, FEWEST_CHARACTERS = 8, 8_000
+FEWEST_ROWS, FEWEST_CHARACTERS = 3, 3_000
 """Rows and characters of both sides; with less of both a chunk is not worth it."""
 
 

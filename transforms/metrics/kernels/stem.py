@@ -21,12 +21,12 @@ def _porter() -> Callable[[str], str]:
 
 
 def _stem(word: bytes) -> bytes:
-    if len(word) <= 3 or not word.isascii():
-        return word
-    try:
-        stem = _porter()(word.decode("ascii")).encode("ascii")
-    except RecursionError:  # nltk before 3.9.2 recurses over a run of y
-        return word
+    stem = word
+    if len(word) > 3 and word.isascii():
+        try:
+            stem = _porter()(word.decode("ascii")).encode("ascii")
+        except RecursionError:  # older nltk recurses over a run of y
+            return word
     if len(word) <= MEMO_LENGTH:
         if len(_memo) >= MEMO_WORDS:
             _memo.clear()
