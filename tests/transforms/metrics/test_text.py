@@ -218,7 +218,8 @@ def test_a_batch_scores_as_its_rows_do(rows: list[tuple[Any, Any]]) -> None:
     batch = ScoringBatch([example(*row) for row in rows])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel_pairs, "GIANT_CHARACTERS", 45)
-        patch.setattr(kernel_pairs, "CHUNK_CHARACTERS", 200)
+        patch.setattr(kernel_pairs, "CHUNK_CHARACTERS", 50)
+        patch.setattr(kernel_pairs, "MOST_CHARACTERS", 55)
         patch.setattr(kernel_pairs, "FEWEST_ROWS", 3)
         patch.setattr(kernel_pairs, "FEWEST_CHARACTERS", 40)
         for metric in METRICS:

@@ -1,8 +1,8 @@
 """Pairs of texts and what metrics count in them, each thing worked out once, by arrays or row by row.
 
 `TextPairs` spreads the rows of a batch: stretches of rows become chunks that numpy works on as a whole, giant rows a
-chunk each; a few short rows, where a chunk's fixed costs exceed its gain, go one by one through plain Python. Both
-ways give the same integers.
+chunk each; a few short rows, where a chunk's fixed costs exceed its gain, and rows beyond all bounds go one by one
+through plain Python. Both ways give the same integers.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ CHUNK_CHARACTERS = 1 << 20
 """Characters of both sides of a chunk: its arrays stay near the processor's caches."""
 GIANT_CHARACTERS = 100_000
 """Characters of both sides of a row that is a chunk of its own."""
+MOST_CHARACTERS = 1 << 22
+"""Characters of both sides of a row that arrays can count: beyond, sort keys might not fit into 63 bits."""
 FEWEST_ROWS, FEWEST_CHARACTERS = 3, 3_000
 """Rows and characters of both sides; with less of both a chunk is not worth it."""
 
@@ -177,7 +179,7 @@ class TextPairs:
         self._add(texts, rows, size)
 
     def _add(self, texts: Sequence[tuple[str, str]], rows: list[int], characters: int) -> None:
-        if len(rows) >= FEWEST_ROWS or characters >= FEWEST_CHARACTERS:
+        if characters <= MOST_CHARACTERS and (len(rows) >= FEWEST_ROWS or characters >= FEWEST_CHARACTERS):
             self._places.append(rows)
             self._parts.append(ChunkCounts([texts[i] for i in rows]))
         else:
