@@ -105,9 +105,12 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
         plan = make_plan(config)
     if engines.is_local(options):
         from .report.html import write_report
+        from .resume import paid, state
 
         hush = engines.has_worker_processes(options) and not args.debug
         hint = "" if plan.recorded else "; the same command goes on with the calls that are left"
+        if kept := paid(config.output.path) if not plan.recorded and state(plan) == "unfinished" else 0:
+            note(f"{config.output.path} holds an unfinished run: {kept} calls are paid for and not made again")
         with workers_unheard(hush), stoppable(hint):
             shown = progress.shown(sys.stderr, config.dataset.limit, config.trials, not plan.recorded)
             with shown as bar, logs(args.debug, bar.say):
@@ -123,6 +126,25 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
     if result.exit_code == RUN:
         fault(f"the run {result.state}: {result.manifest.get('reason') or 'no reason given'}")
     return result.exit_code
+
+
+def _cancel(args: argparse.Namespace, rest: list[str]) -> int:
+    from .console import say
+    from .resume import cancel
+
+    _no_more(rest)
+    cancel(args.output)
+    say(f"{args.output}: no more calls are made; the run ends with the tables it has")
+    return 0
+
+
+def _journal(args: argparse.Namespace, rest: list[str]) -> int:
+    from .console import say
+    from .report.calls import calls_report
+
+    _no_more(rest)
+    say(calls_report(args.output))
+    return 0
 
 
 def _check(args: argparse.Namespace, rest: list[str]) -> int:
@@ -246,10 +268,19 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("--force", action="store_true", help="write over files that are there")
     init.set_defaults(handle=_init)
 
+    cancel = commands.add_parser(
+        "cancel", help="stop the calls of a run", description="Stops a run's calls; it ends with the tables it has."
+    )
+    cancel.set_defaults(handle=_cancel)
+    journal = commands.add_parser(
+        "journal", help="show the calls of a run", description="Shows what a run has called so far, from its journal."
+    )
+    journal.set_defaults(handle=_journal)
     show = commands.add_parser("show", help="show the summary of a finished run", description="Shows a run's summary.")
-    show.add_argument("output", metavar="OUTPUT", help="folder of the run")
     show.set_defaults(handle=_show)
-    for command in (run, check, metrics, init, show):
+    for command in (cancel, journal, show):
+        command.add_argument("output", metavar="OUTPUT", help="folder of the run")
+    for command in (run, check, metrics, init, cancel, journal, show):
         _add_debug(command)
     return parser
 

@@ -16,7 +16,7 @@ from ..schemas.tables import PERFORMANCE, MetricColumns
 from ..transforms import criteria, registry, storage
 from ..transforms.agents.base import Agent
 from ..transforms.dialects.base import Dialect
-from ..transforms.finish import RunRecord
+from ..transforms.finish import STOP, RunRecord
 from ..transforms.invoke import InvokeAgent
 from ..transforms.metrics.base import Metric
 from ..transforms.normalize import RowRules, auto_dialects, names_of
@@ -76,8 +76,9 @@ class Plan:
     def invoke(self) -> InvokeAgent:
         """The step that answers the rows."""
         own = self.fingerprint or ""
-        journal = storage.join(self.config.output.path, "journal", own) if own else None
-        return InvokeAgent(self.agent, self.config.agent, self.config.trials, journal, own)
+        path = self.config.output.path
+        journal, stop = (storage.join(path, "journal", own), storage.join(path, STOP)) if own else (None, None)
+        return InvokeAgent(self.agent, self.config.agent, self.config.trials, journal, own, stop=stop)
 
     def record(self) -> RunRecord:
         """What the manifest says of the run beside what the graph finds."""

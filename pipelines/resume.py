@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from ..schemas.calls import Outcome
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
 from ..transforms import registry, storage
-from ..transforms.finish import MANIFEST
+from ..transforms.finish import FINISHED, MANIFEST, STOP
+from ..transforms.journal import KEPT, read_journal
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -61,13 +63,13 @@ def prepare(plan: Plan) -> str | None:
         ConfigError: There is a finished run, or an unfinished run of another agent; says what to do.
     """
     output = plan.config.output
-    manifest, folder = storage.join(output.path, MANIFEST), storage.join(output.path, JOURNAL)
-    if storage.exists(manifest):
+    folder = storage.join(output.path, JOURNAL)
+    if ended_as(output.path) == FINISHED:
         if not output.overwrite:
             found = f"{output.path} holds a finished run"
             raise ConfigError(found, where="output.path", allowed="another path, or output.overwrite (--overwrite)")
         storage.delete_folder(folder)
-        storage.delete([manifest])
+    storage.delete([storage.join(output.path, name) for name in (MANIFEST, STOP)])
     if plan.recorded:
         return None
     parts = fingerprint_parts(plan)
@@ -91,12 +93,49 @@ def state(plan: Plan) -> str:
         in the way.
     """
     path = plan.config.output.path
-    if storage.exists(storage.join(path, MANIFEST)):
+    if ended_as(path) == FINISHED:
         return "finished"
     earlier = {} if plan.recorded else _earlier(storage.join(path, JOURNAL))
     if not earlier:
         return "new"
     return "unfinished" if fingerprint(fingerprint_parts(plan)) in earlier else "changed"
+
+
+def ended_as(output: str) -> str | None:
+    """State in the manifest of a run, `None` where there is none yet."""
+    path = storage.join(output, MANIFEST)
+    return orjson.loads(storage.read_bytes(path)).get("state") if storage.exists(path) else None
+
+
+def journaled(output: str) -> list[Outcome] | None:
+    """What came of each call in the journals of a run, `None` where it has none."""
+    folder = storage.join(output, JOURNAL)
+    earlier = sorted(_earlier(folder))
+    return [o for own in earlier for o in _outcomes(storage.join(folder, own)).values()] if earlier else None
+
+
+def paid(output: str) -> int:
+    """Calls in the journals of a run that are not made again."""
+    return sum(o.kind in KEPT for o in journaled(output) or ())
+
+
+def _outcomes(folder: str) -> dict[str, Outcome]:
+    found: dict[str, Outcome] = {}
+    for key, _, outcome in read_journal(folder):
+        if key not in found or found[key].kind not in KEPT:
+            found[key] = outcome
+    return found
+
+
+def cancel(output: str, reason: str = "cancelled by evalbeam cancel") -> None:
+    """Asks a run to make no more calls; it writes its tables with what it has.
+
+    Raises:
+        ConfigError: Nothing runs there.
+    """
+    if ended_as(output) is not None or not _earlier(storage.join(output, JOURNAL)):
+        raise ConfigError(f"no unfinished run at {output!r}", where="cancel", allowed="the output folder of a run")
+    storage.write_bytes(storage.join(output, STOP), reason.encode())
 
 
 def _earlier(folder: str) -> dict[str, dict[str, Json]]:

@@ -28,6 +28,8 @@ from .write import WrittenFile, write_table
 from .writers.base import Writer
 
 MANIFEST = "manifest.json"
+STOP = "stop"
+"""Object below a run's folder whose presence stops its calls; its text says why."""
 FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
 
 
@@ -106,15 +108,26 @@ def _finish(
         writer,
     )
     kept = [f for f in files if f.table == "errors"] if refused else [*files, summary]
+    stopped = None if refused else _stopped(record.output, kept)
     outcome = {
-        "state": FAILED if refused else FINISHED,
-        "reason": refused,
+        "state": FAILED if refused else STOPPED if stopped else FINISHED,
+        "reason": refused or stopped,
         "verdict": verdict if record.criteria and not refused else None,
         "criteria": [] if refused else [asdict(j) for j in judged],
     }
     manifest = _manifest(record, outcome, kept, facts)
     publish(record.output, kept, manifest)
     return manifest
+
+
+def _stopped(output: str, files: Sequence[WrittenFile]) -> str | None:
+    """Why rows were left without a call, or `None` where none was."""
+    left = sum(f.counts.get("not_called", 0) + f.counts.get("over_budget", 0) for f in files)
+    if not left:
+        return None
+    sign = storage.join(output, STOP)
+    reason = storage.read_bytes(sign).decode("utf-8", "replace") if storage.exists(sign) else "no more calls were made"
+    return f"{reason}; {left} rows were not called, the same command goes on with them"
 
 
 def publish(output: str, files: Sequence[WrittenFile], manifest: bytes) -> None:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evalbeam import ConfigError
+from evalbeam.pipelines import cli
 from evalbeam.pipelines.plan import make_plan
 from evalbeam.pipelines.resume import fingerprint, fingerprint_parts, prepare
 from evalbeam.schemas.config import EvaluationConfig
@@ -70,6 +71,7 @@ def test_a_killed_run_pays_only_for_what_is_missing_and_ends_in_the_same_tables(
         assert not (folder / "killed" / "manifest.json").exists()
     ended = run(folder, "killed")
     assert ended.returncode == 0, ended.stderr
+    assert "calls are paid for and not made again" in ended.stderr
     made = calls(folder)
     assert set(made) == {f"p{i}" for i in range(120)}
     assert len(made) - 120 <= 2 * 4
@@ -121,6 +123,56 @@ def test_recorded_answers_have_no_journal(folder: Path) -> None:
 
 def test_an_output_that_cannot_be_made_ready_says_why(folder: Path) -> None:
     (folder / "out").mkdir()
-    (folder / "out" / "manifest.json").write_text("{}")
+    (folder / "out" / "manifest.json").write_text('{"state": "finished"}')
     with pytest.raises(ConfigError, match="holds a finished run"):
         prepare(plan(folder))
+
+
+def command(*arguments: str) -> int:
+    return cli.main(list(arguments))
+
+
+def test_a_failing_agent_stops_the_run_and_the_same_command_goes_on(folder: Path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "down.py").write_text(
+        "import os\n\n\ndef ask(prompt):\n"
+        "    if not os.path.exists('up'):\n        raise ConnectionError('down')\n    return prompt.upper()\n"
+    )
+    policy = ["agent.abort_when=0.5", "agent.abort_after=10", "agent.max_in_flight=2", "agent.max_attempts=1"]
+    arguments = ["run", "--dataset", "rows.jsonl", "--agent", "down:ask", "--metrics", "exact_match", "--output", "out"]
+    for one in policy:
+        arguments += ["--set", one]
+    assert command(*arguments) == 3
+    manifest = orjson.loads((folder / "out" / "manifest.json").read_bytes())
+    assert manifest["state"] == "stopped"
+    assert manifest["counts"]["ok"] == 0
+    assert manifest["counts"]["failed"] + manifest["counts"]["not_called"] == 120
+    assert manifest["counts"]["not_called"] > 90
+    assert "rows were not called, the same command goes on with them" in manifest["reason"]
+    assert "not_called" in capsys.readouterr().out
+    (folder / "up").touch()
+    assert command(*arguments) == 0
+    assert orjson.loads((folder / "out" / "manifest.json").read_bytes())["counts"]["ok"] == 120
+    assert not (folder / "out" / "stop").exists()
+
+
+def test_cancel_stops_an_unfinished_run_and_refuses_what_is_none(folder: Path, capsys) -> None:
+    assert command("cancel", str(folder / "out")) == 2
+    assert "no unfinished run" in capsys.readouterr().err
+    assert run(folder, "out", 40).returncode == -signal.SIGKILL
+    assert command("cancel", str(folder / "out")) == 0
+    assert (folder / "out" / "stop").read_text() == "cancelled by evalbeam cancel"
+
+
+def test_the_journal_tells_what_was_called(folder: Path, capsys) -> None:
+    assert command("journal", str(folder / "out")) == 2
+    assert run(folder, "out").returncode == 0
+    capsys.readouterr()
+    assert command("journal", str(folder / "out")) == 0
+    lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    assert {k: lines[k].strip() for k in ("calls", "answered", "failed", "attempts")} == {
+        "calls": "120",
+        "answered": "120",
+        "failed": "0",
+        "attempts": "120",
+    }

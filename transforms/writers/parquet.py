@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 
 from .base import Writer, register
 
-
 _WORDS = ("status", "error", "error_type", "pairwise_choice", "metric", "slice", "ci_method", "verdict", "code")
 
 
