@@ -23,8 +23,11 @@ class CallPolicy(BaseModel):
         deadline: Seconds one row may take over all its attempts, the waits between them included; default: no bound.
         max_attempts: Attempts for each row, the first included. Attempts that are refused for their rate count a tenth.
         max_in_flight: Calls in flight at once in one worker process, reached within a second or two.
-        max_calls_per_minute: Calls one worker process may start in a minute at most, evenly spread; default: no
-            bound of its own. Where the endpoint refuses calls for their rate (HTTP 429), they are paced in any case.
+        max_in_flight_total: Calls in flight at once in the whole run at most, divided over its worker processes;
+            default: no bound of its own.
+        max_calls_per_minute: Calls the whole run may start in a minute at most, divided over its worker processes and
+            evenly spread; default: no bound of its own. Where the endpoint refuses calls for their rate (HTTP 429),
+            they are paced in any case.
         max_refusal: Seconds during which the endpoint may do nothing but refuse calls for their rate; then the rows
             that are left are not called.
         max_hung: Calls of one worker process that may hang at once beyond their timeout without being cancellable
@@ -46,6 +49,7 @@ class CallPolicy(BaseModel):
     deadline: float | None = Field(default=None, gt=0)
     max_attempts: int = Field(default=3, ge=1, le=100)
     max_in_flight: int = Field(default=64, ge=1, le=100_000)
+    max_in_flight_total: int | None = Field(default=None, ge=1)
     max_calls_per_minute: float | None = Field(default=None, gt=0)
     max_refusal: float = Field(default=600.0, gt=0)
     max_hung: int = Field(default=1000, ge=1)
@@ -55,6 +59,18 @@ class CallPolicy(BaseModel):
     retry_on: tuple[str, ...] = ()
     backoff: float = Field(default=0.5, ge=0)
     max_backoff: float = Field(default=30.0, ge=0)
+
+    def for_one_of(self, processes: int) -> CallPolicy:
+        """What one of several worker processes may do; a `CallPolicy` alone, also of a config that inherits from it.
+
+        Every process may have one call in flight, so more processes than `max_in_flight_total` exceed it.
+        """
+        own = {name: getattr(self, name) for name in CallPolicy.model_fields}
+        if self.max_in_flight_total is not None:
+            own["max_in_flight"] = min(self.max_in_flight, max(1, self.max_in_flight_total // processes))
+        if self.max_calls_per_minute is not None:
+            own["max_calls_per_minute"] = self.max_calls_per_minute / processes
+        return CallPolicy(**own)
 
 
 @dataclass(frozen=True, slots=True)

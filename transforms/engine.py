@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,6 +25,11 @@ from .lane import Flight, Lane, Timeouts
 
 _POLL = 1.0
 _TAKEN_AT_ONCE = 64
+_BLOCKED = 30.0
+_BLOCKING = (
+    "a coroutine blocks the event loop, so no call can go on (allowed: await in coroutines; or a plain function, "
+    "which runs on a thread)"
+)
 
 
 class Ticket:
@@ -91,6 +97,7 @@ class Bundle:
         self._changed = threading.Condition()
         self._awaited: Callable[[], bool] | None = None
         self._error: BaseException | None = None
+        self._pinged: float | None = None
 
     def submit(self, ticket: Ticket, calls: list[Call]) -> None:
         """Queues the calls of a ticket that have no outcome yet."""
@@ -149,8 +156,21 @@ class Bundle:
                 raise self._error
             if condition():
                 return
-            self.line.lane.post(_nothing)
+            self._look_at_loop()
             self._tick()
+
+    def _look_at_loop(self) -> None:
+        """Raises where the loop has ended, or where a coroutine has blocked it for longer than a call may take."""
+        now, lane = time.monotonic(), self.line.lane
+        if self._pinged is not None and now - self._pinged > self.line.policy.timeout + _BLOCKED:
+            Engine.forget(lane.loop)
+            raise RunError(_BLOCKING)
+        if self._pinged is None:
+            self._pinged = now
+            lane.post(self._answer)
+
+    def _answer(self) -> None:
+        self._pinged = None
 
     # The loop's thread from here on.
 
@@ -209,6 +229,14 @@ class Engine:
                 engine = cls._here = Engine()
             return engine
 
+    @classmethod
+    def forget(cls, loop: asyncio.AbstractEventLoop) -> None:
+        """Has the next run start a loop of its own, since this one is stuck; should it go on one day, it ends."""
+        loop.call_soon_threadsafe(loop.stop)
+        with cls._lock:
+            if cls._here is not None and cls._here.loop is loop:
+                cls._here = None
+
     def alive(self) -> bool:
         """Whether the loop runs."""
         return self._thread.is_alive()
@@ -259,7 +287,3 @@ class Engine:
             self.loop.run_until_complete(asyncio.sleep(0))
         finally:
             self.loop.close()
-
-
-def _nothing() -> None:
-    """Posted to find out whether the loop still runs."""

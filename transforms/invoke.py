@@ -30,8 +30,9 @@ class InvokeAgent(beam.PTransform):
         journal: Folder where finished calls are kept and found again; `None` keeps nothing.
         fingerprint: Stands for everything but the row that an answer depends on; answers of another fingerprint are
             not taken from the journal.
-        stop: Path of the object that stops the run's calls, see `FanOut`.
         given: Columns and standard fields that an agent which takes the whole row is given; `None` gives all.
+        stop: Path of the object that stops the run's calls, see `FanOut`.
+        processes: Worker processes the run is declared to have; they share its total limits.
     """
 
     agent: Agent
@@ -41,12 +42,15 @@ class InvokeAgent(beam.PTransform):
     fingerprint: str = ""
     given: tuple[str, ...] | None = None
     stop: str | None = None
+    processes: int = 1
 
     def expand(self, input_or_inputs: Any) -> Any:
         if self.agent.recorded:
             recall = beam.Map(recalled, self.agent, self.trials)
             return input_or_inputs | "Recall" >> recall.with_output_types(Batch)
-        caller = AgentCaller(self.agent, only_policy(self.policy), self.trials, self.fingerprint, self.given)
+        caller = AgentCaller(
+            self.agent, self.policy.for_one_of(self.processes), self.trials, self.fingerprint, self.given
+        )
         return input_or_inputs | "Call" >> FanOut(caller, self.journal, self.stop)
 
 
@@ -102,11 +106,6 @@ class AgentCaller:
         pairs = ((row, trial) for row in batch.rows for trial in range(self.trials))
         rows = [Example(row, invocation_of(o), trial) for (row, trial), o in zip(pairs, outcomes, strict=True)]
         return Batch(tuple(rows), batch.part, batch.columns)
-
-
-def only_policy(policy: CallPolicy) -> CallPolicy:
-    """The policy alone, of a config that inherits from it: what travels to the workers carries no agent twice."""
-    return CallPolicy(**{name: getattr(policy, name) for name in CallPolicy.model_fields})
 
 
 def _row_given(instance: Instance, names: tuple[str, ...] | None) -> dict[str, Json]:

@@ -92,6 +92,22 @@ class Doubler:
         return Batch(tuple(rows), batch.part, batch.columns)
 
 
+HELD: list = []
+
+
+class Held:
+    """A caller that stays in this process, whatever is pickled."""
+
+    def __init__(self, caller):
+        HELD.append(caller)
+        self.number = len(HELD) - 1
+
+    def __getattr__(self, name):
+        if name.startswith("_") or name == "number":
+            raise AttributeError(name)
+        return getattr(HELD[self.number], name)
+
+
 class _AsOneBundle(beam.DoFn):
     def __init__(self, batches):
         self.batches = batches
@@ -220,6 +236,29 @@ def test_an_agent_that_ends_the_loop_thread_is_reported(monkeypatch):
     with beam.Pipeline(runner=FnApiRunner()) as p:  # the next run has a loop again
         batches = cut(range(3), 1)
         assert_that(source(p, batches) | FanOut(Doubler()), same_rows(batches, lambda n: (2 * n, "ok")))
+
+
+def test_a_coroutine_that_blocks_the_loop_ends_the_run(monkeypatch):
+    monkeypatch.setattr("evalbeam.transforms.engine._POLL", 0.01)
+    monkeypatch.setattr("evalbeam.transforms.engine._BLOCKED", 0.05)
+    blocked = threading.Event()
+
+    class Blocking(Doubler):
+        def connect(self):
+            async def call(call):
+                blocked.wait()
+                return call.request * 2
+
+            return call
+
+    p = beam.Pipeline(runner=FnApiRunner())
+    _ = source(p, cut(range(3), 1)) | FanOut(Held(Blocking(policy=CallPolicy(timeout=0.05))))
+    with pytest.raises(RunError, match="a coroutine blocks the event loop"):
+        p.run()
+    with beam.Pipeline(runner=FnApiRunner()) as p:  # the next run has a loop of its own
+        batches = cut(range(3), 1)
+        assert_that(source(p, batches) | FanOut(Doubler()), same_rows(batches, lambda n: (2 * n, "ok")))
+    blocked.set()
 
 
 def test_counters(seen):
