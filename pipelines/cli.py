@@ -268,21 +268,20 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("--force", action="store_true", help="write over files that are there")
     init.set_defaults(handle=_init)
 
-    cancel = commands.add_parser(
-        "cancel", help="stop the calls of a run", description="Stops a run's calls; it ends with the tables it has."
-    )
-    cancel.set_defaults(handle=_cancel)
-    journal = commands.add_parser(
-        "journal", help="show the calls of a run", description="Shows what a run has called so far, from its journal."
-    )
-    journal.set_defaults(handle=_journal)
-    show = commands.add_parser("show", help="show the summary of a finished run", description="Shows a run's summary.")
-    show.set_defaults(handle=_show)
-    for command in (cancel, journal, show):
-        command.add_argument("output", metavar="OUTPUT", help="folder of the run")
-    for command in (run, check, metrics, init, cancel, journal, show):
+    others = [commands.add_parser(name, help=words, description=about) for name, _, words, about in _OF_A_RUN]
+    for parser_, (_, handle, _, _) in zip(others, _OF_A_RUN, strict=True):
+        parser_.set_defaults(handle=handle)
+        parser_.add_argument("output", metavar="OUTPUT", help="folder of the run")
+    for command in (run, check, metrics, init, *others):
         _add_debug(command)
     return parser
+
+
+_OF_A_RUN = (
+    ("show", _show, "show the summary of a finished run", "Shows a run's summary."),
+    ("journal", _journal, "show the calls of a run", "Shows what a run has called so far, from its journal."),
+    ("cancel", _cancel, "stop the calls of a run", "Stops a run's calls; it ends with the tables it has."),
+)
 
 
 def _add_debug(parser: argparse.ArgumentParser) -> None:

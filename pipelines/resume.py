@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ..schemas.calls import Outcome
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
 from ..transforms import registry, storage
 from ..transforms.finish import FINISHED, MANIFEST, STOP
-from ..transforms.journal import KEPT, read_journal
+from ..transforms.journal_summary import summarize
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -107,24 +106,15 @@ def ended_as(output: str) -> str | None:
     return orjson.loads(storage.read_bytes(path)).get("state") if storage.exists(path) else None
 
 
-def journaled(output: str) -> list[Outcome] | None:
-    """What came of each call in the journals of a run, `None` where it has none."""
+def journals(output: str) -> list[str]:
+    """Folders of the journals of a run, one for each fingerprint its calls were made under."""
     folder = storage.join(output, JOURNAL)
-    earlier = sorted(_earlier(folder))
-    return [o for own in earlier for o in _outcomes(storage.join(folder, own)).values()] if earlier else None
+    return [storage.join(folder, own) for own in sorted(_earlier(folder))]
 
 
 def paid(output: str) -> int:
     """Calls in the journals of a run that are not made again."""
-    return sum(o.kind in KEPT for o in journaled(output) or ())
-
-
-def _outcomes(folder: str) -> dict[str, Outcome]:
-    found: dict[str, Outcome] = {}
-    for key, _, outcome in read_journal(folder):
-        if key not in found or found[key].kind not in KEPT:
-            found[key] = outcome
-    return found
+    return sum(summarize(folder).settled for folder in journals(output))
 
 
 def cancel(output: str, reason: str = "cancelled by evalbeam cancel") -> None:
@@ -133,7 +123,7 @@ def cancel(output: str, reason: str = "cancelled by evalbeam cancel") -> None:
     Raises:
         ConfigError: Nothing runs there.
     """
-    if ended_as(output) is not None or not _earlier(storage.join(output, JOURNAL)):
+    if ended_as(output) is not None or not journals(output):
         raise ConfigError(f"no unfinished run at {output!r}", where="cancel", allowed="the output folder of a run")
     storage.write_bytes(storage.join(output, STOP), reason.encode())
 
