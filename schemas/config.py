@@ -79,6 +79,7 @@ class AgentConfig(CallPolicy):
         type: "function", "queryable" or "recorded" (the default where no target is given).
         target: "module:name" of the agent, or the object itself from Python.
         version: Declared version of the agent, part of its fingerprint.
+        abort_when: As in the call policy; by default an agent of which half the first 200 calls fail is asked no more.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
@@ -86,6 +87,7 @@ class AgentConfig(CallPolicy):
     type: str = "auto"
     target: Any = None
     version: str | None = None
+    abort_when: float | None = Field(default=0.5, gt=0, lt=1)
 
     @property
     def params(self) -> dict[str, Any]:
