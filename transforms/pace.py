@@ -23,6 +23,8 @@ _SLOWEST = 0.05
 _MEMORY = 1.0
 _UNKNOWN = 2.0
 _PAUSE = 5.0
+_LEAST_SHARE = 0.25
+_FORGET = 120.0
 
 
 class Pace:
@@ -42,7 +44,7 @@ class Pace:
         self._peak = self._recovery = 0.0
         self._cut_at = -math.inf
         self._next = -math.inf
-        self._accepted = 0.0
+        self._accepted = self._best = self._best_at = 0.0
         self._counted_at = 0.0
 
     def open(self, policies: list[CallPolicy]) -> None:
@@ -57,7 +59,11 @@ class Pace:
             return self._ceiling
         since = now - self._cut_at - self._recovery
         factor = 1.0 + (1.0 - _CUT) * (since / self._recovery) ** 3
-        return min(self._ceiling, max(_SLOWEST, self._peak * factor))
+        return min(self._ceiling, max(self._least(now), self._peak * factor))
+
+    def _least(self, now: float) -> float:
+        """A share of what was once accepted, slowly forgotten: refusals for other reasons do not end all calls."""
+        return max(_SLOWEST, _LEAST_SHARE * self._best * math.exp((self._best_at - now) / _FORGET))
 
     def wait(self, now: float) -> float:
         """Seconds until a call may start; 0 starts it now, which is counted."""
@@ -86,6 +92,9 @@ class Pace:
         """The endpoint did what it was asked, or failed for another reason than the rate."""
         self._refused_since = None
         self._count(now, 1.0)
+        rate = self._accepted / _MEMORY
+        if _LEAST_SHARE * rate > self._least(now):
+            self._best, self._best_at = rate, now
         if self.limit < self._most:
             self.limit = min(self._most, self.limit + _GROWTH)
 
@@ -98,7 +107,7 @@ class Pace:
         if began <= self._cut_at:
             return  # sent before the last cut: it says nothing new
         self._count(now, 0.0)
-        self._peak = max(_SLOWEST, self.rate(now) if self._paced else max(_UNKNOWN, self._accepted / _MEMORY))
+        self._peak = max(self._least(now), self.rate(now) if self._paced else max(_UNKNOWN, self._accepted / _MEMORY))
         self._paced = True
         self._recovery = max(_RECOVERY, _CALLS_TO_RECOVER / self._peak)
         self._cut_at = now

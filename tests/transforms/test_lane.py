@@ -445,3 +445,29 @@ def test_a_stopped_lane_lets_calls_in_flight_end():
     outcomes = world.run([1] * 100)
     assert len(world.attempts) == sum(o.kind == "ok" for o in outcomes) == 16
     assert {o.error_message for o in outcomes} == {None, "not called: asked to"}
+
+
+@pytest.mark.parametrize(("share", "slower"), [(0.0, 1.1), (0.01, 1.5), (0.1, 3.0), (0.4, 8.0)])
+def test_a_server_with_all_kinds_of_faults(share, slower):
+    """10,000 calls of 50 ms, 64 in flight; a hang costs its timeout of 1 s."""
+    draw = random.Random(11)
+    random.seed(11)  # the jitter of the retries
+    faults = [ValueError("bad"), HttpError(500), HttpError(503, "1"), ConnectionResetError(), None]
+
+    async def act(request, attempt):
+        await asyncio.sleep(0.05)
+        if draw.random() < share:
+            fault = draw.choice(faults)
+            if fault is None:
+                await asyncio.sleep(1e6)
+            raise fault
+        return request
+
+    world = World(act, max_in_flight=64, timeout=1.0, backoff=0.1)
+    outcomes = world.run(list(range(10_000)), rows=100)
+    kinds = collections.Counter(o.kind for o in outcomes)
+    assert [o.value for o in outcomes if o.kind == "ok"] == [i for i, o in enumerate(outcomes) if o.kind == "ok"]
+    assert set(kinds) <= {"ok", "permanent", "transient", "timeout"}
+    lost = share / 5 / (1 - share) + share**3  # an error for good, or three others in a row
+    assert 10_000 - kinds["ok"] <= 1.5 * 10_000 * lost + 20
+    assert max(t[-1] for t in world.attempts.values()) <= slower * 10_000 / 64 * 0.05
