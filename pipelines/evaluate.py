@@ -41,12 +41,12 @@ class Evaluate(beam.PTransform):
         plan, config = self.plan, self.plan.config
         data, output = config.dataset, config.output
         blocks = input_or_inputs | "Read" >> ReadRows(plan.files, dict(plan.declared))
-        normalize = Normalize(plan.rules, config.shards, data.limit, plan.recorded)
+        normalize = Normalize(plan.rules, plan.shards, data.limit, plan.recorded)
         rows = blocks | "Normalize" >> normalize
         facts = rows.facts | "Facts" >> CombineFacts(data.limit)
         side = AsSingleton(facts)
         cut = CutBatches(
-            side, config.shards, output.shards, data.limit, data.max_rejected, plan.declared, plan.recorded
+            side, plan.shards, output.shards, data.limit, data.max_rejected, plan.declared, plan.recorded
         )
         scored = (
             rows.rows

@@ -54,6 +54,18 @@ class Plan:
         return self.config.agent.type == "recorded"
 
     @property
+    def shards(self) -> int:
+        """Ranges of the id's hash that the work is cut into: many to spread calls, else about 1 to 8 MB of data each.
+
+        A batch is rows of one shard, and metrics cost least in large batches.
+        """
+        if self.config.shards is not None:
+            return self.config.shards
+        size = sum(f.size for f in self.files)
+        wanted = max(256 if not self.recorded else 16, min(size >> 20, 256), size >> 23)
+        return min(1 << (wanted - 1).bit_length(), 4096)
+
+    @property
     def declared(self) -> tuple[tuple[str, str], ...]:
         """Declared (name, type) of dataset columns."""
         return tuple((name, c.type) for name, c in self.config.dataset.columns.items() if c.type is not None)

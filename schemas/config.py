@@ -216,7 +216,8 @@ class EvaluationConfig(_Part):
         criteria: Bounds that decide the verdict: {metric: minimum} or a list of criteria.
         slices: Lists of dataset columns by whose values the summary is broken down.
         trials: How often the agent runs on each row.
-        shards: Ranges of the id's hash that the work is cut into, a power of two.
+        shards: Ranges of the id's hash that the work is cut into, a power of two; default: 256 where an agent is
+            called, else by the size of the dataset. The tables do not depend on it.
     """
 
     dataset: DatasetConfig
@@ -228,12 +229,12 @@ class EvaluationConfig(_Part):
     statistics: StatisticsConfig = StatisticsConfig()
     output: OutputConfig = OutputConfig()
     compat: CompatConfig = CompatConfig()
-    shards: int = Field(default=256, ge=1, le=4096)
+    shards: int | None = Field(default=None, ge=1, le=4096)
 
     @field_validator("shards")
     @classmethod
-    def _power_of_two(cls, value: int) -> int:
-        if value & (value - 1):
+    def _power_of_two(cls, value: int | None) -> int | None:
+        if value is not None and value & (value - 1):
             raise ValueError("shards must be a power of two (1, 2, 4, ... 4096)")
         return value
 

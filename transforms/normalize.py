@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,6 +21,7 @@ from ..schemas.errors import RowError
 from ..schemas.instance import ALIASES, Json
 from ..schemas.result import Rejected
 from . import counters
+from .background import Background
 from .dialects.base import Dialect
 from .facts import RunFacts, smallest
 
@@ -159,10 +161,15 @@ class _Normalize(beam.DoFn):
         self.rules, self.shards, self.limit, self.bulk = rules, shards, limit, bulk
 
     def setup(self) -> None:
+        self.packing = Background()
         if self.bulk:
             relax_collector()
 
+    def teardown(self) -> None:
+        self.packing.close()
+
     def start_bundle(self) -> None:
+        deque(self.packing.rest(), maxlen=0)  # of a bundle that failed
         self.held: dict[int, list[bytes]] = {}
         self.sizes: dict[int, int] = {}
         self.total = 0
@@ -188,7 +195,8 @@ class _Normalize(beam.DoFn):
             if rules.keeps(instance_id):
                 self._take(instance_id, row, fields)
                 if self.total >= _HELD_BYTES:
-                    yield self._flush(max(self.sizes, key=self.sizes.__getitem__))
+                    self._flush(max(self.sizes, key=self.sizes.__getitem__))
+                    yield from self.packing.ready()
         counters.add("rows_read", facts.rows - kept)
         counters.add("rows_rejected", facts.rejected - refused)
 
@@ -206,19 +214,25 @@ class _Normalize(beam.DoFn):
             if len(self.picks) > 2 * self.limit + 1024:
                 self.picks = smallest(self.picks, self.limit)
 
-    def _flush(self, shard: int) -> tuple[int, bytes]:
+    def _flush(self, shard: int) -> None:
         self.total -= self.sizes.pop(shard)
-        return shard, pack(self.held.pop(shard))
+        self.packing.submit(_packed, shard, self.held.pop(shard))
 
     def finish_bundle(self) -> Iterator[Any]:
         for shard in sorted(self.held):
-            yield WindowedValue(self._flush(shard), 0, (GlobalWindow(),))
+            self._flush(shard)
+        for packed in self.packing.rest():
+            yield WindowedValue(packed, 0, (GlobalWindow(),))
         if self.first:  # the bundle that reads the head of a file brings the markers of all shards
             for shard in range(self.shards):
                 yield WindowedValue((shard, b""), 0, (GlobalWindow(),))
         if self.limit is not None:
             self.facts.picks = smallest(self.picks, self.limit)
         yield TaggedOutput("facts", WindowedValue(self.facts, 0, (GlobalWindow(),)))
+
+
+def _packed(shard: int, rows: list[bytes]) -> tuple[int, bytes]:
+    return shard, pack(rows)
 
 
 def _rejected(block: RowBlock, line: int, row: dict[str, Json], error: RowError) -> Rejected:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +14,14 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
 
 from ..schemas import tables
 from ..schemas.batch import compress, decompress
 from ..schemas.result import Rejected, ScoredBatch
 from . import counters, storage
+from .background import Background
 from .coders import coder_of
 from .facts import RunFacts
 from .writers.base import Writer
@@ -87,7 +92,7 @@ class WriteInstances(beam.PTransform):
         write = beam.Map(self._write, self.facts).with_output_types(WrittenFile)
         return (
             input_or_inputs
-            | "Encode" >> beam.FlatMap(encode, self.metrics).with_output_types(tuple[int, bytes])
+            | "Encode" >> beam.ParDo(_Encode(self.metrics)).with_output_types(tuple[int, bytes])
             | "OrderByPart" >> beam.GroupByKey()
             | "WritePart" >> write
         )
@@ -100,17 +105,44 @@ class WriteInstances(beam.PTransform):
         return write_table("instances", name, decoded(encoded), columns, self.output, self.writer)
 
 
-def encode(batch: ScoredBatch, metrics: Sequence[tables.MetricColumns]) -> Iterator[tuple[int, bytes]]:
-    """(part, first id and Arrow stream) of a batch; of an empty batch a marker, so that its part gets a file."""
+class _Encode(beam.DoFn):
+    def __init__(self, metrics: tuple[tables.MetricColumns, ...]) -> None:
+        self.metrics = metrics
+
+    def setup(self) -> None:
+        self.compressing = Background()
+
+    def teardown(self) -> None:
+        self.compressing.close()
+
+    def start_bundle(self) -> None:
+        deque(self.compressing.rest(), maxlen=0)  # of a bundle that failed
+
+    def process(self, element: ScoredBatch) -> Iterator[tuple[int, bytes]]:
+        for part, first, stream in encode(element, self.metrics):
+            self.compressing.submit(_compressed, part, first, stream)
+        yield from self.compressing.ready()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        for value in self.compressing.rest():
+            yield WindowedValue(value, 0, (GlobalWindow(),))
+
+
+def encode(batch: ScoredBatch, metrics: Sequence[tables.MetricColumns]) -> Iterator[tuple[int, bytes, pa.Buffer]]:
+    """(part, first id, Arrow stream) of a batch; of an empty batch a marker, so that its part gets a file."""
     if not batch.examples:
-        yield batch.part, b""
+        yield batch.part, b"", pa.py_buffer(b"")
     for records in tables.instance_records(batch, metrics):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, records.schema) as stream:
             stream.write_batch(records)
         first = f"{records.column(0)[0].as_py()}/{records.column(1)[0].as_py():06d}"
-        # Compressed as one: Arrow's own compression of each of a hundred small buffers takes half as long again.
-        yield batch.part, first.encode().ljust(_ID_BYTES) + compress(sink.getvalue())
+        yield batch.part, first.encode().ljust(_ID_BYTES), sink.getvalue()
+
+
+def _compressed(part: int, first: bytes, stream: pa.Buffer) -> tuple[int, bytes]:
+    # Compressed as one: Arrow's own compression of each of a hundred small buffers takes half as long again.
+    return part, first + compress(stream) if first else b""
 
 
 def decoded(encoded: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
@@ -132,14 +164,16 @@ def write_table(
     schema = tables.schema(columns)
     rows = 0
     counts: dict[str, int] = dict.fromkeys(("ok", "failed", "not_called", "over_budget"), 0)
-    with storage.create(temporary) as stream, writer.open(stream, schema) as sink:
+    with storage.create(temporary) as stream, writer.open(stream, schema) as sink, closing(Background(1)) as writing:
         for group in row_groups(records, schema):
             rows += group.num_rows
             if table == "instances":
                 counters.add("rows_written", group.num_rows)
                 for entry in group.column("status").value_counts().to_pylist():
                     counts[entry["values"]] += entry["counts"]
-            sink.write(group)
+            writing.submit(sink.write, group)
+            deque(writing.ready(), maxlen=0)
+        deque(writing.rest(), maxlen=0)
     found = tuple((c.name, c.type, c.volatile) for c in columns)
     return WrittenFile(table, temporary, name, rows, counts if table == "instances" else {}, found)
 

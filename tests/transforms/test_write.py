@@ -147,7 +147,7 @@ def test_formulas_are_neutralised_on_request_only():
 
 
 def test_an_empty_batch_is_a_marker_and_an_empty_part_a_file_with_columns(tmp_path):
-    assert list(write.encode(ScoredBatch([], {}, 5, ()), METRICS)) == [(5, b"")]
+    assert [write._compressed(*e) for e in write.encode(ScoredBatch([], {}, 5, ()), METRICS)] == [(5, b"")]
     columns = tables.instance_columns((("prompt", "string"),), METRICS)
     written = write.write_table(
         "instances", "x.parquet", write.decoded([b"", b""]), columns, str(tmp_path), ParquetFiles()
@@ -160,6 +160,6 @@ def test_giant_answers_are_encoded_in_several_messages():
     big = "x" * (20 << 20)
     rows = [Example(Instance(f"{i:032x}", {}), Invocation(response=big)) for i in range(3)]
     batch = ScoredBatch(rows, {"failure": ScoreColumn([0.0] * 3)}, 0, ())
-    encoded = list(write.encode(batch, (tables.MetricColumns("failure"),)))
+    encoded = [write._compressed(*e) for e in write.encode(batch, (tables.MetricColumns("failure"),))]
     assert len(encoded) == 3
     assert [r.num_rows for r in write.decoded(reversed([v for _, v in encoded]))] == [1, 1, 1]
