@@ -130,7 +130,7 @@ def _read(path: str, columns: list[dict[str, Json]]) -> pd.DataFrame:
 
     raw = io.BytesIO(storage.read_bytes(path))
     if path.endswith(".parquet"):
-        return pd.read_parquet(raw)
+        return _parquet(raw.getvalue())
     text = {c["name"]: object for c in columns if c["type"] not in ("int64", "float64", "bool")}
     compression: Any = "gzip" if path.endswith(".gz") else None
     if ".jsonl" in path:
@@ -139,6 +139,19 @@ def _read(path: str, columns: list[dict[str, Json]]) -> pd.DataFrame:
         data = gzip.decompress(raw.getvalue()) if compression else raw.getvalue()
         return pd.DataFrame([orjson.loads(line) for line in data.splitlines()], columns=[c["name"] for c in columns])
     return pd.read_csv(raw, dtype=text, compression=compression, keep_default_na=False, na_values=[""])
+
+
+def _parquet(data: bytes) -> pd.DataFrame:
+    """A Parquet file's table, read in this thread alone.
+
+    Arrow's threads may let go of the Python object they read from later than they return the table; where the
+    interpreter ends just then, they abort the process.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False)
+    return table.to_pandas(use_threads=False)
 
 
 def _loaded(value: Any) -> Any:

@@ -129,7 +129,7 @@ def _parquet(path: str, types: Mapping[str, str], columns: Sequence[str] | None)
     import pyarrow.parquet as pq
 
     with storage.opened(path) as stream:
-        for batch in pq.ParquetFile(stream).iter_batches(batch_size=1024, columns=columns and list(columns)):
+        for batch in pq.ParquetFile(stream).iter_batches(1024, columns=columns and list(columns), use_threads=False):
             yield from batch.to_pylist()
 
 
