@@ -56,9 +56,11 @@ class InvokeAgent(beam.PTransform):
 
 def recalled(batch: Batch[Instance], agent: Agent, trials: int) -> Batch[Example]:
     """The batch with the recorded answers of its rows."""
-    answers = [(row, agent.recall(row)) for row in batch.rows]
-    rows = tuple(Example(row, answer, trial) for row, answer in answers for trial in range(trials))
-    return Batch(rows, batch.part, batch.columns)
+    recall = agent.recall
+    rows = [Example(row, recall(row)) for row in batch.rows]
+    if trials > 1:
+        rows = [Example(r.instance, r.invocation, trial) for r in rows for trial in range(trials)]
+    return Batch(tuple(rows), batch.part, batch.columns)
 
 
 @dataclass(frozen=True)
