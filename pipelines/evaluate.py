@@ -45,9 +45,7 @@ class Evaluate(beam.PTransform):
         rows = blocks | "Normalize" >> normalize
         facts = rows.facts | "Facts" >> CombineFacts(data.limit)
         side = AsSingleton(facts)
-        cut = CutBatches(
-            side, plan.shards, output.shards, data.limit, data.max_rejected, plan.declared, plan.recorded
-        )
+        cut = CutBatches(side, plan.shards, output.shards, data.limit, data.max_rejected, plan.declared, plan.recorded)
         scored = (
             rows.rows
             | "Cut" >> cut
