@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from evalbeam.schemas.batch import RowBlock
@@ -48,6 +48,8 @@ def rejected_of(blocks: list[RowBlock]) -> list[tuple[int, str]]:
 @given(TABLES, st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]), st.sampled_from(["\n", "\r\n"]))
 def test_reads_what_pandas_reads(tmp_path: Path, table: Any, quoting: Any, end: str) -> None:
     header, records = table
+    lone = any("\r" in cell for record in records for cell in record)  # unquoted, it ends a line
+    assume(quoting == csv.QUOTE_ALL or len(header) == 1 or not lone)
     text = io.StringIO(newline="")
     csv.writer(text, quoting=quoting, lineterminator=end).writerows([header, *records])
     data = text.getvalue().encode()
