@@ -62,7 +62,7 @@ class Plan:
         if self.config.shards is not None:
             return self.config.shards
         size = sum(f.size for f in self.files)
-        wanted = max(256 if not self.recorded else 16, min(size >> 20, 256), size >> 23)
+        wanted = max(256 if not self.recorded else 16, min(size >> 20, 1024), size >> 23)
         return min(1 << (wanted - 1).bit_length(), 4096)
 
     @property
