@@ -57,6 +57,13 @@ def in_this_process(options: PipelineOptions) -> bool:
     return is_local(options) and options.view_as(DirectOptions).direct_running_mode != "multi_processing"
 
 
+def processes(options: PipelineOptions) -> int:
+    """Worker processes that share a run's limits: those of the local engine; 1 where the engine decides by itself."""
+    if is_local(options) and has_worker_processes(options):
+        return max(1, options.view_as(DirectOptions).direct_num_workers)
+    return 1
+
+
 def runner(options: PipelineOptions) -> Any:
     """The runner of the options.
 

@@ -77,7 +77,7 @@ def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:
         RunError: The engine failed; nothing was published.
     """
     options = options or PipelineOptions([])
-    plan = replace(plan, fingerprint=prepare(plan))
+    plan = replace(plan, fingerprint=prepare(plan), processes=engines.processes(options))
     with _process_for_bulk(), holding() as held:
         try:
             pipeline = beam.Pipeline(runner=engines.runner(options), options=options)

@@ -38,6 +38,7 @@ class Plan:
         metrics: The metrics in the order of their columns, latency and failure first.
         writer: Writer of the output format.
         fingerprint: What the agent's calls are journaled under; `None` keeps no journal.
+        processes: Worker processes over which the limits of the whole run are divided.
     """
 
     config: EvaluationConfig
@@ -47,6 +48,7 @@ class Plan:
     metrics: tuple[MetricUse, ...]
     writer: Writer
     fingerprint: str | None = None
+    processes: int = 1
 
     @property
     def recorded(self) -> bool:
@@ -90,7 +92,9 @@ class Plan:
         own = self.fingerprint or ""
         path = self.config.output.path
         journal, stop = (storage.join(path, "journal", own), storage.join(path, STOP)) if own else (None, None)
-        return InvokeAgent(self.agent, self.config.agent, self.config.trials, journal, own, stop=stop)
+        return InvokeAgent(
+            self.agent, self.config.agent, self.config.trials, journal, own, stop=stop, processes=self.processes
+        )
 
     def record(self) -> RunRecord:
         """What the manifest says of the run beside what the graph finds."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from evalbeam.pipelines import engines
 from evalbeam.pipelines.evaluate import Evaluate
 from evalbeam.pipelines.plan import make_plan
 from evalbeam.schemas.config import EvaluationConfig
@@ -85,3 +88,21 @@ def test_no_collection_of_ours_is_pickled(graph):
 
 def _parts(coder) -> list:
     return [coder, *(p for inner in coder._get_component_coders() for p in _parts(inner))]
+
+
+@pytest.mark.parametrize(
+    ("flags", "processes"),
+    [
+        ([], 1),
+        (["--direct_num_workers=3"], 1),
+        (["--direct_num_workers=3", "--direct_running_mode=multi_processing"], 3),
+    ],
+)
+def test_limits_of_a_run_are_divided_over_its_processes(flags, processes, tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "x"}\n')
+    agent = {**AGENTS["live"], "max_in_flight": 50, "max_in_flight_total": 30}
+    section = {"dataset": {"path": str(tmp_path / "rows.jsonl")}, "metrics": ["exact_match"], "agent": agent}
+    found = engines.processes(engines.pipeline_options(flags))
+    assert found == processes
+    step = replace(make_plan(EvaluationConfig.parse(section)), processes=found).invoke()
+    assert step.policy.for_one_of(step.processes).max_in_flight == 30 // processes
