@@ -54,12 +54,12 @@ def has_worker_processes(options: PipelineOptions) -> bool:
 
 def in_this_process(options: PipelineOptions) -> bool:
     """Whether no other process takes part, so that objects need not travel."""
-    return is_local(options) and options.view_as(DirectOptions).direct_running_mode != "multi_processing"
+    return is_local(options) and not has_worker_processes(options)
 
 
 def processes(options: PipelineOptions) -> int:
     """Worker processes that share a run's limits: those of the local engine; 1 where the engine decides by itself."""
-    if is_local(options) and has_worker_processes(options):
+    if has_worker_processes(options):
         return max(1, options.view_as(DirectOptions).direct_num_workers)
     return 1
 
