@@ -83,11 +83,13 @@ class Call:
         request: What the callee is given.
         prefix: Two hexadecimal digits: which of the journal's 256 folders holds the call. Calls of neighbouring rows
             share it, so that a shard reads only its own part of the journal.
+        endpoint: Who is called: one of the caller's endpoints.
     """
 
     key: str
     request: Json
     prefix: str = "00"
+    endpoint: str = "agent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import inspect
 import os
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -77,21 +77,20 @@ class Bundle:
     """The calls of one bundle of one DoFn instance; its methods are called on the bundle's thread.
 
     Args:
-        line: Where the calls go.
+        lines: Where the calls go, by the name of their endpoint.
         record: Called on the loop's thread with each call that was made and its outcome, before its place is free.
         tick: Called on the bundle's thread now and then while it waits.
     """
 
     def __init__(
         self,
-        line: Line,
+        lines: Mapping[str, Line],
         record: Callable[[Call, Outcome], None] | None = None,
         tick: Callable[[], None] = lambda: None,
     ) -> None:
-        self.line = line
         self.held = self.open = 0
         self.cancelled = False
-        self._record, self._tick = record, tick
+        self._lines, self._record, self._tick = lines, record, tick
         self._submitted = self._started = 0
         self._finished: deque[Ticket] = deque()
         self._changed = threading.Condition()
@@ -106,12 +105,15 @@ class Bundle:
         if not ticket.remaining:
             self._finished.append(ticket)
             return
-        self.line.open()
-        now = self.line.lane.loop.time()
-        found = ticket.outcomes
-        flights = [Flight(self, ticket, i, call, now) for i, call in enumerate(calls) if found[i] is None]
-        self._submitted += len(flights)
-        self.line.lane.post(self.line.lane.submit, flights)
+        self._submitted += ticket.remaining
+        found, flights = ticket.outcomes, defaultdict[str, list[Flight]](list)
+        for i, call in enumerate(calls):
+            if found[i] is None:
+                flights[call.endpoint].append(Flight(self, self._lines[call.endpoint], ticket, i, call))
+        for endpoint, group in flights.items():
+            line = self._lines[endpoint]
+            line.open()
+            line.lane.post(line.lane.submit, group)
 
     def finished(self) -> list[Ticket]:
         """Takes the tickets all of whose calls have ended, in the order they ended."""
@@ -131,16 +133,17 @@ class Bundle:
             self._wait(lambda: bool(self._finished))
 
     def wait_for_some(self) -> None:
-        """Waits until tickets are finished, several at once where many are open."""
-        self._wait(lambda: len(self._finished) >= min(self.open, _TAKEN_AT_ONCE))
+        """Waits until tickets are finished: several at once where many are open, any once no more calls are queued."""
+        self._wait(lambda: len(self._finished) >= (min(self.open, _TAKEN_AT_ONCE) if self._queued() else 1))
 
     def cancel(self) -> None:
         """Ends all calls; their results are lost."""
         self.cancelled = True
         self._finished.clear()
         if self._submitted:
-            with suppress(RunError):
-                self.line.lane.post(self.line.lane.drop, self)
+            for line in self._lines.values():
+                with suppress(RunError):
+                    line.lane.post(line.lane.drop, self, line)
 
     def _queued(self) -> int:
         return self._submitted - self._started
@@ -161,8 +164,9 @@ class Bundle:
 
     def _look_at_loop(self) -> None:
         """Raises where the loop has ended, or where a coroutine has blocked it for longer than a call may take."""
-        now, lane = time.monotonic(), self.line.lane
-        if self._pinged is not None and now - self._pinged > self.line.policy.timeout + _BLOCKED:
+        now, lane = time.monotonic(), next(iter(self._lines.values())).lane
+        patience = _BLOCKED + max(line.policy.timeout for line in self._lines.values())
+        if self._pinged is not None and now - self._pinged > patience:
             Engine.forget(lane.loop)
             raise RunError(_BLOCKING)
         if self._pinged is None:
@@ -215,7 +219,7 @@ class Engine:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.loop = asyncio.new_event_loop()
-        self._lines: dict[str, tuple[Line, int, str]] = {}
+        self._lines: dict[Hashable, tuple[Line, int, str]] = {}
         self._lanes: dict[str, Lane] = {}
         self._thread = threading.Thread(target=self._run, name="evalbeam-loop", daemon=True)
         self._thread.start()
@@ -245,7 +249,9 @@ class Engine:
         """Whether nobody uses the engine."""
         return not self._lines and not self._lanes
 
-    def join(self, token: str, endpoint: str, connect: Callable[[], Callable[[Call], Any]], policy: CallPolicy) -> Line:
+    def join(
+        self, token: Hashable, endpoint: str, connect: Callable[[], Callable[[Call], Any]], policy: CallPolicy
+    ) -> Line:
         """The line of the caller `token` stands for, made for the first of its DoFn instances in this process."""
         with self._lock:
             line, users, _ = self._lines.get(token, (None, 0, endpoint))
@@ -257,7 +263,7 @@ class Engine:
             self._limit(endpoint)
             return line
 
-    def leave(self, token: str) -> None:
+    def leave(self, token: Hashable) -> None:
         """One of a line's users has ended; with the last one the line is closed, with its last line the lane."""
         with self._lock:
             line, users, endpoint = self._lines.pop(token)

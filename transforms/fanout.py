@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
@@ -20,34 +21,32 @@ from .stop import StopSign
 _MAX_HELD = 32_768
 
 
+Work: TypeAlias = Generator[list[Call], Sequence[Outcome], Any]
+"""What is done for one batch: yields calls, is sent their outcomes in the same order, as often as it likes, and returns
+the batch that leaves the step."""
+
+
 class Caller(Protocol):
     """Someone who makes calls for the rows of batches; agents are one, judges another. It travels to the workers.
 
     Attributes:
-        endpoint: Name of the lane: callers of one endpoint share its window in each worker process.
-        policy: How the calls are made.
+        endpoints: How the calls of each endpoint are made. The name is that of a lane: all who call an endpoint share
+            its window in each worker process.
     """
 
     @property
-    def endpoint(self) -> str: ...
+    def endpoints(self) -> Mapping[str, CallPolicy]: ...
 
-    @property
-    def policy(self) -> CallPolicy: ...
-
-    def connect(self) -> Callable[[Call], Any]:
-        """Makes the callable, once in each worker process and not before the first call.
+    def connect(self, endpoint: str) -> Callable[[Call], Any]:
+        """Makes the callable of an endpoint, once in each worker process and not before its first call.
 
         A coroutine function runs on the event loop, any other callable on threads. It returns JSON; what it raises is
         the call's failure.
         """
         ...
 
-    def calls(self, batch: Any) -> list[Call]:
-        """The calls of a batch."""
-        ...
-
-    def complete(self, batch: Any, outcomes: Sequence[Outcome]) -> Any:
-        """The batch that leaves the step, given the outcome of each call in the order of `calls`."""
+    def work(self, batch: Any) -> Work:
+        """What is done for a batch; runs on the bundle's thread, which must not wait in it."""
         ...
 
 
@@ -72,6 +71,12 @@ class FanOut(beam.PTransform):
         return input_or_inputs | "Call" >> calling.with_output_types(Batch)
 
 
+class _Task(NamedTuple):
+    work: Work
+    timestamp: Any
+    window: Any
+
+
 class _MakeCalls(beam.DoFn):
     def __init__(self, caller: Caller, folder: str | None, stop: str | None, token: str) -> None:
         self._caller, self._folder, self._stop, self._token = caller, folder, stop, token
@@ -79,29 +84,28 @@ class _MakeCalls(beam.DoFn):
         self._journal: Journal | None = None
         self._throttled = 0.0
         self._engine: Engine | None = None
-        self._line: Line | None = None
+        self._lines: dict[str, Line] = {}
         self._bundle: Bundle | None = None
 
     def setup(self) -> None:
-        caller, self._engine = self._caller, Engine.here()
-        self._line = self._engine.join(self._token, caller.endpoint, caller.connect, caller.policy)
+        caller, engine = self._caller, Engine.here()
+        self._engine = engine
+        for name, policy in caller.endpoints.items():
+            self._lines[name] = engine.join((self._token, name), name, partial(caller.connect, name), policy)
 
     def start_bundle(self) -> None:
         self._drop()  # what an aborted bundle left
-        assert self._line is not None
-        self._throttled = self._line.lane.throttled
+        self._throttled = self._throttling()
         self._sign = None if self._stop is None else StopSign(self._stop)
         self._journal = None if self._folder is None else Journal(self._folder, self._token)
-        self._bundle = Bundle(self._line, self._journal and self._journal.add, self._tick)
+        self._bundle = Bundle(self._lines, self._journal and self._journal.add, self._tick)
         self._tick()
 
     def process(self, batch: Any, timestamp=beam.DoFn.TimestampParam, window=beam.DoFn.WindowParam):  # type: ignore[no-untyped-def]
         bundle = self._bundle
         assert bundle is not None
-        calls, journal = self._caller.calls(batch), self._journal
-        known = [journal.find(call) if journal is not None else None for call in calls]
-        bundle.submit(Ticket((batch, timestamp, window), known), calls)
-        bundle.wait_for_room(self._slack(), max(_MAX_HELD, 64 * self._caller.policy.max_in_flight))
+        yield from self._advance(bundle, _Task(self._caller.work(batch), timestamp, window), None)
+        bundle.wait_for_room(self._slack, max(_MAX_HELD, 64 * self._places))
         self._tick()
         yield from self._leaving(bundle)
 
@@ -119,8 +123,9 @@ class _MakeCalls(beam.DoFn):
     def teardown(self) -> None:
         self._drop()
         if self._engine is not None:
-            self._engine.leave(self._token)
-            self._engine = self._line = None
+            for name in self._lines:
+                self._engine.leave((self._token, name))
+            self._engine, self._lines = None, {}
 
     def _drop(self) -> None:
         if self._bundle is not None:
@@ -133,30 +138,51 @@ class _MakeCalls(beam.DoFn):
         """What is done now and then, also while the bundle waits."""
         if self._journal is not None:
             self._journal.flush_if_due()
-        if self._sign is not None and self._line is not None:
-            lane = self._line.lane
+        if self._sign is None:
+            return
+        lanes = [line.lane for line in self._lines.values()]
+        for lane in lanes:
             if lane.stopped is not None:
                 self._sign.put(lane.stopped.removeprefix("not called: "))
-            elif (reason := self._sign.seen()) is not None:
+        if (reason := self._sign.seen()) is not None:
+            for lane in lanes:
                 lane.post(lane.stop, reason)
 
+    @property
+    def _places(self) -> int:
+        return sum(policy.max_in_flight for policy in self._caller.endpoints.values())
+
+    @property
     def _slack(self) -> int:
         """Calls queued beyond the window, so that a place that is freed while this thread is elsewhere finds a call."""
-        return 256 + 2 * self._caller.policy.max_in_flight
+        return 256 + 2 * self._places
 
     def _leaving(self, bundle: Bundle) -> Iterator[WindowedValue]:
         for ticket in bundle.finished():
-            batch, timestamp, window = ticket.item
             outcomes: list[Any] = ticket.outcomes
-            self._count(outcomes, bundle.line.lane.throttled)
-            yield WindowedValue(self._caller.complete(batch, outcomes), timestamp, (window,))
+            self._count(outcomes)
+            yield from self._advance(bundle, ticket.item, outcomes)
 
-    def _count(self, outcomes: Sequence[Outcome], throttled: float) -> None:
+    def _advance(self, bundle: Bundle, task: _Task, outcomes: Any) -> Iterator[WindowedValue]:
+        """Takes a batch's work on with the outcomes it waits for: there are further calls, or the batch leaves."""
+        try:
+            calls = task.work.send(outcomes)
+        except StopIteration as done:
+            yield WindowedValue(done.value, task.timestamp, (task.window,))
+            return
+        journal = self._journal
+        known = [journal.find(call) if journal is not None else None for call in calls]
+        bundle.submit(Ticket(task, known), calls)
+
+    def _throttling(self) -> float:
+        return sum(line.lane.throttled for line in self._lines.values())
+
+    def _count(self, outcomes: Sequence[Outcome]) -> None:
         failed = sum(o.kind != "ok" for o in outcomes)
         Metrics.counter("evalbeam", "calls").inc(sum(not o.replayed for o in outcomes))
         Metrics.counter("evalbeam", "failed").inc(failed)
         Metrics.counter("evalbeam", "retries").inc(sum(max(0, o.attempts - 1) for o in outcomes if not o.replayed))
-        seconds = int(throttled - self._throttled)
+        seconds = int(self._throttling() - self._throttled)
         if seconds > 0:  # the name that tells an autoscaler not to add workers for it
             self._throttled += seconds
             Metrics.counter("evalbeam", "cumulativeThrottlingSeconds").inc(seconds)

@@ -15,7 +15,7 @@ from ..schemas.batch import Batch
 from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.instance import Example, Instance, Json
 from .agents.base import Agent, invocation_of, read_answer
-from .fanout import FanOut
+from .fanout import FanOut, Work
 from .normalize import canonical
 
 
@@ -72,9 +72,13 @@ class AgentCaller:
     trials: int = 1
     fingerprint: str = ""
     given: tuple[str, ...] | None = None
-    endpoint: str = "agent"
 
-    def connect(self) -> Callable[[Call], Any]:
+    @property
+    def endpoints(self) -> dict[str, CallPolicy]:
+        """The one endpoint: the agent."""
+        return {"agent": self.policy}
+
+    def connect(self, endpoint: str) -> Callable[[Call], Any]:
         """The agent's callable, with its answers read and checked."""
         ask, limit, read = self.agent.connect(), self.policy.max_answer_bytes, self.agent.read
 
@@ -89,6 +93,11 @@ class AgentCaller:
             return read_answer(read(await ask(_fresh(call.request), call.key)), limit)
 
         return call_async if inspect.iscoroutinefunction(ask) else call
+
+    def work(self, batch: Batch[Instance]) -> Work:
+        """One call for each row and trial."""
+        outcomes = yield self.calls(batch)
+        return self.complete(batch, outcomes)
 
     def calls(self, batch: Batch[Instance]) -> list[Call]:
         """The calls of a batch: for each instance, one for each trial."""

@@ -24,7 +24,7 @@ from .stop import Breaker
 from .threads import Job, Threads
 
 if TYPE_CHECKING:
-    from .engine import Bundle, Ticket
+    from .engine import Bundle, Line, Ticket
 
 _GRACE = 1.0
 _SLOW = "no answer within the timeout"
@@ -37,12 +37,13 @@ class Flight:
     """One call on its way through its attempts."""
 
     __slots__ = (
-        "attempt", "attempts", "backoff", "began", "bundle", "call", "first", "index", "queued", "refusals",
+        "attempt", "attempts", "backoff", "began", "bundle", "call", "first", "index", "line", "queued", "refusals",
         "submitted", "ticket",
     )  # fmt: skip
 
-    def __init__(self, bundle: Bundle, ticket: Ticket, index: int, call: Call, now: float) -> None:
-        self.bundle, self.ticket, self.index, self.call, self.submitted = bundle, ticket, index, call, now
+    def __init__(self, bundle: Bundle, line: Line, ticket: Ticket, index: int, call: Call) -> None:
+        self.bundle, self.line, self.ticket, self.index, self.call = bundle, line, ticket, index, call
+        self.submitted = line.lane.loop.time()
         self.attempts = self.refusals = 0
         self.first = self.began = self.queued = self.backoff = 0.0
         self.attempt: asyncio.Task[None] | Job | None = None
@@ -134,10 +135,10 @@ class Lane:
         self._waiting.extend(flights)
         self._pump()
 
-    def drop(self, bundle: Bundle) -> None:
-        """Forgets a bundle: its queued calls are not made, those in flight are cancelled."""
+    def drop(self, bundle: Bundle, line: Line) -> None:
+        """Forgets a bundle's calls of a line: those queued are not made, those in flight are cancelled."""
         self._waiting = deque(f for f in self._waiting if f.bundle is not bundle)
-        for flight in [f for f in bundle.line.timeouts.flights if f.bundle is bundle]:
+        for flight in [f for f in line.timeouts.flights if f.bundle is bundle]:
             self._abandon(flight)
         self._pump()
 
@@ -189,7 +190,7 @@ class Lane:
 
     def _start(self, flight: Flight) -> None:
         bundle, now = flight.bundle, self.loop.time()
-        line = bundle.line
+        line = flight.line
         if not flight.attempts:
             flight.first, flight.queued = now, now - flight.submitted
             bundle.started()
@@ -238,7 +239,7 @@ class Lane:
 
     def _left(self, flight: Flight) -> float:
         """Seconds the row has left."""
-        deadline = flight.bundle.line.policy.deadline
+        deadline = flight.line.policy.deadline
         return math.inf if deadline is None else flight.first + deadline - self.loop.time()
 
     def _expire_row(self, flight: Flight, number: int) -> None:
@@ -261,7 +262,7 @@ class Lane:
 
     def _free(self, flight: Flight) -> None:
         flight.attempt = None
-        del flight.bundle.line.timeouts.flights[flight]
+        del flight.line.timeouts.flights[flight]
         self.in_flight -= 1
         counters.add("calls_in_flight", -1)
 
@@ -277,13 +278,13 @@ class Lane:
                 self._answered()
                 self._ended(flight, self._outcome(flight, value, latency=seconds))
             else:
-                self._failed(flight, bundle.line.understand(error))
+                self._failed(flight, flight.line.understand(error))
         except Exception as broken:  # whatever it is, the bundle's thread must not wait for ever
             bundle.fail(broken)
         self._pump()
 
     def _failed(self, flight: Flight, fault: Fault) -> None:
-        policy, now = flight.bundle.line.policy, self.loop.time()
+        policy, now = flight.line.policy, self.loop.time()
         if fault.kind == "rate_limited":
             flight.refusals += 1
             self.pace.refused(now, flight.began, fault.retry_after)

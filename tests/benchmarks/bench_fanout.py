@@ -12,7 +12,7 @@ import random
 import resource
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,10 +21,10 @@ import apache_beam as beam
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from evalbeam.schemas.batch import Batch
-from evalbeam.schemas.calls import Call, CallPolicy, Outcome
+from evalbeam.schemas.calls import Call, CallPolicy
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms import coders  # noqa: F401  registers the coder of Batch
-from evalbeam.transforms.fanout import FanOut
+from evalbeam.transforms.fanout import FanOut, Work
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,12 @@ class Sleeper:
 
     policy: CallPolicy
     on_threads: bool = False
-    endpoint: str = "sleeper"
 
-    def connect(self) -> Callable[[Call], Any]:
+    @property
+    def endpoints(self) -> dict[str, CallPolicy]:
+        return {"agent": self.policy}
+
+    def connect(self, endpoint: str) -> Callable[[Call], Any]:
         async def call(call: Call) -> Any:
             await asyncio.sleep(call.request)
             return "done"
@@ -46,10 +49,8 @@ class Sleeper:
 
         return blocking if self.on_threads else call
 
-    def calls(self, batch: Batch) -> list[Call]:
-        return [Call(row.instance_id, row.row["seconds"]) for row in batch.rows]
-
-    def complete(self, batch: Batch, outcomes: Sequence[Outcome]) -> Batch:
+    def work(self, batch: Batch) -> Work:
+        outcomes = yield [Call(row.instance_id, row.row["seconds"]) for row in batch.rows]
         assert all(o.value == "done" for o in outcomes)
         return batch
 

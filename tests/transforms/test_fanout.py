@@ -60,9 +60,12 @@ class Doubler:
     fails_at: int | None = None
     hangs_at: int | None = None
     policy: CallPolicy = field(default_factory=lambda: CallPolicy(backoff=0.001, max_in_flight=16))
-    endpoint: str = "doubler"
 
-    def connect(self):
+    @property
+    def endpoints(self):
+        return {"agent": self.policy}
+
+    def connect(self, endpoint):
         HERE[self.name + "connect"].append(threading.current_thread().name)
 
         async def on_loop(call):
@@ -81,10 +84,8 @@ class Doubler:
 
         return on_loop if self.how == "loop" else on_thread
 
-    def calls(self, batch):
-        return [Call(row.instance_id, row.row["n"]) for row in batch.rows]
-
-    def complete(self, batch, outcomes):
+    def work(self, batch):
+        outcomes = yield [Call(row.instance_id, row.row["n"]) for row in batch.rows]
         rows = [
             Instance(r.instance_id, {**r.row, "value": o.value, "kind": o.kind, "error": o.error_type})
             for r, o in zip(batch.rows, outcomes, strict=True)
@@ -158,6 +159,46 @@ def test_two_fused_fan_outs_of_one_endpoint(seen):
     assert collections.Counter(seen[1]) == dict.fromkeys(range(500), 2)
 
 
+@dataclass(frozen=True)
+class Chain(Doubler):
+    """Doubles each number until it is at least 100, alternately at two endpoints."""
+
+    @property
+    def endpoints(self):
+        return {"even": self.policy, "odd": self.policy}
+
+    def connect(self, endpoint):
+        async def call(call):
+            HERE[self.name].append((endpoint, call.request))
+            return call.request * 2
+
+        return call
+
+    def work(self, batch):
+        values, turn = [row.row["n"] for row in batch.rows], 0
+        while small := [i for i, v in enumerate(values) if v < 100]:
+            end = ("even", "odd")[turn % 2]
+            turn += 1
+            for i, o in zip(small, (yield [Call(f"{i}", values[i], "00", end) for i in small]), strict=True):
+                values[i] = o.value
+        rows = [Instance(r.instance_id, {**r.row, "value": v, "kind": "ok"}) for r, v in zip(batch.rows, values)]
+        return Batch(tuple(rows), batch.part, batch.columns)
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_further_calls_follow_from_outcomes(rows, seen):
+    def reached(n):
+        return (n if n >= 100 else next(n << k for k in range(8) if n << k >= 100)), "ok"
+
+    batches = cut(range(1, 200), rows)
+    with beam.Pipeline(runner=FnApiRunner()) as p:
+        assert_that(source(p, batches) | FanOut(Chain(seen[0])), same_rows(batches, reached))
+    steps = collections.Counter(seen[1])
+    assert set(steps.values()) <= {1, 2, 3, 4, 5, 6, 7}
+    assert steps[("even", 1)] == steps[("odd", 2)] == 1  # 2 is also a row of its own
+    assert sum(steps.values()) == sum(next(k for k in range(8) if n << k >= 100) for n in range(1, 100))
+
+
 def test_windows_are_kept(seen):
     stamped = [beam.window.TimestampedValue(b, 10 * i) for i, b in enumerate(cut(range(40), 10))]
 
@@ -210,7 +251,7 @@ def test_a_failing_bundle_cancels_its_calls_and_leaks_nothing(seen):
 def test_a_callable_that_cannot_be_made_ends_the_run():
     @dataclass(frozen=True)
     class Broken(Doubler):
-        def connect(self):
+        def connect(self, endpoint):
             raise RuntimeError("no such agent")
 
     with pytest.raises(RuntimeError, match="no such agent"), beam.Pipeline(runner=FnApiRunner()) as p:
@@ -222,7 +263,7 @@ def test_an_agent_that_ends_the_loop_thread_is_reported(monkeypatch):
 
     @dataclass(frozen=True)
     class Saboteur(Doubler):
-        def connect(self):
+        def connect(self, endpoint):
             async def call(call):
                 asyncio.get_running_loop().stop()
                 await asyncio.sleep(1000)
@@ -244,7 +285,7 @@ def test_a_coroutine_that_blocks_the_loop_ends_the_run(monkeypatch):
     blocked = threading.Event()
 
     class Blocking(Doubler):
-        def connect(self):
+        def connect(self, endpoint):
             async def call(call):
                 blocked.wait()
                 return call.request * 2
@@ -301,7 +342,7 @@ def test_hung_threads_do_not_keep_the_process(tmp_path):
             from test_fanout import *
 
             class Hanging(Doubler):
-                def connect(self):
+                def connect(self, endpoint):
                     never = threading.Event()
                     return lambda call: never.wait() if call.request % 10 < 3 else call.request * 2
 

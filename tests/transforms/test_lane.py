@@ -66,7 +66,7 @@ class World:
             self.flying -= 1
 
     def run(self, requests, rows=7):
-        bundle = Bundle(self.line)
+        bundle = Bundle({"agent": self.line})
         tickets = []
         for i in range(0, len(requests), rows):
             calls = [Call(str(i + j), r) for j, r in enumerate(requests[i : i + rows])]
@@ -254,7 +254,7 @@ def test_coroutines_that_refuse_to_be_cancelled_do_not_stop_the_run():
 
 def test_a_dropped_bundle_leaves_nothing_and_the_other_one_everything():
     world = World(takes, max_in_flight=3)
-    doomed, kept = Bundle(world.line), Bundle(world.line)
+    doomed, kept = Bundle({"agent": world.line}), Bundle({"agent": world.line})
     lost, found = Ticket("lost", [None] * 20), Ticket("found", [None] * 5)
     doomed.submit(lost, [Call(f"lost {i}", 10) for i in range(20)])
     kept.submit(found, [Call(f"found {i}", 10) for i in range(5)])
@@ -328,7 +328,7 @@ def test_workers_that_know_nothing_of_each_other_share_a_quota(workers, rate, ha
     worlds = [World(server.answer, loop, max_in_flight=64) for _ in shares]
     tickets = []
     for world, share in zip(worlds, shares, strict=True):
-        bundle = Bundle(world.line)
+        bundle = Bundle({"agent": world.line})
         tickets.append(Ticket(None, [None] * share))
         bundle.submit(tickets[-1], [Call(str(i), 0) for i in range(share)])
 
