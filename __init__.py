@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .pipelines.result import EvaluationResult
     from .schemas.config import EvaluationConfig
     from .schemas.errors import AgentError, ConfigError, EvalbeamError, JudgeError, RowError, RunError
-    from .schemas.instance import Chunk, Example, Instance, Invocation, ToolCall, Trajectory, Usage
+    from .schemas.instance import Chunk, Example, Instance, Invocation, Step, ToolCall, Trajectory, Turn, Usage
     from .schemas.result import Score, ScoreColumn
     from .transforms.agents.base import Agent
     from .transforms.metrics.base import Metric, ScoringBatch
@@ -33,7 +33,17 @@ _HOMES = {
     "pipelines.result": ("EvaluationResult",),
     "schemas.config": ("EvaluationConfig",),
     "schemas.errors": ("AgentError", "ConfigError", "EvalbeamError", "JudgeError", "RowError", "RunError"),
-    "schemas.instance": ("Chunk", "Example", "Instance", "Invocation", "ToolCall", "Trajectory", "Usage"),
+    "schemas.instance": (
+        "Chunk",
+        "Example",
+        "Instance",
+        "Invocation",
+        "Step",
+        "ToolCall",
+        "Trajectory",
+        "Turn",
+        "Usage",
+    ),
     "schemas.result": ("Score", "ScoreColumn"),
     "transforms.agents.base": ("Agent",),
     "transforms.metrics.base": ("Metric", "ScoringBatch"),
@@ -66,9 +76,11 @@ __all__ = [
     "Score",
     "ScoreColumn",
     "ScoringBatch",
+    "Step",
     "ToolCall",
     "Trajectory",
     "TrajectorySingleToolUse",
+    "Turn",
     "Usage",
     "__version__",
     "evaluate",

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import orjson
 import pyarrow as pa
 
+from .conversation import turn_in, turn_out
 from .instance import Chunk, Example, Instance, Invocation, Json, ToolCall, Usage
 from .result import Rejected
 
@@ -125,7 +126,7 @@ def example_out(example: Example) -> list[Json]:
     return [
         _instance_out(example.instance),
         [call.status, call.response, calls, chunks, call.latency_in_seconds, call.error_type, call.error_message]
-        + [call.attempts, usage, call.extra, call.trajectory_error],
+        + [call.attempts, usage, call.extra, call.trajectory_error, call.turns and [turn_out(t) for t in call.turns]],
         example.trial,
     ]
 
@@ -133,7 +134,8 @@ def example_out(example: Example) -> list[Json]:
 def example_in(value: list[Json]) -> Example:
     """The example that `example_out` wrote."""
     instance, call, trial = value
-    status, response, calls, chunks, latency, error_type, error_message, attempts, usage, extra, trajectory_error = call
+    status, response, calls, chunks, latency, error_type, error_message, attempts, usage, extra, *rest = call
+    trajectory_error, turns = rest
     return Example(
         _instance_in(instance),
         Invocation(
@@ -148,6 +150,7 @@ def example_in(value: list[Json]) -> Example:
             None if usage is None else Usage(*usage),
             extra,
             trajectory_error,
+            turns and tuple(turn_in(t) for t in turns),
         ),
         trial,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list of them or dict from str to them."""
@@ -42,6 +42,58 @@ class Usage:
 
     input_tokens: int | None = None
     output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that an agent did between a message of the user and its final response to it.
+
+    Attributes:
+        kind: "text" (something it said on the way), "call" (of a tool), "result" (what the tool gave back) or "other"
+            (a reply of the model without any of them, kept for its usage).
+        author: Name of the agent.
+        value: The text, the tool's input, or what the tool gave back.
+        tool_name: Name of the tool of a call or result.
+        id: What a call and its result share, where the source says so.
+        extra: What else the source says of it (model_version, usage_metadata, grounding_metadata of ADK).
+    """
+
+    kind: Literal["text", "call", "result", "other"]
+    author: str = ""
+    value: Json = None
+    tool_name: str | None = None
+    id: str | None = None
+    extra: dict[str, Json] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One exchange of a conversation: what the user said, and what the agent did or is expected to do.
+
+    Attributes:
+        prompt: Text of what the user said.
+        response: Text of the final response; `None` where there is none.
+        trajectory: Tool calls in order; `None` where nothing is known of them.
+        steps: What happened on the way, calls included, in order; empty where nothing is known of it.
+        content: The user's message in full where it is more than text (a Content of Google's GenAI API).
+        rubrics: Properties that this turn's answer is asked for, each `{rubric_id, rubric_content: {text_property},
+            type}`; of expected turns only.
+        usage: Tokens of all calls of models, where known.
+        latency_in_seconds: Seconds the turn took, where it was measured.
+        trajectory_error: Why the tool calls could not be read although something was there.
+        extra: What else the source says of the turn (`invocation_id` of ADK).
+    """
+
+    prompt: str
+    response: str | None = None
+    trajectory: Trajectory | None = None
+    steps: tuple[Step, ...] = ()
+    content: Json = None
+    rubrics: tuple[Json, ...] = ()
+    usage: Usage | None = None
+    latency_in_seconds: float | None = None
+    trajectory_error: str | None = None
+    extra: dict[str, Json] | None = None
 
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -103,6 +155,8 @@ class Invocation:
         usage: Tokens, where known.
         extra: Anything else the agent returned beside these (its `trace`, for example).
         trajectory_error: Why predicted_trajectory could not be read although something was there.
+        turns: What the agent did in each turn of a conversation; `None` for a row of a single turn. Then `response` is
+            that of the last turn, and `predicted_trajectory` the calls of all turns.
     """
 
     status: str = "ok"
@@ -116,6 +170,7 @@ class Invocation:
     usage: Usage | None = None
     extra: dict[str, Json] | None = None
     trajectory_error: str | None = None
+    turns: tuple[Turn, ...] | None = None
 
     @property
     def answered(self) -> bool:
@@ -144,3 +199,15 @@ class Example:
         """Value of a metric input: what the agent did where the name says so, else the instance's."""
         attribute = FROM_INVOCATION.get(name)
         return getattr(self.invocation, attribute) if attribute else self.instance.get(name)
+
+    @property
+    def turns(self) -> tuple[tuple[Turn, Turn | None], ...]:
+        """(expected, actual) of every turn, one pair for a row of a single turn.
+
+        An expected turn always has the prompt; what the dataset does not say of it is `None` or empty (all of it where
+        a simulated user led the conversation). The actual one is `None` where the agent gave no such turn. Parsed
+        anew each time: a metric takes `ScoringBatch.turns`.
+        """
+        from .conversation import paired
+
+        return paired(self)

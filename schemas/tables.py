@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from .conversation import turn_out
 from .instance import Chunk, Example, Invocation, Json, Trajectory
 from .result import Rejected, ScoreColumn, ScoredBatch, Summary
 
@@ -163,7 +164,7 @@ def _arrays(batch: ScoredBatch, low: int, high: int, metrics: Sequence[MetricCol
     rows = [e.instance.row for e in examples]
     for name, type_ in batch.columns:
         yield dataset_array([row.get(name) for row in rows], type_)
-    yield from _invocation_arrays([e.invocation for e in examples])
+    yield from _invocation_arrays([e.invocation for e in examples], _turns(batch, low, high))
     for metric in metrics:
         if metric.name not in PERFORMANCE:
             yield from _score_arrays(batch.scores[metric.name], low, high, metric)
@@ -179,13 +180,13 @@ def dataset_array(values: list[Json], type_: str) -> pa.Array:
     return pa.array(values, TYPES[type_])
 
 
-def _invocation_arrays(calls: list[Invocation]) -> Iterator[pa.Array]:
+def _invocation_arrays(calls: list[Invocation], turns: pa.Array) -> Iterator[pa.Array]:
     usages = [c.usage for c in calls]
     yield pa.array([c.status for c in calls], pa.string())
     yield pa.array([text(c.response) for c in calls], pa.string())
     yield pa.array([_trajectory_text(c.predicted_trajectory) for c in calls], pa.string())
     yield pa.array([_context_text(c.retrieved_context) for c in calls], pa.string())
-    yield pa.nulls(len(calls), pa.string())
+    yield turns
     yield pa.array([c.latency_in_seconds for c in calls], pa.float64())
     yield pa.array([_FAILURE.get(c.status) for c in calls], pa.int64())
     yield pa.array([c.error_type for c in calls], pa.string())
@@ -204,6 +205,26 @@ def _trajectory_text(calls: Trajectory | None) -> str | None:
 
 def _context_text(chunks: tuple[Chunk, ...] | None) -> str | None:
     return None if chunks is None else json_text([{"content": c.content, "doc_uri": c.doc_uri} for c in chunks])
+
+
+def _turns(batch: ScoredBatch, low: int, high: int) -> pa.Array:
+    """The turns of conversations, each with its `scores`: what a metric's details say under "turns"."""
+    if all(e.invocation.turns is None for e in batch.examples[low:high]):
+        return pa.nulls(high - low, pa.string())
+    return pa.array([_turns_text(batch, i) for i in range(low, high)], pa.string())
+
+
+def _turns_text(batch: ScoredBatch, i: int) -> str | None:
+    turns = batch.examples[i].invocation.turns
+    if turns is None:
+        return None
+    shown = [turn_out(t) for t in turns]
+    for name, column in batch.scores.items():
+        details = column.details.get(i)
+        scores = details.get("turns") if isinstance(details, dict) else None
+        for turn, score in zip(shown, scores or (), strict=False):
+            turn.setdefault("scores", {})[name] = score
+    return json_text(shown)
 
 
 def _score_arrays(column: ScoreColumn, low: int, high: int, metric: MetricColumns) -> Iterator[pa.Array]:

@@ -104,7 +104,9 @@ class AgentCaller:
         whole = self.agent.whole_row
         made = []
         for row in batch.rows:
-            request = _row_given(row, self.given) if whole else row.get("prompt")
+            request = self.agent.request(row)
+            if request is None:
+                request = _row_given(row, self.given) if whole else row.get("prompt")
             ordinal = row.instance_id.partition("-")[2]
             for trial in range(self.trials):
                 parts = [orjson.dumps((ordinal, self.fingerprint, trial)), canonical(request)]

@@ -17,6 +17,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ..schemas.batch import RowBlock, pack, pack_row
+from ..schemas.conversation import is_conversation, said
 from ..schemas.errors import RowError
 from ..schemas.instance import ALIASES, Json
 from ..schemas.result import Rejected
@@ -81,6 +82,8 @@ class RowRules:
         if fields:
             present |= spellings & fields.keys()
         given = {name: _get(name, fields, row) for name in names if present and not present.isdisjoint(names[name])}
+        if is_conversation(given.get("conversation")):
+            given["conversation"] = said(given["conversation"])
         return _hashed(given or row)
 
     def keeps(self, instance_id: str) -> bool:

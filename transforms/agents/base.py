@@ -18,28 +18,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, TypeAlias
 
 import orjson
 
 from ...schemas.calls import Outcome
+from ...schemas.conversation import summed, turns_in
 from ...schemas.errors import AgentError, ConfigError, RowError
-from ...schemas.instance import Chunk, Instance, Invocation, Json, Trajectory, Usage
+from ...schemas.instance import Chunk, Instance, Invocation, Json, Trajectory, Turn, Usage
 from ...schemas.trajectory import parse_trajectory
 from ..held import original
 from ..jsonable import NotJson, jsonable
 from ..registry import load_object, register
 
-__all__ = ["Agent", "Ask", "InvalidAnswer", "chunks_of", "invocation_of", "loaded", "read_answer", "register"]
+__all__ = [
+    "Agent",
+    "Ask",
+    "InvalidAnswer",
+    "chunks_of",
+    "invocation_of",
+    "loaded",
+    "read_answer",
+    "register",
+    "with_turns",
+]
 
 Ask: TypeAlias = Callable[[Json, str], Any]
 """(what the agent is given, idempotency key) -> raw answer; a coroutine function, or a function that may block."""
 
 _ALLOWED = (
     "text, or a mapping with response (text) and any of predicted_trajectory, retrieved_context, usage, "
-    "latency_in_seconds, trace"
+    "latency_in_seconds, turns, trace"
 )
-_READ = ("response", "predicted_trajectory", "retrieved_context", "usage", "latency_in_seconds")
+_READ = ("response", "predicted_trajectory", "retrieved_context", "usage", "latency_in_seconds", "turns")
 _CONTENT = ("content", "page_content", "text", "chunk_text")
 _SOURCE = ("doc_uri", "uri", "source", "url")
 
@@ -66,6 +78,10 @@ class Agent:
     def whole_row(self) -> bool:
         """Whether the agent is given the whole row instead of its prompt."""
         return False
+
+    def request(self, instance: Instance) -> Json:
+        """What the agent is given of a row, where that is neither its prompt nor the whole row; else `None`."""
+        return None
 
     def connect(self) -> Ask:
         """Makes the client, once in each worker process; may raise, which ends the run.
@@ -132,7 +148,7 @@ def _check_size(size: int, max_bytes: int) -> None:
 
 def _checked(answer: dict[str, Json]) -> dict[str, Json]:
     found = {k: v for k, v in answer.items() if k in _READ and v is not None}
-    if "response" not in found and "predicted_trajectory" not in found:
+    if found.keys().isdisjoint(("response", "predicted_trajectory", "turns")):
         keys = ", ".join(sorted(map(str, answer))[:10]) or "no keys"
         raise InvalidAnswer(f"the agent's answer has no response; it has {keys} (allowed: {_ALLOWED})")
     response, latency = found.get("response"), found.get("latency_in_seconds")
@@ -140,6 +156,10 @@ def _checked(answer: dict[str, Json]) -> dict[str, Json]:
         raise InvalidAnswer(f"the agent's response is {_named(response)} (allowed: text or a JSON object)")
     if latency is not None and not _is_latency(latency):
         raise InvalidAnswer(f"the agent's latency_in_seconds is {_named(latency)} (allowed: a number >= 0)")
+    try:
+        turns_in(found.get("turns"))
+    except RowError as error:
+        raise InvalidAnswer(f"the agent's answer: {error.message}") from None
     extra = {k: v for k, v in answer.items() if k not in _READ and v is not None}
     return {**found, "extra": extra} if extra else found
 
@@ -153,7 +173,7 @@ def invocation_of(outcome: Outcome) -> Invocation:
     answer = outcome.value
     trajectory, why = trajectory_of(answer.get("predicted_trajectory"))
     latency = answer.get("latency_in_seconds")
-    return Invocation(
+    invocation = Invocation(
         response=answer.get("response"),
         predicted_trajectory=trajectory,
         retrieved_context=chunks_of(answer.get("retrieved_context")),
@@ -162,6 +182,22 @@ def invocation_of(outcome: Outcome) -> Invocation:
         usage=usage_of(answer.get("usage")),
         extra=answer.get("extra"),
         trajectory_error=why,
+    )
+    return with_turns(invocation, turns_in(answer.get("turns")))
+
+
+def with_turns(invocation: Invocation, turns: tuple[Turn, ...] | None) -> Invocation:
+    """The invocation of a conversation: what it does not say as a whole follows from its turns."""
+    if turns is None:
+        return invocation
+    whole = summed(turns)
+    calls, response, usage = invocation.predicted_trajectory, invocation.response, invocation.usage
+    return replace(
+        invocation,
+        turns=turns,
+        response=whole["response"] if response is None else response,
+        predicted_trajectory=whole["trajectory"] if calls is None else calls,
+        usage=usage or whole["usage"],
     )
 
 

@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...schemas.instance import Instance, Invocation, Json
-from .base import Agent, chunks_of, register, trajectory_of, usage_of
+from ...schemas.conversation import turns_in
+from ...schemas.errors import RowError
+from ...schemas.instance import Instance, Invocation, Json, Turn
+from .base import Agent, chunks_of, register, trajectory_of, usage_of, with_turns
 
-_RARE = frozenset(("failure", "retrieved_context", "usage", "latency_in_seconds"))
+_RARE = frozenset(("failure", "retrieved_context", "usage", "latency_in_seconds", "turns"))
 _NO = frozenset(("", "0", "0.0", "false", "no", "none", "null"))
 
 
@@ -17,6 +19,8 @@ _NO = frozenset(("", "0", "0.0", "false", "no", "none", "null"))
 @dataclass(frozen=True)
 class RecordedAgent(Agent):
     """Takes the answer from the row: response, predicted_trajectory, retrieved_context, latency_in_seconds, usage.
+
+    Of a conversation it takes `turns` (schemas/conversation.py).
 
     A row whose `failure` is true (a boolean, a number, or a text that is not "", "0", "false", "no", "none" or
     "null") is a failed run, with error_type and error_message where it has them; so is a row with neither a response
@@ -35,13 +39,14 @@ class RecordedAgent(Agent):
         rare = not (_RARE.isdisjoint(instance.row) and _RARE.isdisjoint(instance.fields))
         if rare and (failure := get("failure")) is not None and _is_true(failure):
             return _failed(instance, "RecordedFailure", "the row says that the call failed")
-        if response is None and calls is None:
+        turns = _turns(get("turns")) if rare else None
+        if response is None and calls is None and turns is None:
             return _failed(instance, "MissingAnswer", "the row has neither response nor predicted_trajectory")
         trajectory, why = (None, None) if calls is None else trajectory_of(calls)
         if not rare:
             return Invocation(response=response, predicted_trajectory=trajectory, trajectory_error=why)
         context, latency, usage = get("retrieved_context"), get("latency_in_seconds"), get("usage")
-        return Invocation(
+        invocation = Invocation(
             response=response,
             predicted_trajectory=trajectory,
             retrieved_context=None if context is None else chunks_of(context),
@@ -49,6 +54,14 @@ class RecordedAgent(Agent):
             usage=None if usage is None else usage_of(usage),
             trajectory_error=why,
         )
+        return with_turns(invocation, turns)
+
+
+def _turns(value: Json) -> tuple[Turn, ...] | None:
+    try:
+        return turns_in(value)
+    except RowError:  # a column of the dataset that happens to be called so
+        return None
 
 
 def _failed(instance: Instance, error_type: str, message: str) -> Invocation:

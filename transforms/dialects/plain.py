@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...schemas.conversation import fields_of, is_conversation
 from ...schemas.instance import Json
 from .base import Dialect, register
 
@@ -11,10 +12,13 @@ from .base import Dialect, register
 @register("dialect", "plain")
 @dataclass(frozen=True)
 class Plain(Dialect):
-    """Every column is what its name says."""
+    """Every column is what its name says; a conversation also gives the fields of the row as one."""
 
     def recognises(self, row: dict[str, Json]) -> bool:
         return True
 
     def fields(self, row: dict[str, Json]) -> dict[str, Json]:
-        return {}
+        conversation = row.get("conversation")
+        if conversation is None or not is_conversation(conversation):
+            return {}
+        return {name: value for name, value in fields_of(conversation).items() if name not in row}

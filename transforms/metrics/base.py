@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from ...schemas.instance import Example
+from ...schemas.instance import Example, Turn
 from ...schemas.result import Score, ScoreColumn
 from ..faults import fault_of
 from ..registry import register
@@ -54,6 +54,10 @@ class ScoringBatch:
     def column(self, name: str) -> list[Any]:
         """Values of one input, one for each example."""
         return self.share(("column", name), lambda: [e.get(name) for e in self.examples])
+
+    def turns(self) -> list[tuple[tuple[Turn, Turn | None], ...]]:
+        """(expected, actual) of every turn of every example, as `Example.turns` gives them."""
+        return self.share("turns", lambda: [e.turns for e in self.examples])
 
 
 class Metric(ABC):

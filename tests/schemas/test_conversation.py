@@ -1,0 +1,128 @@
+"""Conversations: what metrics see of them, and that nothing is lost on the way."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalbeam.schemas.batch import Batch, example_in, example_out
+from evalbeam.schemas.conversation import expected_turns, said, summed, turn_in, turn_out, turns_in
+from evalbeam.schemas.errors import RowError
+from evalbeam.schemas.instance import Example, Instance, Invocation, Step, ToolCall, Turn, Usage
+from evalbeam.transforms.agents.base import InvalidAnswer, invocation_of, read_answer
+from evalbeam.transforms.agents.recorded import RecordedAgent
+from evalbeam.transforms.dialects.plain import Plain
+from evalbeam.transforms.metrics.base import ScoringBatch
+from evalbeam.transforms.normalize import RowRules
+
+CONVERSATION = [
+    {"prompt": "roll a die", "reference": "4", "reference_trajectory": [{"tool_name": "roll", "tool_input": {"n": 6}}]},
+    {"prompt": "is it prime?", "reference": "no", "reference_trajectory": [], "rubrics": [{"rubric_id": "short"}]},
+]
+
+
+def rules():
+    return RowRules((Plain(),))
+
+
+def test_a_row_of_one_turn_is_one_pair():
+    row = Instance("0", {"prompt": "p", "reference": "r", "reference_trajectory": '[{"name": "t", "args": {}}]'})
+    call = Invocation(response="a", predicted_trajectory=(), usage=Usage(1, 2))
+    ((expected, actual),) = Example(row, call).turns
+    assert expected == Turn("p", "r", (ToolCall("t", {}),))
+    assert actual == Turn("p", "a", (), usage=Usage(1, 2))
+    assert Example(row, Invocation("failed")).turns == ((expected, None),)
+    assert Example(Instance("0", {"prompt": "p"}), call).turns[0][0] == Turn("p")
+
+
+def test_a_conversation_is_a_pair_for_each_turn():
+    row = Instance("0", {"conversation": CONVERSATION})
+    made = (Turn("roll a die", "4", (ToolCall("roll", {"n": 6}),)), Turn("is it prime?", "yes", ()))
+    example = Example(row, Invocation(response="yes", turns=made))
+    assert [a for _, a in example.turns] == list(made)
+    assert [e.response for e, _ in example.turns] == ["4", "no"]
+    assert example.turns[1][0].rubrics == ({"rubric_id": "short"},)
+    shorter = Example(row, Invocation(response="4", turns=made[:1]))
+    assert [a for _, a in shorter.turns] == [made[0], None]
+    batch = ScoringBatch([example, shorter])
+    assert batch.turns() == [example.turns, shorter.turns]
+    assert batch.turns() is batch.turns()
+
+
+def test_a_scenario_expects_nothing():
+    row = Instance("0", {"scenario": {"starting_prompt": "hi", "conversation_plan": "leave"}})
+    assert expected_turns(row) == ()
+    assert Example(row, Invocation(turns=(Turn("hi", "ho"),))).turns == ((Turn("hi"), Turn("hi", "ho")),)
+
+
+def test_what_a_row_is_known_by_is_what_the_user_says():
+    row = {"conversation": CONVERSATION}
+    corrected = {"conversation": [CONVERSATION[0], {**CONVERSATION[1], "reference": "No."}]}
+    other = {"conversation": [CONVERSATION[0], {"prompt": "is it odd?"}]}
+    ids = [rules().read(r)[0] for r in (row, corrected, other)]
+    assert ids[0] == ids[1] != ids[2]
+    picture = {"parts": [{"text": "what is it?"}, {"file_data": {"file_uri": "gs://b/x.png"}}]}
+    assert said([{"prompt": "what is it?", "content": picture}, {"prompt": "sure?"}]) == [picture, "sure?"]
+
+
+def test_a_conversation_gives_the_fields_of_a_row():
+    fields = rules().read({"conversation": CONVERSATION})[1]
+    assert (fields["prompt"], fields["reference"]) == ("is it prime?", "no")
+    assert fields["reference_trajectory"] == [{"tool_name": "roll", "tool_input": {"n": 6}}]
+    assert rules().read({"conversation": CONVERSATION, "prompt": "mine"})[1].get("prompt") is None
+    messages = [{"role": "user", "content": "hi"}]
+    assert rules().read({"conversation": messages, "prompt": "p"})[1] == {}
+    assert expected_turns(Instance("0", {"conversation": messages, "prompt": "p"})) == (Turn("p"),)
+
+
+def test_the_whole_of_some_turns():
+    calls = (ToolCall("a", {}), ToolCall("b", {"x": 1}))
+    turns = (Turn("1", "x", calls[:1], usage=Usage(3, None)), Turn("2", None, calls[1:]), Turn("3", "z", ()))
+    assert summed(turns) == {"response": "z", "trajectory": calls, "usage": Usage(3, None)}
+    assert summed((turns[0], Turn("2", "y")))["trajectory"] is None
+    assert summed(()) == {"response": None, "trajectory": (), "usage": None}
+
+
+def test_an_agent_and_a_recording_may_answer_in_turns():
+    turns = [{"response": "4", "predicted_trajectory": [{"name": "roll", "args": {"n": 6}}]}, {"response": "no"}]
+    from evalbeam.schemas.calls import Outcome
+
+    live = invocation_of(Outcome(read_answer({"turns": turns}, 1 << 20)))
+    old = RecordedAgent().recall(Instance("0", {"turns": turns}))
+    assert live.turns == old.turns == (Turn("", "4", (ToolCall("roll", {"n": 6}),)), Turn("", "no"))
+    assert (live.response, live.predicted_trajectory) == ("no", None)
+    with pytest.raises(InvalidAnswer, match="turns"):
+        read_answer({"response": "x", "turns": [1]}, 1 << 20)
+    with pytest.raises(RowError, match="cannot be read"):
+        turns_in([{"response": "x", "steps": [1]}])
+    assert RecordedAgent().recall(Instance("0", {"response": "x", "turns": 3})) == Invocation(response="x")
+
+
+TEXT = st.text(max_size=5)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | TEXT, lambda v: st.dictionaries(TEXT, v), max_leaves=4
+)
+NAMES = st.text(min_size=1, max_size=5)
+CALLS = st.builds(ToolCall, NAMES, st.none() | st.dictionaries(TEXT, JSON, max_size=2))
+STEPS = st.builds(
+    Step, st.sampled_from(["text", "call", "result", "other"]), TEXT, JSON, st.none() | NAMES, st.none() | NAMES
+)
+TURNS = st.builds(
+    Turn,
+    TEXT,
+    st.none() | TEXT,
+    st.none() | st.lists(CALLS, max_size=3).map(tuple),
+    st.lists(STEPS, max_size=3).map(tuple),
+    st.none() | st.just({"parts": [{"text": "x"}]}),
+    usage=st.none() | st.builds(Usage, st.none() | st.integers(0, 9), st.none() | st.integers(0, 9)),
+    latency_in_seconds=st.none() | st.floats(0, 9),
+    extra=st.none() | st.just({"invocation_id": "i"}),
+)
+
+
+@given(st.lists(TURNS, max_size=3).map(tuple))
+def test_turns_travel_without_a_loss(turns):
+    example = Example(Instance("0", {"conversation": CONVERSATION}), Invocation(response="r", turns=turns or None), 1)
+    assert example_in(example_out(example)) == example
+    batch = Batch((example,))
+    assert Batch.from_bytes(batch.to_bytes()) == batch
+    assert [turn_in(turn_out(t)) for t in turns] == list(turns)
