@@ -181,7 +181,10 @@ class Chain(Doubler):
             turn += 1
             for i, o in zip(small, (yield [Call(f"{i}", values[i], "00", end) for i in small]), strict=True):
                 values[i] = o.value
-        rows = [Instance(r.instance_id, {**r.row, "value": v, "kind": "ok"}) for r, v in zip(batch.rows, values)]
+        rows = [
+            Instance(r.instance_id, {**r.row, "value": v, "kind": "ok"})
+            for r, v in zip(batch.rows, values, strict=True)
+        ]
         return Batch(tuple(rows), batch.part, batch.columns)
 
 
