@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -58,10 +60,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process, and a process group, of its own."""
+    """The command in a process, and a process group, of its own; Ctrl-C reaches it wherever the tests run."""
     code = "import sys; from evalbeam.pipelines.cli import main; sys.exit(main())"
     given, env = [sys.executable, "-c", code, *arguments], {**os.environ, **environment}
-    return subprocess.run(given, capture_output=True, text=True, env=env, check=False, start_new_session=True)
+    heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # background jobs are born deaf to it
+    return subprocess.run(
+        given, capture_output=True, text=True, env=env, check=False, start_new_session=True, preexec_fn=heeds
+    )
 
 
 # ------------------------------------------------------------------------------------------------------ settings
