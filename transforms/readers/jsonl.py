@@ -44,7 +44,8 @@ class JsonlReader(Reader):
     A line belongs to the range it starts in. Blank lines are counted and skipped; a byte order mark and CR are ignored.
     A file whose first character is "[" is one array of rows, and then the place of a row is its number. So is it in a
     `.json` file that breaks its first line inside an object (printed over several lines), and in one that holds a
-    single object on one line. A single object whose values are lists of one length is a table's columns.
+    single object on one line. A single object whose values are lists of one length is a table's columns, but for one
+    with `resourceSpans` alone: that is one export of OpenTelemetry.
 
     Attributes:
         range_bytes: Bytes of one range.
@@ -160,7 +161,7 @@ def _columns(text: bytes) -> list[dict[str, Json]] | None:
         return None
     if type(table) is not dict or not table or not all(type(v) is list for v in table.values()):
         return None
-    if len({len(v) for v in table.values()}) != 1:
+    if len({len(v) for v in table.values()}) != 1 or table.keys() == {"resourceSpans"}:  # OTLP/JSON: one row
         return None
     return [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
 

@@ -232,6 +232,7 @@ def test_json_objects(tmp_path: Path) -> None:
     assert rows(json.dumps(table)) == rows(json.dumps(table, indent=1)) == [{"a": 1, "b": "x"}, {"a": 2}]
     assert rows(json.dumps(table), "a.jsonl") == [table], "a line of JSONL is a row"
     assert rows('{"a":[1],"b":[1,2]}') == [{"a": [1], "b": [1, 2]}], "no columns"
+    assert rows('{"resourceSpans":[1,2]}') == [{"resourceSpans": [1, 2]}], "an export of OpenTelemetry"
     assert rows('{"a":[1]}\n{"a":[2]}\n') == [{"a": [1]}, {"a": [2]}], "JSONL under another name"
     assert rows('{\n"a": {"b": 1}\n}\n{\n"a": 2}') == [{"a": {"b": 1}}, {"a": 2}]
 

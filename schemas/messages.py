@@ -1,0 +1,120 @@
+"""Requests and responses of chat agents, in the forms that products log them, and the text in them.
+
+A request is text, `{messages: [{role, content}]}` (OpenAI chat completions), `{query, history}` or `{input: [...]}`
+(OpenAI responses). A response is text, `{choices: [{message}]}`, `{messages: [...]}`, `{content}`, `{output: [...]}`
+or a list whose first element is one of these. JSON of any other form is passed on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from .errors import RowError
+from .instance import Json
+from .values import parse_json
+
+
+def parsed(value: Json, known: Sequence[str] | None) -> Json:
+    """A request or response that may be JSON text, as tables of logged calls keep it.
+
+    Only text of an object with one of the `known` keys is parsed: an answer that happens to be JSON stays as it is.
+    Without `known`, any object's text is.
+    """
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        found = parse_json(value.encode("utf-8", "surrogateescape"))
+    except RowError:
+        return value
+    first = found[0] if isinstance(found, list) and found else found
+    if not isinstance(first, dict):
+        return value
+    return found if known is None or not first.keys().isdisjoint(known) else value
+
+
+REQUEST_KEYS = ("messages", "query", "input")
+RESPONSE_KEYS = ("choices", "messages", "content", "output")
+"""Keys by which JSON text is known for a request, or for a response."""
+
+
+def agent_input(request: Json) -> Json:
+    """What a chat agent is given: text becomes the message of a user, anything else stays."""
+    return {"messages": [{"role": "user", "content": request}]} if isinstance(request, str) else request
+
+
+def request_text(request: Json) -> Json:
+    """What a reader of a request sees: the text of its only or last message, or the JSON text of several.
+
+    History beside a `query` is not shown. A request of no known form is given back as it is.
+    """
+    if not isinstance(request, Mapping):
+        return request
+    messages = _messages(request.get("messages")) or _messages(request.get("input"))
+    contents = [m.get("content") for m in messages]
+    if len(contents) > 1 and all(isinstance(c, str) for c in contents):
+        return orjson.dumps(messages).decode()
+    if contents and isinstance(contents[-1], str):
+        return contents[-1]
+    query = request.get("query")
+    return query if isinstance(query, str) else request
+
+
+def response_text(response: Json) -> Json:
+    """The text of a response; a response of no known form is given back as it is."""
+    if isinstance(response, list) and response:
+        return response_text(response[0])
+    if not isinstance(response, Mapping):
+        return response
+    if "content" in response:
+        return _text(response["content"], response)
+    if choices := _messages(response.get("choices")):
+        message = choices[0].get("message")
+        return _text(message.get("content"), response) if isinstance(message, Mapping) else response
+    if messages := _messages(response.get("messages")):
+        return _text(messages[-1].get("content"), response)
+    said = [m for m in _messages(response.get("output")) if m.get("type", "message") == "message" and "content" in m]
+    return _text(said[-1]["content"], response) if said else response
+
+
+def chat_of(messages: Json) -> Json:
+    """Messages of parts, as the GenAI conventions of OpenTelemetry write them, as chat messages.
+
+    Text parts are joined; calls of tools become `tool_calls`. Anything else is given back as it is.
+    """
+    found = _messages(messages)
+    if not found or not any(isinstance(m.get("parts"), list) for m in found):
+        return messages
+    return {"messages": [_chat_message(m) for m in found]}
+
+
+def _chat_message(message: Mapping[str, Json]) -> dict[str, Json]:
+    parts = [p for p in message.get("parts") or () if isinstance(p, Mapping)]
+    texts = [str(p.get("content") or "") for p in parts if p.get("type") == "text"]
+    given = [p.get("response", p.get("result")) for p in parts if p.get("type") == "tool_call_response"]
+    texts += [g if isinstance(g, str) else orjson.dumps(g).decode() for g in given]
+    calls = [
+        {"id": p.get("id"), "function": {"name": p.get("name"), "arguments": p.get("arguments") or {}}}
+        for p in parts
+        if p.get("type") == "tool_call"
+    ]
+    content = "".join(texts) if texts or not calls else None
+    return {"role": message.get("role"), "content": content, **({"tool_calls": calls} if calls else {})}
+
+
+def _messages(value: Any) -> list[Mapping[str, Json]]:
+    """A list of objects, or an empty list where it is none."""
+    return value if isinstance(value, list) and all(isinstance(m, Mapping) for m in value) else []
+
+
+def _text(content: Json, whole: Json) -> Json:
+    """A message's content as text; `whole` where it has none (a message that only calls tools)."""
+    if isinstance(content, list):
+        texts = [p.get("text") for p in content if isinstance(p, Mapping) and p.get("type") in ("text", "output_text")]
+        if texts and all(isinstance(t, str) for t in texts):
+            return "".join(map(str, texts))
+    if content is None:
+        return whole
+    return content if isinstance(content, str) else orjson.dumps(content).decode()

@@ -1,0 +1,107 @@
+"""Rows as Databricks Agent Evaluation and MLflow know them.
+
+| MLflow 2, Agent Evaluation | MLflow 3 | becomes |
+|---|---|---|
+| `request` | `inputs` | `prompt`, what the agent is given (text as `{messages: [...]}`); `instruction`, its text |
+| `response` | `outputs` | `response`, the text of it |
+| `expected_response` | `expectations.expected_response` | also `reference` |
+| | `expectations.expected_tool_calls` | `reference_trajectory` |
+| `expected_facts`, `guidelines`, `expected_retrieved_context` | `expectations.*` | the same |
+| `retrieved_context` | | the same, as a list of {content, doc_uri} |
+| `trace` | `trace` | whatever of these, tool calls, tokens and latency the row does not say itself |
+
+Requests, responses and expectations may be JSON text, as inference tables store them; JSON text of no known form is
+somebody's text, but for `inputs`, which are always an object. A request or response of no known form stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import orjson
+
+from ...schemas.databricks import context_of, expectation_fields
+from ...schemas.errors import RowError
+from ...schemas.instance import Json
+from ...schemas.messages import REQUEST_KEYS, RESPONSE_KEYS, parsed, response_text
+from ..traces.derive import fields_of, request_fields
+from ..traces.spans import is_trace, parse_trace
+from .base import Dialect, register
+
+_EXPECTED = ("expected_response", "expected_facts", "expected_retrieved_context", "guidelines", "expected_tool_calls")
+_FAILURE = ("failure", "error_type", "error_message")
+
+
+@register("dialect", "databricks")
+@dataclass(frozen=True)
+class Databricks(Dialect):
+    """request/response/expected_* and inputs/outputs/expectations/trace."""
+
+    inputs: ClassVar[tuple[str, ...]] = ("prompt",)
+
+    def recognises(self, row: dict[str, Json]) -> bool:
+        if "prompt" in row or "instruction" in row:
+            return False
+        request, response = row.get("request", row.get("inputs")), row.get("response")
+        gemini = isinstance(request, dict) and "contents" in request
+        gemini |= isinstance(response, dict) and "candidates" in response
+        return not gemini and (request is not None or _is_trace(row.get("trace")))
+
+    def fields(self, row: dict[str, Json]) -> dict[str, Json]:
+        found = _trace_fields(row)
+        request = parsed(_either(row, "request", "inputs"), REQUEST_KEYS if "request" in row else None)
+        if request is None and "prompt" not in found:
+            raise RowError(
+                "missing_request", "the row has no request (allowed: 'request', 'inputs', or a 'trace' of it)"
+            )
+        found |= request_fields(request)
+        response = parsed(_either(row, "response", "outputs"), RESPONSE_KEYS)
+        if response is not None:
+            found = {k: v for k, v in found.items() if k not in _FAILURE}
+            found["response"] = response_text(response)
+        if row.get("retrieved_context") is not None:
+            found["retrieved_context"] = context_of(row["retrieved_context"])
+        return found | _expectations(row)
+
+
+def _is_trace(value: Json) -> bool:
+    if isinstance(value, str):
+        return value.lstrip().startswith("{") and ('"info"' in value or '"resourceSpans"' in value)
+    return is_trace(value)
+
+
+def _trace_fields(row: Mapping[str, Json]) -> dict[str, Json]:
+    if row.get("trace") is None:
+        return {}
+    trace = parse_trace(row["trace"])
+    return {**expectation_fields(trace.expectations), **fields_of(trace)}
+
+
+def _either(row: Mapping[str, Json], name: str, other: str) -> Json:
+    """The value of a column that goes by one of two names.
+
+    Raises:
+        RowError: The row has both.
+    """
+    if row.get(name) is not None and row.get(other) is not None:
+        raise RowError(f"ambiguous_{name}", f"the row has both {name!r} and {other!r} (allowed: one of them)")
+    return row.get(name, row.get(other))
+
+
+def _expectations(row: Mapping[str, Json]) -> dict[str, Json]:
+    given: Any = row.get("expectations")
+    if isinstance(given, str):
+        try:
+            given = orjson.loads(given)
+        except orjson.JSONDecodeError as error:
+            raise RowError("malformed_expectations", f"expectations is no JSON: {error} (allowed: an object)") from None
+    if given is not None and not isinstance(given, Mapping):
+        raise RowError("malformed_expectations", f"expectations is {type(given).__name__} (allowed: an object)")
+    if given is not None and row.get("custom_expected") is not None:
+        raise RowError("ambiguous_expectations", "the row has both 'expectations' and 'custom_expected' (allowed: one)")
+    own = {name: row[name] for name in _EXPECTED if row.get(name) is not None}
+    lifted = {k: v for k, v in (given or {}).items() if k in _EXPECTED}
+    custom = {k: v for k, v in (given or {}).items() if k not in _EXPECTED}
+    return expectation_fields({**lifted, **own, **({"custom_expected": custom} if custom else {})})

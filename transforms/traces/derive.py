@@ -1,0 +1,182 @@
+"""What an evaluation takes from a trace: request, response, retrieved passages, tool calls, tokens, latency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from ...schemas.instance import Json
+from ...schemas.messages import agent_input, chat_of, request_text, response_text
+from .spans import Span, Trace
+
+MODELS = ("CHAT_MODEL", "LLM")
+_TOKENS = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
+
+
+def fields_of(trace: Trace) -> dict[str, Json]:
+    """The standard fields that a trace gives, those that it says nothing of left out.
+
+    `prompt` is what went into the run (text as a user's message), `instruction` the text of it, `response` what came
+    out; where the run failed, `failure`, `error_type` and `error_message` stand for the response. The tool calls of a
+    trace without any are an empty list: a trace records them all.
+    """
+    found = request_fields(chat_of(request(trace)))
+    if trace.failed:
+        kind, message = trace.root.error or next((s.error for s in trace.spans if s.error), None) or _UNTOLD
+        found |= {"failure": True, "error_type": kind, "error_message": message}
+    else:
+        found["response"] = response_text(chat_of(response(trace)))
+    found |= {
+        "predicted_trajectory": trajectory(trace),
+        "retrieved_context": retrieved_context(trace),
+        "usage": usage(trace),
+        "latency_in_seconds": latency_in_seconds(trace),
+    }
+    return {k: v for k, v in found.items() if v is not None}
+
+
+_UNTOLD = ("TraceError", "the trace says that the run failed")
+
+
+def request_fields(value: Json) -> dict[str, Json]:
+    """`prompt` and `instruction` of a request; nothing where there is none."""
+    return {} if value is None else {"prompt": agent_input(value), "instruction": request_text(value)}
+
+
+def request(trace: Trace) -> Json:
+    """What went into the run: inputs of the root span.
+
+    Where an OpenTelemetry root did not record them, the inputs of the first call of a model.
+    """
+    if trace.root.inputs is not None:
+        return trace.root.inputs
+    return next((s.inputs for s in trace.spans if s.kind in MODELS and s.inputs is not None), None)
+
+
+def response(trace: Trace) -> Json:
+    """What came out of the run: outputs of the root span, else of the last call of a model; `None` if it failed."""
+    if trace.root.outputs is not None or trace.failed:
+        return trace.root.outputs
+    return next((s.outputs for s in reversed(trace.spans) if s.kind in MODELS and s.outputs is not None), None)
+
+
+def retrieved_context(trace: Trace) -> list[dict[str, Json]] | None:
+    """Passages of the last retrieval, as {content, doc_uri}; `None` without a retrieval.
+
+    A retrieval inside another one is a part of it and does not count. A passage whose text was not recorded (the
+    conventions of OpenTelemetry do not ask for it) has the content "".
+    """
+    spans = retrievals(trace)
+    return [_chunk(d) for d in _documents(spans[-1].outputs)] if spans else None
+
+
+def retrievals(trace: Trace) -> list[Span]:
+    """Retrievals that are not part of another retrieval, in the order they began."""
+    spans = {s.span_id: s for s in trace.spans}
+
+    def above(span: Span) -> Iterator[Span]:
+        seen = {span.span_id}
+        while (parent := spans.get(span.parent_id or "")) is not None and parent.span_id not in seen:
+            yield parent
+            seen.add(parent.span_id)
+            span = parent
+
+    return [s for s in trace.spans if s.kind == "RETRIEVER" and all(a.kind != "RETRIEVER" for a in above(s))]
+
+
+def _documents(outputs: Json) -> list[Mapping[str, Any]]:
+    if isinstance(outputs, Mapping):
+        outputs = outputs.get("documents")
+    return [d for d in outputs if isinstance(d, Mapping)] if isinstance(outputs, list) else []
+
+
+def _chunk(document: Mapping[str, Any]) -> dict[str, Json]:
+    content = next((document[k] for k in ("page_content", "content", "text") if document.get(k) is not None), "")
+    metadata = document.get("metadata")
+    if isinstance(metadata, Mapping):
+        uri = metadata.get("doc_uri")
+    else:
+        uri = next((document[k] for k in ("doc_uri", "uri", "id") if document.get(k) is not None), None)
+    text = content if isinstance(content, str) else orjson.dumps(content).decode()
+    return {"content": text, "doc_uri": None if uri is None else str(uri)}
+
+
+def trajectory(trace: Trace) -> list[dict[str, Json]]:
+    """The tool calls that were carried out, in the order they began; else those that models asked for."""
+    tools = [s for s in trace.spans if s.kind == "TOOL"]
+    if tools:
+        return [{"tool_name": s.name or "unnamed", "tool_input": _tool_input(s.inputs)} for s in tools]
+    asked = [call for s in trace.spans if s.kind in MODELS for call in _asked(chat_of(s.outputs))]
+    return [c for c in asked if isinstance(c.get("function"), Mapping) and c["function"].get("name")]
+
+
+def _tool_input(inputs: Json) -> Json:
+    if inputs is None:
+        return {}
+    return inputs if isinstance(inputs, dict | str) else orjson.dumps(inputs).decode()
+
+
+def _asked(outputs: Json) -> Iterator[dict[str, Json]]:
+    """Calls in the messages that a model gave back, as OpenAI's `tool_calls`."""
+    if not isinstance(outputs, Mapping):
+        return
+    choices, messages = outputs.get("choices"), outputs.get("messages")
+    told = [c.get("message") for c in choices if isinstance(c, Mapping)] if isinstance(choices, list) else messages
+    for message in told if isinstance(told, list) else ():
+        calls = message.get("tool_calls") if isinstance(message, Mapping) else None
+        yield from (c for c in calls if isinstance(c, dict)) if isinstance(calls, list) else ()
+
+
+def usage(trace: Trace) -> dict[str, Json] | None:
+    """{input_tokens, output_tokens} of the run; `None` where nobody says.
+
+    What the trace declares, else the sum over the topmost spans that declare any, else over the calls of models (but
+    for those that wrap others) by the `usage` in their outputs.
+    """
+    if trace.usage is not None:
+        return trace.usage
+    parents = {s.parent_id for s in trace.spans}
+    spans = _topmost([s for s in trace.spans if s.usage is not None], trace)
+    counts = [s.usage for s in spans if s.usage is not None]
+    if not counts:
+        counts = [_told(s.outputs) for s in trace.spans if s.kind in MODELS and s.span_id not in parents]
+    found = {name: [c[name] for c in counts if isinstance(c.get(name), int)] for name in _TOKENS}
+    return {name: sum(numbers) if numbers else None for name, numbers in found.items()} if any(found.values()) else None
+
+
+def _topmost(spans: list[Span], trace: Trace) -> list[Span]:
+    """Spans of a list that are not below another one of it."""
+    parent = {s.span_id: s.parent_id for s in trace.spans}
+    listed = {s.span_id for s in spans}
+
+    def is_below(span_id: str | None) -> bool:
+        seen: set[str] = set()
+        while span_id is not None and span_id not in seen:
+            if span_id in listed:
+                return True
+            seen.add(span_id)
+            span_id = parent.get(span_id)
+        return False
+
+    return [s for s in spans if not is_below(s.parent_id)]
+
+
+def _told(outputs: Json) -> dict[str, Json]:
+    """Token counts in a model's answer, under the names of OpenAI (and LangChain's `llm_output`)."""
+    if not isinstance(outputs, Mapping):
+        return {}
+    llm = outputs.get("llm_output")
+    told = outputs.get("usage") or (llm.get("token_usage") or llm if isinstance(llm, Mapping) else None)
+    if not isinstance(told, Mapping):
+        return {}
+    return {name: told.get(name, told.get(other)) for name, other in _TOKENS.items()}
+
+
+def latency_in_seconds(trace: Trace) -> float | None:
+    """Seconds of the whole run: as the trace declares, else of its root span."""
+    if trace.milliseconds is not None:
+        return trace.milliseconds / 1000
+    root = trace.root
+    return (root.end - root.start) / 1e9 if root.end >= root.start > 0 else None

@@ -1,0 +1,292 @@
+"""Traces of agents as JSON: MLflow's formats of versions 2 and 3, and OTLP/JSON with the GenAI conventions.
+
+| | MLflow 2 | MLflow 3 | OTLP/JSON |
+|---|---|---|---|
+| told by | `info.request_id` | `info.trace_id` | `resourceSpans` |
+| attributes | each value is JSON text | the same | typed values |
+| kind of a span | `mlflow.spanType` | the same | `gen_ai.operation.name` |
+| what went in | `mlflow.spanInputs` | the same | `gen_ai.input.messages`, `gen_ai.tool.call.arguments` |
+| what came out | `mlflow.spanOutputs` | the same | `gen_ai.output.messages`, `gen_ai.tool.call.result` |
+| passages | outputs of a retriever | the same | `gen_ai.retrieval.documents` |
+| tokens | `usage` in the outputs of models | `mlflow.chat.tokenUsage` | `gen_ai.usage.*_tokens` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from ...schemas.errors import RowError
+from ...schemas.instance import Json
+
+CODE = "malformed_trace"
+"""Code of the errors raised here."""
+
+_ALLOWED = "an MLflow trace ({info, data: {spans}}) or OTLP/JSON ({resourceSpans}) of one trace, or its JSON text"
+_OPERATIONS: Mapping[str, str] = {
+    "chat": "CHAT_MODEL",
+    "generate_content": "LLM",
+    "text_completion": "LLM",
+    "embeddings": "EMBEDDING",
+    "create_agent": "AGENT",
+    "invoke_agent": "AGENT",
+    "invoke_workflow": "CHAIN",
+    "execute_tool": "TOOL",
+    "retrieval": "RETRIEVER",
+}
+_INPUTS = ("mlflow.spanInputs", "gen_ai.input.messages", "gen_ai.tool.call.arguments", "gen_ai.retrieval.query.text")
+_OUTPUTS = ("mlflow.spanOutputs", "gen_ai.output.messages", "gen_ai.tool.call.result", "gen_ai.retrieval.documents")
+_TOKENS = {
+    "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+    "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One step of a trace.
+
+    Attributes:
+        span_id: Its id, as written.
+        parent_id: Id of the span it is part of; `None` for the root.
+        name: Its name; of a tool, the tool's.
+        kind: MLflow's word: AGENT, CHAIN, CHAT_MODEL, LLM, TOOL, RETRIEVER ...; "UNKNOWN" where none is said.
+        start, end: Nanoseconds since 1970; 0 where unknown.
+        inputs, outputs: What went in and came out; `None` where it was not recorded.
+        usage: {input_tokens, output_tokens} that the span declares.
+        error: (type, message) where the span failed.
+    """
+
+    span_id: str
+    parent_id: str | None
+    name: str
+    kind: str
+    start: int
+    end: int
+    inputs: Json = None
+    outputs: Json = None
+    usage: dict[str, Json] | None = None
+    error: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One run of an agent.
+
+    Attributes:
+        trace_id: Its id, as written.
+        spans: Its steps, in the order they began.
+        failed: Whether the run ended in an error.
+        milliseconds: Duration that the trace declares for the whole run.
+        usage: {input_tokens, output_tokens} that the trace declares for the whole run.
+        expectations: Ground truth that people attached to it, by name.
+    """
+
+    trace_id: str
+    spans: tuple[Span, ...]
+    failed: bool = False
+    milliseconds: float | None = None
+    usage: dict[str, Json] | None = None
+    expectations: dict[str, Json] = field(default_factory=dict)
+
+    @property
+    def root(self) -> Span:
+        """The span that is part of no other; where all have a parent (in another service), the first to begin."""
+        known = {s.span_id for s in self.spans}
+        heads = [s for s in self.spans if s.parent_id is None] or [s for s in self.spans if s.parent_id not in known]
+        return (heads or self.spans)[0]
+
+
+def is_trace(value: Json) -> bool:
+    """Whether an object is a trace in one of the formats."""
+    if not isinstance(value, Mapping):
+        return False
+    data = value.get("data")
+    return "resourceSpans" in value or ("info" in value and isinstance(data, Mapping) and "spans" in data)
+
+
+def parse_trace(value: Json) -> Trace:
+    """The trace that an object or its JSON text describes.
+
+    Raises:
+        RowError: Code "malformed_trace"; it is none, has no span, or holds spans of several traces.
+    """
+    if isinstance(value, str):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            raise RowError(CODE, f"the trace is no JSON: {error} (allowed: {_ALLOWED})") from None
+    if not is_trace(value):
+        keys = ", ".join(sorted(value)[:10]) if isinstance(value, Mapping) else type(value).__name__
+        raise RowError(CODE, f"found {keys or 'no keys'} (allowed: {_ALLOWED})")
+    try:
+        return _otlp(value) if "resourceSpans" in value else _mlflow(value)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RowError(CODE, f"{type(error).__name__}: {error} (allowed: {_ALLOWED})") from None
+
+
+def _ordered(spans: Iterator[Span]) -> tuple[Span, ...]:
+    found = tuple(sorted(spans, key=lambda s: s.start))
+    if not found:
+        raise RowError(CODE, f"the trace has no spans (allowed: {_ALLOWED})")
+    return found
+
+
+def _mlflow(value: Mapping[str, Any]) -> Trace:
+    info = value["info"]
+    metadata = info.get("trace_metadata") or info.get("request_metadata") or {}
+    usage = metadata.get("mlflow.trace.tokenUsage")
+    return Trace(
+        str(info.get("trace_id") or info.get("request_id") or ""),
+        _ordered(_mlflow_span(s) for s in value["data"]["spans"]),
+        (info.get("state") or info.get("status")) == "ERROR",
+        _milliseconds(info),
+        _json(usage) if usage else None,
+        dict(_expectations(info.get("assessments") or ())),
+    )
+
+
+def _milliseconds(info: Mapping[str, Any]) -> float | None:
+    for key in ("execution_duration_ms", "execution_time_ms"):
+        if info.get(key) is not None:
+            return float(info[key])
+    text = info.get("execution_duration")  # "0.416s", as protobuf writes it
+    return float(text.removesuffix("s")) * 1000 if isinstance(text, str) else None
+
+
+def _expectations(assessments: Any) -> Iterator[tuple[str, Json]]:
+    for one in assessments:
+        expected = one.get("expectation")
+        if expected is None or one.get("valid") is False:
+            continue
+        packed = expected.get("serialized_value")
+        yield one["assessment_name"], expected.get("value") if packed is None else _json(packed["value"])
+
+
+def _mlflow_span(span: Mapping[str, Any]) -> Span:
+    context = span.get("context") or span
+    status = span.get("status") or {"code": span.get("status_code"), "message": span.get("status_message")}
+    attributes = {k: _json(v) for k, v in (span.get("attributes") or {}).items() if k in _READ}
+    return _span(
+        attributes,
+        str(context["span_id"]),
+        span.get("parent_id") or span.get("parent_span_id"),
+        span.get("name") or "",
+        (
+            span.get("start_time_unix_nano") or span.get("start_time"),
+            span.get("end_time_unix_nano", span.get("end_time")),
+        ),
+        _error(status, span.get("events") or (), attributes),
+    )
+
+
+def _otlp(value: Mapping[str, Any]) -> Trace:
+    found = [
+        s
+        for resource in value["resourceSpans"]
+        for scope in resource.get("scopeSpans") or ()
+        for s in scope.get("spans") or ()
+    ]
+    ids = {str(s["traceId"]) for s in found}
+    if len(ids) > 1:
+        raise RowError(CODE, f"found spans of {len(ids)} traces (allowed: one trace in a row)")
+    trace = Trace(ids.pop() if ids else "", _ordered(_otlp_span(s) for s in found))
+    return Trace(trace.trace_id, trace.spans, trace.root.error is not None)
+
+
+def _otlp_span(span: Mapping[str, Any]) -> Span:
+    attributes = {k: _json(v) if k in _PACKED else v for k, v in _attributes(span.get("attributes"))}
+    events = [
+        {"name": e.get("name"), "attributes": dict(_attributes(e.get("attributes")))} for e in span.get("events") or ()
+    ]
+    return _span(
+        attributes,
+        str(span["spanId"]),
+        span.get("parentSpanId"),
+        span.get("name") or "",
+        (span.get("startTimeUnixNano"), span.get("endTimeUnixNano")),
+        _error(span.get("status") or {}, events, attributes),
+    )
+
+
+def _span(
+    attributes: Mapping[str, Json],
+    span_id: str,
+    parent_id: str | None,
+    name: str,
+    times: tuple[Any, Any],
+    error: tuple[str, str] | None,
+) -> Span:
+    operation = attributes.get("gen_ai.operation.name")
+    kind = attributes.get("mlflow.spanType") or _OPERATIONS.get(str(operation)) or "UNKNOWN"
+    if kind == "TOOL":
+        name = str(attributes.get("gen_ai.tool.name") or name)
+    return Span(
+        span_id,
+        parent_id or None,
+        name,
+        kind,
+        int(times[0] or 0),
+        int(times[1] or 0),
+        next((attributes[k] for k in _INPUTS if k in attributes), None),
+        next((attributes[k] for k in _OUTPUTS if k in attributes), None),
+        _usage(attributes),
+        error,
+    )
+
+
+def _usage(attributes: Mapping[str, Json]) -> dict[str, Json] | None:
+    declared = attributes.get("mlflow.chat.tokenUsage")
+    if isinstance(declared, dict):
+        return declared
+    found = {name: next((attributes[k] for k in keys if k in attributes), None) for name, keys in _TOKENS.items()}
+    return found if any(v is not None for v in found.values()) else None
+
+
+def _error(status: Mapping[str, Any], events: Any, attributes: Mapping[str, Json]) -> tuple[str, str] | None:
+    if status.get("code") not in ("ERROR", "STATUS_CODE_ERROR", 2):
+        return None
+    raised = next((e.get("attributes") or {} for e in events if e.get("name") == "exception"), {})
+    kind = raised.get("exception.type") or attributes.get("error.type") or "TraceError"
+    return str(kind), str(raised.get("exception.message") or status.get("message") or "the trace says that it failed")
+
+
+def _attributes(pairs: Any) -> Iterator[tuple[str, Json]]:
+    for pair in pairs or ():
+        yield pair["key"], _any_value(pair.get("value") or {})
+
+
+def _any_value(value: Mapping[str, Any]) -> Json:
+    """An OTLP AnyValue as JSON; integers of 64 bits are written as text there."""
+    for key, found in value.items():
+        if key == "intValue":
+            return int(found)
+        if key == "arrayValue":
+            return [_any_value(v) for v in found.get("values") or ()]
+        if key == "kvlistValue":
+            return dict(_attributes(found.get("values")))
+        return found
+    return None
+
+
+def _json(value: Json) -> Json:
+    """The value of JSON text; text that is none stands for itself."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+
+
+_PACKED = frozenset((*_INPUTS, *_OUTPUTS, "mlflow.spanType", "mlflow.chat.tokenUsage")) - {
+    "gen_ai.retrieval.query.text"
+}
+"""Attributes whose text is JSON in OTLP too."""
+_READ = _PACKED.union(
+    *_TOKENS.values(), ("gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.retrieval.query.text", "error.type")
+)
+"""Attributes of MLflow's spans that are looked at; the others may be large."""
