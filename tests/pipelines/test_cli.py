@@ -17,6 +17,7 @@ import yaml
 from evalbeam import EvaluationConfig, EvaluationResult
 from evalbeam.pipelines import cli
 from evalbeam.pipelines.cli import main
+from evalbeam.pipelines.commands.run import settings_of
 from evalbeam.pipelines.settings import assemble, load, put, reader, split
 from evalbeam.schemas.errors import ConfigError
 
@@ -102,7 +103,7 @@ def test_flags_are_settings(folder: Path) -> None:
         "shards=4",
     ]
     args, rest = parser.parse_known_args(given)
-    config = assemble(None, cli._settings(args))
+    config = assemble(None, settings_of(args))
     assert rest == []
     assert config == EvaluationConfig.parse(
         {

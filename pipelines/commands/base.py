@@ -1,0 +1,29 @@
+"""What the commands share.
+
+A command is a function `(args, rest) -> exit code`, given the parsed arguments and those that no option took, and set
+as the `handle` of its parser by the `add` of the module it stands in. Importing such a module costs milliseconds:
+everything heavy is imported by the function that needs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...schemas.errors import ConfigError
+
+PASSED, CRITERION, CONFIG, RUN = 0, 1, 2, 3
+"""Exit codes."""
+
+
+def no_more(rest: list[str]) -> None:
+    """Refuses arguments that no option took."""
+    if rest:
+        raise ConfigError(f"unknown argument {rest[0]!r}", allowed="see --help")
+
+
+def show_result(result: Any, say: Any) -> None:
+    """Shows a run's summary."""
+    from ..console import width
+    from ..report.terminal import render
+
+    say(render(result, width()))

@@ -1,0 +1,160 @@
+"""`evalbeam run` and `evalbeam check`: the same configuration, run or only looked at."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ...schemas.errors import ConfigError
+from .base import CONFIG, PASSED, RUN, show_result
+
+if TYPE_CHECKING:
+    from ...schemas.config import EvaluationConfig
+
+_RUN_ABOUT = """\
+Runs an evaluation and shows its summary. CONFIG is a YAML or JSON file; everything in it can be changed, or given
+without a file, by the options below. Options that are not listed go to Apache Beam, for example
+--direct_num_workers=4 or --runner=FlinkRunner."""
+_RUN_EXAMPLES = """\
+examples:
+  evalbeam run eval.yaml
+  evalbeam run eval.yaml --set agent.max_in_flight=16 --set 'criteria={exact_match: 0.9}' --overwrite
+  evalbeam run --dataset data/*.jsonl --agent my_agent:ask --metrics trajectory_exact_match,exact_match --output out
+"""
+_CHECK_ABOUT = """\
+Shows what `evalbeam run` would do with the same arguments: finds every part and file, reads the first rows and tells
+which columns the metrics lack and how many calls to expect. Nothing is called and nothing is written."""
+
+
+def add(commands: Any) -> None:
+    """Adds the commands."""
+    usage = "evalbeam {} [CONFIG] [options] [Beam options]"
+    run = commands.add_parser(
+        "run", help="run an evaluation", usage=usage.format("run"), description=_RUN_ABOUT, epilog=_RUN_EXAMPLES
+    )
+    check = commands.add_parser(
+        "check", help="show what a run would do", usage=usage.format("check"), description=_CHECK_ABOUT
+    )
+    for command, handle in ((run, _run), (check, _check)):
+        command.set_defaults(handle=handle)
+        add_settings(command)
+
+
+def _run(args: argparse.Namespace, rest: list[str]) -> int:
+    from ..console import fault, logs, note, say, stoppable, workers_unheard
+
+    config, flags = config_of(args, rest)
+    from .. import engines, progress
+    from ..evaluate import run
+    from ..plan import make_plan
+
+    with logs(args.debug, note):
+        options = engines.pipeline_options(flags)
+        plan = make_plan(config)
+    if engines.is_local(options):
+        from ..report.html import write_report
+        from ..resume import paid, state
+
+        hush = engines.has_worker_processes(options) and not args.debug
+        hint = "" if plan.recorded else "; the same command goes on with the calls that are left"
+        if kept := paid(config.output.path) if not plan.recorded and state(plan) == "unfinished" else 0:
+            note(f"{config.output.path} holds an unfinished run: {kept} calls are paid for and not made again")
+        with workers_unheard(hush), stoppable(hint):
+            shown = progress.shown(sys.stderr, config.dataset.limit, config.trials, not plan.recorded)
+            with shown as bar, logs(args.debug, bar.say):
+                result = run(plan, options)
+        try:
+            write_report(result)
+        except OSError as error:
+            note(f"the report could not be written: {error}")
+    else:
+        with stoppable(), logs(args.debug, note, "apache_beam.runners"):
+            result = run(plan, options)
+    show_result(result, say)
+    if result.exit_code == RUN:
+        fault(f"the run {result.state}: {result.manifest.get('reason') or 'no reason given'}")
+    return result.exit_code
+
+
+def _check(args: argparse.Namespace, rest: list[str]) -> int:
+    from ..console import fault, logs, note, say, width
+
+    config, flags = config_of(args, rest)
+    from .. import engines
+    from ..check import check
+
+    with logs(args.debug, note):
+        engines.pipeline_options(flags)
+        found = check(config)
+    say(found.render(width()))
+    for problem in found.problems:
+        fault(problem)
+    return CONFIG if found.problems else PASSED
+
+
+def config_of(args: argparse.Namespace, rest: list[str]) -> tuple[EvaluationConfig, list[str]]:
+    """The configuration a command line describes, and the options that are left for Beam."""
+    from ..settings import assemble, split
+
+    source, flags = split(rest)
+    return assemble(source, settings_of(args)), flags
+
+
+def settings_of(args: argparse.Namespace) -> list[tuple[str, str, Any]]:
+    """(option, dotted key, value) of the options given."""
+    found: list[tuple[str, str, Any]] = list(args.settings or ())
+    if args.dataset:
+        found.append(("--dataset", "dataset.path", args.dataset[0] if len(args.dataset) == 1 else args.dataset))
+    if args.overwrite:
+        found.append(("--overwrite", "output.overwrite", True))
+    if args.resume_anyway:
+        found.append(("--resume-anyway", "output.resume_anyway", True))
+    return found
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that set keys of the configuration."""
+
+    def setting(flag: str, key: str, metavar: str, words: str) -> None:
+        from ..settings import reader
+
+        parser.add_argument(
+            flag, action="append", dest="settings", metavar=metavar, type=reader(flag, key), help=f"{words} ({key})"
+        )
+
+    words = "files, folders or globs of JSONL, CSV or Parquet (dataset.path)"
+    parser.add_argument("--dataset", nargs="+", action="extend", metavar="PATH", help=words)
+    setting("--agent", "agent.target", "MODULE:NAME", "the agent; left out, the rows carry the answers")
+    setting("--metrics", "metrics", "NAME,...", "names, or module:name; `evalbeam metrics` lists them")
+    setting("--output", "output.path", "FOLDER", "where the tables go")
+    parser.add_argument("--overwrite", action="store_true", help="replace a finished run (output.overwrite)")
+    text = "go on with an unfinished run although its agent has changed (output.resume_anyway)"
+    parser.add_argument("--resume-anyway", action="store_true", help=text)
+    setting("--format", "output.format", "FORMAT", "parquet, jsonl or csv")
+    setting("--trials", "trials", "N", "how often the agent runs on each row")
+    setting("--slices", "slices", "COLUMN,...", "break the summary down by columns; a+b by both at once")
+    setting("--limit", "dataset.limit", "N", "at most N rows, chosen by hash")
+    setting("--sample", "dataset.sample", "SHARE", "a share of the rows, chosen by hash: 0.1 is a tenth")
+    parser.add_argument(
+        "--set",
+        action="append",
+        dest="settings",
+        metavar="KEY=VALUE",
+        type=reader_of_set,
+        help="set any key of the configuration; KEY is dotted, VALUE is YAML; may be repeated",
+    )
+
+
+def reader_of_set(text: str) -> tuple[str, str, Any]:
+    """(option, key, value) of a `--set`.
+
+    Raises:
+        ConfigError: It is not KEY=VALUE, or the value is no YAML.
+    """
+    from ..settings import reader
+
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"found {text!r}", where="--set", allowed="KEY=VALUE, such as dataset.limit=100")
+    return reader(f"--set {key.strip()}", key.strip())(value)
