@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .pipelines.eval_task import EvalTask
     from .pipelines.evaluate import Evaluate, evaluate, run
+    from .pipelines.evaluate_instances import evaluate_instances
     from .pipelines.plan import Plan, make_plan
     from .pipelines.result import EvaluationResult
     from .schemas.config import EvaluationConfig
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "pipelines.eval_task": ("EvalTask",),
     "pipelines.evaluate": ("Evaluate", "evaluate", "run"),
+    "pipelines.evaluate_instances": ("evaluate_instances",),
     "pipelines.plan": ("Plan", "make_plan"),
     "pipelines.result": ("EvaluationResult",),
     "schemas.config": ("EvaluationConfig",),
@@ -84,6 +86,7 @@ __all__ = [
     "Usage",
     "__version__",
     "evaluate",
+    "evaluate_instances",
     "make_plan",
     "register",
     "run",

@@ -208,14 +208,15 @@ def read_sample(plan: Plan, blocks: Sequence[RowBlock]) -> Sample:
             row = {k: v for k, v in row.items() if v is not None}
             try:
                 dialect = next(d for d in plan.rules.dialects if d.recognises(row))
-                instance_id, fields = plan.rules.read(row)
+                found = [(each, *plan.rules.read(each)) for each in plan.rules.rows(row)]
             except RowError as error:
                 sample.rejected.append((start.format(line), error.code, error.message))
                 continue
-            sample.dialects[_name(dialect, plan)] += 1
-            instance = Instance(instance_id, row, fields)
-            answer = plan.agent.recall(instance) if plan.recorded else Invocation("not_called")
-            sample.examples.append(Example(instance, answer))
+            sample.dialects[_name(dialect, plan)] += len(found)
+            for each, instance_id, fields in found:
+                instance = Instance(instance_id, each, fields)
+                answer = plan.agent.recall(instance) if plan.recorded else Invocation("not_called")
+                sample.examples.append(Example(instance, answer))
     return sample
 
 

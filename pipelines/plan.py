@@ -226,8 +226,15 @@ class _Always(Dialect):
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.dialect.inputs
 
+    @property
+    def splits(self) -> bool:  # type: ignore[override]
+        return self.dialect.splits
+
     def recognises(self, row: dict[str, Json]) -> bool:
         return True
+
+    def rows(self, row: dict[str, Json]) -> list[dict[str, Json]]:
+        return self.dialect.rows(row)
 
     def fields(self, row: dict[str, Json]) -> dict[str, Json]:
         return self.dialect.fields(row)

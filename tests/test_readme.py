@@ -67,8 +67,8 @@ def test_options_in_the_text_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert flags >= {"--dataset", "--agent", "--set"}
     assert all(f"{flag} " in known for flag in flags)
     typed = "".join(code for language, code in blocks(README) if language == "sh")
-    commands = set(re.findall(r"^evalbeam ([a-z]+)", typed, flags=re.M)) | set(
-        re.findall(r"`evalbeam ([a-z]+)", README)
+    commands = set(re.findall(r"^evalbeam ([a-z-]+)", typed, flags=re.M)) | set(
+        re.findall(r"`evalbeam ([a-z-]+)", README)
     )
     assert commands >= {"run", "check", "init", "metrics"}
     assert [main([command, "--help"]) for command in sorted(commands)] == [0] * len(commands)

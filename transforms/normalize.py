@@ -50,6 +50,17 @@ class RowRules:
     id: str | None = None
     sample: float | None = None
 
+    def rows(self, row: dict[str, Json]) -> list[dict[str, Json]]:
+        """The rows that a row of the dataset holds: itself alone in most dialects.
+
+        Raises:
+            RowError: The row cannot be read in its dialect.
+        """
+        for dialect in self.dialects:
+            if dialect.splits and dialect.recognises(row):
+                return dialect.rows(row)
+        return [row]
+
     def read(self, row: dict[str, Json]) -> tuple[str, dict[str, Json]]:
         """(instance_id without ordinal, standard fields found elsewhere than under their name) of a row.
 
@@ -190,16 +201,17 @@ class _Normalize(beam.DoFn):
             yield TaggedOutput("rejected", rejected)
         for line, row in element.rows:
             try:
-                instance_id, fields = rules.read(row)
+                found = [(each, *rules.read(each)) for each in rules.rows(row)]
             except RowError as error:
                 facts.rejected += 1
                 yield TaggedOutput("rejected", _rejected(element, line, row, error))
                 continue
-            if rules.keeps(instance_id):
-                self._take(instance_id, row, fields)
-                if self.total >= _HELD_BYTES:
-                    self._flush(max(self.sizes, key=self.sizes.__getitem__))
-                    yield from self.packing.ready()
+            for each, instance_id, fields in found:
+                if rules.keeps(instance_id):
+                    self._take(instance_id, each, fields)
+                    if self.total >= _HELD_BYTES:
+                        self._flush(max(self.sizes, key=self.sizes.__getitem__))
+                        yield from self.packing.ready()
         counters.add("rows_read", facts.rows - kept)
         counters.add("rows_rejected", facts.rejected - refused)
 

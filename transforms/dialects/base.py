@@ -19,13 +19,23 @@ class Dialect(ABC):
 
     Attributes:
         inputs: Standard fields that are what the agent is given: those present in a row are its canonical input.
+        splits: Whether a row of the dataset may hold several rows: `rows` is asked.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("prompt", "request", "inputs", "conversation")
+    splits: ClassVar[bool] = False
 
     @abstractmethod
     def recognises(self, row: dict[str, Json]) -> bool:
         """Whether a row shows that it was written in this dialect (`dialect: auto` asks)."""
+
+    def rows(self, row: dict[str, Json]) -> list[dict[str, Json]]:
+        """The rows that a row of the dataset holds, in plain names.
+
+        Raises:
+            RowError: The row cannot be read in this dialect.
+        """
+        return [row]
 
     @abstractmethod
     def fields(self, row: dict[str, Json]) -> dict[str, Json]:

@@ -1,0 +1,231 @@
+"""Requests and answers of Vertex AI's rapid evaluation API (`evaluateInstances`), as JSON.
+
+A request asks for metrics by its keys: `rouge_input` for rouge, with a `metric_spec` and `instances`. `INPUTS` says of
+each which registered metric it is, what its spec and instances may hold, and whether a judge model is needed. Keys are
+read in snake and in camel case, and the answer's keys are written as the request's were.
+
+Source: messages of google.cloud.aiplatform v1 and v1beta1 (EvaluateInstancesRequest, EvaluateInstancesResponse). The
+API's documents write `instance` for one instance of metrics that take several: both are read for all of them.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import RowError
+from .instance import Json
+from .result import Score
+from .values import kind_of
+
+CODE = "malformed_request"
+"""Code of every error raised here."""
+REPEATED = frozenset(("instances", "instance"))
+"""Keys that the API's documents repeat where a list is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What the API takes for one metric.
+
+    Attributes:
+        metric: Registered name of the metric.
+        required: Fields that an instance must have.
+        optional: Further fields it may have.
+        spec: Fields of `metric_spec` that are parameters of the metric.
+        judged: Whether a judge model scores: such an input has one instance, and its result is no list.
+    """
+
+    metric: str
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    spec: tuple[str, ...] = ()
+    judged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One metric that a request asks for.
+
+    Attributes:
+        name: The API's name of the metric; results are found under it.
+        metric: Registered name of the metric.
+        params: Its parameters.
+        instances: What to score, by the API's fields in snake case.
+        judged: Whether a judge model scores.
+        camel: Whether the request is written in camel case.
+    """
+
+    name: str
+    metric: str
+    params: dict[str, Json]
+    instances: tuple[dict[str, Json], ...]
+    judged: bool = False
+    camel: bool = False
+
+
+def _judged(name: str, *fields: str, optional: tuple[str, ...] = (), spec: tuple[str, ...] = ()) -> dict[str, Input]:
+    return {name: Input(f"rapid/{name}", ("prediction", *fields), optional, spec, judged=True)}
+
+
+def _on_context(name: str, *fields: str) -> dict[str, Input]:
+    return _judged(name, *fields, "instruction", "context", optional=("reference",), spec=("use_reference",))
+
+
+_PAIR = ("prediction", "reference")
+_TRAJECTORIES = ("predicted_trajectory", "reference_trajectory")
+_CALLS = ("tool_name_match", "tool_parameter_key_match")
+_COMPARED = ("exact_match", "in_order_match", "any_order_match", "precision", "recall")
+
+INPUTS: Mapping[str, Input] = {
+    "exact_match": Input("exact_match", _PAIR),
+    "bleu": Input("bleu", _PAIR, spec=("use_effective_order",)),
+    "rouge": Input("rouge", _PAIR, spec=("rouge_type", "use_stemmer", "split_summaries")),
+    "tool_call_valid": Input("tool_call_valid", ("prediction",), ("reference",)),
+    **{name: Input(name, _PAIR) for name in _CALLS},
+    "tool_parameter_kv_match": Input("tool_parameter_kv_match", _PAIR, spec=("use_strict_string_match",)),
+    **{f"trajectory_{name}": Input(f"trajectory_{name}", _TRAJECTORIES) for name in _COMPARED},
+    "trajectory_single_tool_use": Input("trajectory_single_tool_use", _TRAJECTORIES[:1], spec=("tool_name",)),
+    **_judged("fluency"),
+    **_judged("coherence"),
+    **_judged("safety"),
+    **_judged("groundedness", "context"),
+    **_judged("fulfillment", "instruction"),
+    **_on_context("summarization_quality"),
+    **_on_context("pairwise_summarization_quality", "baseline_prediction"),
+    **_on_context("summarization_helpfulness"),
+    **_on_context("summarization_verbosity"),
+    **_on_context("question_answering_quality"),
+    **_on_context("pairwise_question_answering_quality", "baseline_prediction"),
+    **_on_context("question_answering_relevance"),
+    **_on_context("question_answering_helpfulness"),
+    **_on_context("question_answering_correctness"),
+}
+"""By the API's name of the metric: what stands under `<name>_input`."""
+
+
+def _camel(key: str) -> str:
+    return re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), key)
+
+
+def _snake(key: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda match: "_" + match[0].lower(), key)
+
+
+KEYS: Mapping[str, str] = {write(f"{name}_input"): name for name in INPUTS for write in (str, _camel)}
+"""Keys under which a request asks for metrics, in both spellings, and the API's name of the metric."""
+
+
+def read_request(request: Mapping[str, Json]) -> tuple[list[Asked], dict[str, Json]]:
+    """What a request asks for, in its order, and its other keys, in snake case.
+
+    Raises:
+        RowError: It asks for nothing, or an input is not as `INPUTS` says; names the place, what is there and what is
+            allowed.
+    """
+    asked = [_asked(key, body) for key, body in request.items() if key in KEYS]
+    names = [a.name for a in asked]
+    if repeated := next((n for n in names if names.count(n) > 1), None):
+        raise RowError(CODE, f"the request has two inputs for {repeated} (allowed: one)")
+    if not asked:
+        shown = ", ".join(sorted(map(str, request))[:10]) or "no keys"
+        allowed = ", ".join(f"{name}_input" for name in INPUTS)
+        raise RowError(CODE, f"the request asks for no metric; it has {shown} (allowed: {allowed})")
+    return asked, {_snake(key): value for key, value in request.items() if key not in KEYS}
+
+
+def answer(asked: Asked, scores: Sequence[Score]) -> dict[str, Json]:
+    """The part of the API's response that answers one input; a score that there is not is left out of its value."""
+    values = [_value(score) for score in scores]
+    write = _camel if asked.camel else str
+    if asked.judged:
+        result: Json = {write(key): value for key, value in values[0].items()}
+        return {write(f"{asked.name}_result"): result}
+    return {write(f"{asked.name}_results"): {write(f"{asked.name}_metric_values"): values}}
+
+
+def float32(value: float) -> float:
+    """The number of fewest digits that is the same single-precision number, as the API writes its floats."""
+    single = struct.pack("f", value)
+    (value,) = struct.unpack("f", single)
+    found = (float(f"{value:.{digits}g}") for digits in range(1, 9))
+    return next((number for number in found if struct.pack("f", number) == single), float(f"{value:.9g}"))
+
+
+def _asked(key: str, body: Json) -> Asked:
+    name = KEYS[key]
+    given = _fields(key, body, ("metric_spec", "instances", "instance"))
+    listed = [value for field in ("instances", "instance") for value in _listed(given.get(field))]
+    baseline = any(isinstance(i, Mapping) and {"baseline_prediction", "baselinePrediction"} & i.keys() for i in listed)
+    if name == "question_answering_quality" and baseline:  # the documents write the pairwise input under this key too
+        name = f"pairwise_{name}"
+    known = INPUTS[name]
+    if not listed or (known.judged and len(listed) > 1):
+        allowed = "one instance" if known.judged else "instances, a list with at least one"
+        raise RowError(CODE, f"{key}: found {len(listed)} instances (allowed: {allowed})")
+    where = "{}.instance" if known.judged else "{}.instances[{}]"
+    instances = tuple(_instance(where.format(key, i), value, known) for i, value in enumerate(listed))
+    params = _params(f"{key}.metric_spec", given.get("metric_spec") or {}, known)
+    return Asked(name, known.metric, params, instances, known.judged, camel="_" not in key)
+
+
+def _params(where: str, spec: Json, known: Input) -> dict[str, Json]:
+    params = _fields(where, spec, (*known.spec, *(("version",) if known.judged else ())))
+    params.pop("version", None)  # of the service's own prompts
+    if isinstance(kind := params.get("rouge_type"), str):
+        params["rouge_type"] = re.sub(r"^rougen(?=\d)", "rouge", kind)  # as the API's documents write rouge1 ... 9
+    return params
+
+
+def _instance(where: str, value: Json, known: Input) -> dict[str, Json]:
+    found = _fields(where, value, (*known.required, *known.optional))
+    if missing := next((name for name in known.required if name not in found), None):
+        raise RowError(CODE, f"{where} has no {missing} (allowed: {', '.join(known.required)})")
+    for name, given in found.items():
+        if name.endswith("_trajectory"):
+            found[name] = _trajectory(given)
+        elif not isinstance(given, str) and not (known.metric.startswith("tool_") and isinstance(given, Mapping)):
+            raise RowError(CODE, f"{where}.{name} is {kind_of(given)} (allowed: a string)")
+    return found
+
+
+def _trajectory(value: Json) -> Json:
+    """A trajectory's calls with keys in snake case; what is no trajectory stays, for its metric to tell."""
+    if isinstance(value, Mapping):
+        calls = {_snake(key): v for key, v in value.items()}
+        value = calls.get("tool_calls") or [] if calls.keys() <= {"tool_calls"} else calls
+    if not isinstance(value, list):
+        return value
+    return [{_snake(k): v for k, v in call.items()} if isinstance(call, Mapping) else call for call in value]
+
+
+def _fields(where: str, value: Json, allowed: Iterable[str]) -> dict[str, Any]:
+    """The fields of an object in snake case, nulls left out."""
+    allowed = tuple(allowed)
+    words = ", ".join(allowed) or "no fields"
+    if not isinstance(value, Mapping):
+        raise RowError(CODE, f"{where} is {kind_of(value)} (allowed: an object with {words})")
+    found = {_snake(key): v for key, v in value.items() if v is not None}
+    if unknown := next((key for key in found if key not in allowed), None):
+        raise RowError(CODE, f"{where} has a field {unknown!r} (allowed: {words})")
+    return found
+
+
+def _listed(value: Json) -> list[Json]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _value(score: Score) -> dict[str, Json]:
+    number, sure = score.value, score.confidence
+    value = {
+        "score": None if number is None else float32(number),
+        "pairwise_choice": score.label,
+        "explanation": score.explanation,
+        "confidence": None if sure is None else float32(sure),
+    }
+    return {key: v for key, v in value.items() if v is not None}

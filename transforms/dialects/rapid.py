@@ -1,0 +1,39 @@
+"""Rows that are requests of Vertex AI's rapid evaluation API (`evaluateInstances`).
+
+Each instance of a request is a row: its fields (prediction, reference, instruction, context, baseline_prediction,
+predicted_trajectory, reference_trajectory), `metric` with the metric that is asked for and `metric_spec` with its
+parameters, and the request's other keys. Which metrics are computed is the configuration's to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...schemas.instance import Json
+from ...schemas.rapid import KEYS, read_request
+from .base import Dialect, register
+
+_KEYS = frozenset(KEYS)
+
+
+@register("dialect", "rapid")
+@dataclass(frozen=True)
+class Rapid(Dialect):
+    """Requests of the rapid evaluation API, each instance a row."""
+
+    splits: ClassVar[bool] = True
+
+    def recognises(self, row: dict[str, Json]) -> bool:
+        return not _KEYS.isdisjoint(row)
+
+    def rows(self, row: dict[str, Json]) -> list[dict[str, Json]]:
+        asked, others = read_request(row)
+        found: list[dict[str, Json]] = []
+        for one in asked:
+            spec = {"metric_spec": one.params} if one.params else {}
+            found += [{"metric": one.name, **spec, **others, **given} for given in one.instances]
+        return found
+
+    def fields(self, row: dict[str, Json]) -> dict[str, Json]:
+        return {}
