@@ -2,10 +2,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# What the engines' tests start is installed here once, and kept.
+ENGINES ?= $(HOME)/.cache/evalbeam
 RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
-.PHONY: demo test lint format bench parity clean
+.PHONY: demo test test-engines lint format bench parity clean
 .DEFAULT_GOAL := test
 
 demo: $(RUN)
@@ -13,6 +15,10 @@ demo: $(RUN)
 
 test: $(DEV)
 	@$(BIN)/python -m pytest
+
+test-engines: $(DEV)
+	@set -e; for install in tests/engines/*/install; do $$install "$(ENGINES)"; done
+	@EVALBEAM_ENGINES="$(ENGINES)" $(BIN)/python -m pytest -m engines
 
 lint: $(DEV)
 	@$(BIN)/ruff check .
