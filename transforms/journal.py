@@ -16,6 +16,7 @@ import uuid
 import zlib
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -35,6 +36,7 @@ MAX_SECONDS = 5.0
 """Seconds a result waits in memory at most, as long as the bundle's thread comes by."""
 
 _TRIES = 5
+_PUTS = 16
 _OPEN_FILES = 16
 _CACHED = 4
 _HEAD = 18
@@ -116,8 +118,9 @@ class Journal:
         while self._buffer:
             prefix, record = self._buffer.popleft()
             segments[prefix].append(record)
-        for prefix, records in segments.items():
-            self._put(f"{self.folder}/{prefix}/seg-{uuid.uuid4().hex}", b"".join(records))
+        paths = [f"{self.folder}/{prefix}/seg-{uuid.uuid4().hex}" for prefix in segments]
+        with ThreadPoolExecutor(_PUTS) as pool:  # each put waits for the storage several times
+            deque(pool.map(self._put, paths, map(b"".join, segments.values())), maxlen=0)
 
     def close(self) -> None:
         """Puts what is buffered and closes the open segments."""

@@ -16,10 +16,7 @@ def join(base: str, *parts: str) -> str:
 
 def create(path: str) -> BinaryIO:
     """Opens a new file for writing, the folders above it made where the filesystem has folders."""
-    folder = FileSystems.split(path)[0]
-    if folder and not FileSystems.exists(folder):
-        with contextlib.suppress(BeamIOError, OSError):  # made by another worker meanwhile
-            FileSystems.mkdirs(folder)
+    _make_folder_of(path)
     return FileSystems.create(path, "application/octet-stream", CompressionTypes.UNCOMPRESSED)  # type: ignore[return-value]
 
 
@@ -51,6 +48,18 @@ def below(folder: str) -> list[str]:
     return sorted({m.path for result in found for m in result.metadata_list})
 
 
+def has_folders(path: str) -> bool:
+    """Whether the path is on a filesystem with folders; object storage has none."""
+    return FileSystems.get_filesystem(path).has_dirs()
+
+
+def _make_folder_of(path: str) -> None:
+    folder = FileSystems.split(path)[0]
+    if folder and has_folders(path) and not FileSystems.exists(folder):
+        with contextlib.suppress(BeamIOError, OSError):  # made by another worker meanwhile
+            FileSystems.mkdirs(folder)
+
+
 def delete(paths: list[str]) -> None:
     """Deletes files; those that are gone already are fine."""
     for path in paths:
@@ -65,7 +74,7 @@ def delete(paths: list[str]) -> None:
 def delete_folder(folder: str) -> None:
     """Deletes a folder and all below it; on object storage, all objects of that prefix."""
     delete(below(folder))
-    if exists(folder):
+    if has_folders(folder) and exists(folder):
         FileSystems.delete([folder])
 
 
@@ -75,8 +84,7 @@ def move(source: str, destination: str) -> None:
         if exists(destination):
             return
         raise FileNotFoundError(f"neither {source} nor {destination} exists")
-    delete([destination])
-    folder = FileSystems.split(destination)[0]
-    if folder and not FileSystems.exists(folder):
-        FileSystems.mkdirs(folder)
+    if has_folders(destination):
+        delete([destination])
+        _make_folder_of(destination)
     FileSystems.rename([source], [destination])

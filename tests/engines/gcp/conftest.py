@@ -1,0 +1,271 @@
+"""Cloud Storage and BigQuery on loopback: real servers of their protocols, credentials from a service-account file."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import re
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = "test-project"
+BUCKET = "evalbeam"
+HOP = {"connection", "transfer-encoding", "content-length", "keep-alive"}
+
+
+@pytest.fixture(scope="session")
+def installed() -> Path:
+    """Folder of the installed servers."""
+    folder = Path(os.environ.get("EVALBEAM_ENGINES", "~/.cache/evalbeam")).expanduser() / "gcp"
+    if not (folder / "gcs" / "built").exists():
+        pytest.skip("the test servers of Google Cloud are not installed (make test-engines installs them)")
+    return folder
+
+
+# ---------------------------------------------------------------------------------------------------- servers
+
+
+@contextlib.contextmanager
+def serving(handler: type[BaseHTTPRequestHandler], **attributes: Any) -> Iterator[ThreadingHTTPServer]:
+    """A loopback server in threads of this process; the handler finds the attributes at its server."""
+    server = _Quiet(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    for name, value in attributes.items():
+        setattr(server, name, value)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Quiet(ThreadingHTTPServer):
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was killed is what some tests are about."""
+
+
+class _Tokens(BaseHTTPRequestHandler):
+    """The token endpoint that the service-account file names."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = json.dumps({"access_token": "token", "expires_in": 3600, "token_type": "Bearer"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@dataclass
+class Proxy:
+    """What stands before a server, and fails a share of the requests.
+
+    Attributes:
+        port: Of the proxy.
+        share: Share of requests that fail, in [0, 1].
+        only: Pattern of the "METHOD /path" that may fail.
+        failed: Failures by kind: "500", "503", "reset" (before the server saw the request), "lost" (after it did).
+        seen: Requests.
+    """
+
+    port: int = 0
+    share: float = 0.0
+    only: str = ""
+    failed: dict[str, int] = field(default_factory=dict)
+    seen: list[str] = field(default_factory=list)
+    backend: int = 0
+    dice: random.Random = field(default_factory=lambda: random.Random(20240330))
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def url(self) -> str:
+        """Where clients go."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def fate(self, request: str) -> str | None:
+        """How this request fails, if it does."""
+        with self.lock:
+            self.seen.append(request)
+            if self.dice.random() >= self.share or not re.search(self.only, request):
+                return None
+            kind = self.dice.choice(("500", "503", "reset", "lost"))
+            self.failed[kind] = self.failed.get(kind, 0) + 1
+            return kind
+
+    @contextlib.contextmanager
+    def failing(self, share: float, only: str = "") -> Iterator[dict[str, int]]:
+        """Fails this share of the requests meanwhile; gives the failures."""
+        self.share, self.only, self.failed = share, only, {}
+        try:
+            yield self.failed
+        finally:
+            self.share = 0.0
+
+
+class _Forward(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def _forward(self) -> None:
+        proxy: Proxy = self.server.proxy  # type: ignore[attr-defined]
+        body = self._body()
+        fate = proxy.fate(f"{self.command} {self.path}")
+        if fate in ("500", "503"):
+            return self._answer(int(fate), [], b'{"error": {"code": %b, "message": "injected"}}' % fate.encode())
+        if fate == "reset":
+            return self._reset()
+        backend = http.client.HTTPConnection("127.0.0.1", proxy.backend, timeout=120)
+        try:
+            headers = {k: v for k, v in self.headers.items() if k.lower() not in HOP}
+            backend.request(self.command, self.path, body, headers | {"Content-Length": str(len(body))})
+            response = backend.getresponse()
+            data = response.read()
+        finally:
+            backend.close()
+        if fate == "lost":
+            return self._reset()
+        return self._answer(response.status, response.getheaders(), data, response.getheader("Content-Length"))
+
+    def _body(self) -> bytes:
+        if "chunked" not in (self.headers.get("Transfer-Encoding") or ""):
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        chunks = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(chunks)
+
+    def _answer(self, status: int, headers: list[tuple[str, str]], data: bytes, length: str | None = None) -> None:
+        self.send_response_only(status)
+        for name, value in headers:
+            if name.lower() not in HOP:
+                self.send_header(name, value)
+        self.send_header("Content-Length", length if self.command == "HEAD" and length else str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _reset(self) -> None:
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+        self.close_connection = True
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = _forward
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def ended(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
+    """Ends a process, whatever happens."""
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(30)
+        if process.stdout:
+            process.stdout.close()
+
+
+# ---------------------------------------------------------------------------------------------------- the cloud
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Cloud Storage on loopback.
+
+    Attributes:
+        root: Folder in which the server keeps `<bucket>/<object>`.
+        gcs: Proxy before it.
+        environment: Variables by which all of Google's clients find it.
+    """
+
+    root: Path
+    gcs: Proxy
+    environment: dict[str, str]
+
+    def url(self, *names: str) -> str:
+        """gs:// path of an object."""
+        return "/".join((f"gs://{BUCKET}", *names))
+
+    def file(self, *names: str) -> Path:
+        """Where the server keeps an object."""
+        return self.root.joinpath(BUCKET, *names)
+
+    def evalbeam(self, *arguments: str, cwd: Path, **more: Any) -> subprocess.CompletedProcess[str]:
+        """Runs the command in a process of its own."""
+        command = [sys.executable, "-m", "evalbeam.pipelines.cli", *arguments]
+        env = {**os.environ, **self.environment, "PYTHONPATH": str(cwd), **more.pop("env", {})}
+        return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=240, **more)
+
+
+@pytest.fixture(scope="session")
+def service_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A service-account file with a key of its own, whose token endpoint is on loopback."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    plain = serialization.NoEncryption()
+    key = rsa.generate_private_key(65537, 2048)
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain).decode()
+    with serving(_Tokens) as server:
+        account = {
+            "type": "service_account",
+            "project_id": PROJECT,
+            "private_key_id": "0",
+            "private_key": pem,
+            "client_email": f"tests@{PROJECT}.iam.gserviceaccount.com",
+            "client_id": "1",
+            "token_uri": f"http://127.0.0.1:{server.server_port}/token",
+        }
+        path = tmp_path_factory.mktemp("credentials") / "account.json"
+        path.write_text(json.dumps(account))
+        yield path
+
+
+@pytest.fixture(scope="session")
+def cloud(installed: Path, service_account: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """Cloud Storage behind a proxy; this process's clients find it too."""
+    root = tmp_path_factory.mktemp("gcs")
+    proxy = Proxy()
+    with serving(_Forward, proxy=proxy) as server:
+        proxy.port = server.server_port
+        command = [str(installed / "gcs" / "server"), f"-public=127.0.0.1:{proxy.port}", f"-root={root}"]
+        with ended(subprocess.Popen([*command, f"-bucket={BUCKET}"], stdout=subprocess.PIPE, text=True)) as process:
+            assert process.stdout is not None
+            proxy.backend = int(process.stdout.readline().rpartition(":")[2])
+            environment = {
+                "STORAGE_EMULATOR_HOST": proxy.url,
+                "GOOGLE_APPLICATION_CREDENTIALS": str(service_account),
+                "GOOGLE_CLOUD_PROJECT": PROJECT,
+                "HTTPS_PROXY": "http://127.0.0.1:9",  # nobody listens: what is not here is not asked elsewhere
+                "NO_PROXY": "127.0.0.1,localhost",
+                "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",  # would ask a server of Google's own
+            }
+            with pytest.MonkeyPatch.context() as patch:
+                for name, value in environment.items():
+                    patch.setenv(name, value)
+                yield Cloud(root, proxy, environment)
