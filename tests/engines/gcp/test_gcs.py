@@ -18,7 +18,6 @@ ROWS = [
     {"prompt": f"p{i}", "reference": f"P{i}", "response": f"P{i}" if i % 3 else "no", "tags": [i % 5, {"deep": None}]}
     for i in range(400)
 ]
-VOLATILE = {"error_message", "attempts"}
 
 
 def jsonl(rows: list[dict[str, Any]]) -> bytes:
@@ -51,7 +50,8 @@ def test_recorded_answers_on_gs_give_the_tables_they_give_on_a_disk(cloud: Any, 
     there = evaluate(cloud.url("same/data"), ["exact_match"], output=cloud.url("same/run"), **options)
     here = evaluate(str(tmp_path), ["exact_match"], output=str(tmp_path / "out"), **options)
     ours, theirs = tables(tmp_path / "out"), tables(cloud.file("same/run"))
-    assert {n: b for n, b in ours.items() if "errors" not in n} == {n: b for n, b in theirs.items() if "errors" not in n}
+    assert ours.pop("errors.parquet") != theirs.pop("errors.parquet")  # which names the files
+    assert ours == theirs
     columns = ["source", "line", "code", "message", "raw"]
     assert there.errors_table[columns].equals(here.errors_table[columns])
     assert not [p for p in cloud.file("same/run").glob(".tmp/**/*") if p.is_file()]
@@ -97,12 +97,12 @@ def run(cloud: Any, folder: Path, dataset: str, output: str, dies_after: int | N
 
 
 def test_a_killed_run_goes_on_from_its_journal_on_gs(cloud: Any, folder: Path) -> None:
-    size = 3000
+    size = 1500
     data = put(cloud, "killed/rows.jsonl", jsonl([{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(size)]))
     whole = run(cloud, folder, data, cloud.url("killed/whole"))
     assert whole.returncode == 0, whole.stderr
     (folder / "calls.txt").unlink()
-    for dies_after in (1300, 900):
+    for dies_after in (700, 500):
         assert run(cloud, folder, data, cloud.url("killed/run"), dies_after).returncode == -signal.SIGKILL
         assert not cloud.file("killed/run/manifest.json").exists()
     ended: subprocess.CompletedProcess[str] = run(cloud, folder, data, cloud.url("killed/run"))
@@ -114,7 +114,7 @@ def test_a_killed_run_goes_on_from_its_journal_on_gs(cloud: Any, folder: Path) -
 
 
 def test_one_request_in_twenty_fails_and_nothing_is_lost_or_doubled(cloud: Any, folder: Path) -> None:
-    size = 1500
+    size = 1000
     lines = [{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(size)]
     data = put(cloud, "faults/rows.jsonl", jsonl(lines))
     assert run(cloud, folder, data, cloud.url("faults/calm")).returncode == 0
