@@ -147,7 +147,8 @@ def _bytes(path: str) -> bytes:
         return storage.read_bytes(path)
     import gcsfs
 
-    return gcsfs.GCSFileSystem().cat_file(path)
+    data: Any = gcsfs.GCSFileSystem().cat_file(path)
+    return data
 
 
 def _parquet(data: bytes) -> pd.DataFrame:
