@@ -82,12 +82,21 @@ class CheckReport:
             found.append(f"output.path: {output.path} {text}")
         if not self.sample.size:
             found.append(f"dataset.path: no row in {len(self.plan.files)} files")
+        elif self.counted and (reason := self._over_budget()):
+            found.append(reason)
         elif not self.sample.examples:
             place, code, message = self.sample.rejected[0]
             found.append(
                 f"dataset.path: none of the first {self.sample.size} rows is usable; {place}: {code}: {message}"
             )
         return found
+
+    def _over_budget(self) -> str | None:
+        allowed = self.plan.allowed
+        calls = (self.evaluated or 0) * allowed.calls_per_row
+        if allowed.max_calls is None or calls <= allowed.max_calls:
+            return None
+        return f"budget.max_calls: {self.evaluated} rows need at least {calls} calls (allowed: {allowed.max_calls})"
 
     @property
     def evaluated(self) -> int | None:

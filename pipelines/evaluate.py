@@ -28,7 +28,7 @@ from ..transforms.write import WriteErrors, WriteInstances
 from . import engines
 from .plan import Plan, make_plan
 from .result import EvaluationResult
-from .resume import prepare
+from .resume import allot, prepare
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Evaluate(beam.PTransform):
         rows = blocks | "Normalize" >> normalize
         facts = rows.facts | "Facts" >> CombineFacts(data.limit)
         side = AsSingleton(facts)
-        cut = CutBatches(side, plan.shards, output.shards, data.limit, data.max_rejected, plan.declared, plan.recorded)
+        cut = CutBatches(side, plan.shards, output.shards, data.limit, plan.allowed, plan.declared, plan.recorded)
         scored = (
             rows.rows
             | "Cut" >> cut
@@ -78,6 +78,7 @@ def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:
     """
     options = options or PipelineOptions([])
     plan = replace(plan, fingerprint=prepare(plan), processes=engines.processes(options))
+    plan = replace(plan, budget=allot(plan))
     with _process_for_bulk(), holding() as held:
         try:
             pipeline = beam.Pipeline(runner=engines.runner(options), options=options)

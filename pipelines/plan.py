@@ -15,7 +15,9 @@ from ..schemas.instance import Json
 from ..schemas.tables import PERFORMANCE, MetricColumns
 from ..transforms import criteria, registry, storage
 from ..transforms.agents.base import Agent
+from ..transforms.budget import Budget
 from ..transforms.dialects.base import Dialect
+from ..transforms.facts import Allowed
 from ..transforms.finish import STOP, RunRecord
 from ..transforms.invoke import InvokeAgent
 from ..transforms.metrics.base import Metric
@@ -39,6 +41,7 @@ class Plan:
         writer: Writer of the output format.
         fingerprint: What the agent's calls are journaled under; `None` keeps no journal.
         processes: Worker processes over which the limits of the whole run are divided.
+        budget: What this start of the run may spend; `None` is no bound.
     """
 
     config: EvaluationConfig
@@ -49,6 +52,7 @@ class Plan:
     writer: Writer
     fingerprint: str | None = None
     processes: int = 1
+    budget: Budget | None = None
 
     @property
     def recorded(self) -> bool:
@@ -87,13 +91,25 @@ class Plan:
         """Columns the summary is broken down by."""
         return tuple(map(tuple, self.config.slices))
 
+    @property
+    def calls_per_row(self) -> int:
+        """Calls that a row needs at least, all its trials together."""
+        return 0 if self.recorded else self.config.trials
+
+    @property
+    def allowed(self) -> Allowed:
+        """What the dataset may be like for calls to begin."""
+        data = self.config.dataset
+        return Allowed(data.max_rejected, data.limit, self.calls_per_row, self.config.budget.max_calls)
+
     def invoke(self) -> InvokeAgent:
         """The step that answers the rows."""
         own = self.fingerprint or ""
         path = self.config.output.path
         journal, stop = (storage.join(path, "journal", own), storage.join(path, STOP)) if own else (None, None)
+        trials, processes = self.config.trials, self.processes
         return InvokeAgent(
-            self.agent, self.config.agent, self.config.trials, journal, own, stop=stop, processes=self.processes
+            self.agent, self.config.agent, trials, journal, own, stop=stop, processes=processes, budget=self.budget
         )
 
     def record(self) -> RunRecord:
@@ -102,7 +118,7 @@ class Plan:
             output=self.config.output.path,
             config=self.shown_config(),
             versions=self.versions(),
-            max_rejected=self.config.dataset.max_rejected,
+            allowed=self.allowed,
             facts=self.metric_facts,
             slices=self.slices,
             statistics=self.config.statistics,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import orjson
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
 from ..transforms import registry, storage
+from ..transforms.budget import Budget
 from ..transforms.finish import FINISHED, MANIFEST, STOP
 from ..transforms.journal_summary import summarize
 
@@ -115,6 +117,17 @@ def journals(output: str) -> list[str]:
 def paid(output: str) -> int:
     """Calls in the journals of a run that are not made again."""
     return sum(summarize(folder).settled for folder in journals(output))
+
+
+def allot(plan: Plan) -> Budget | None:
+    """What this start of a run may spend: its budget, less what the journals say was spent before."""
+    bounds, output = plan.config.budget, plan.config.output.path
+    if bounds.max_calls is None and bounds.max_tokens is None:
+        return None
+    spent = [summarize(folder) for folder in journals(output)]
+    calls, tokens = sum(s.paid_calls for s in spent), sum(s.input_tokens + s.output_tokens for s in spent)
+    folder = storage.join(output, ".tmp", "spent", uuid.uuid4().hex)
+    return Budget(folder, bounds.max_calls, bounds.max_tokens, calls, tokens)
 
 
 def cancel(output: str, reason: str = "cancelled by evalbeam cancel") -> None:

@@ -27,7 +27,7 @@ def reader(option: str, key: str) -> Callable[[str], Setting]:
             return option, key, [_words(columns, "+") for columns in _words(text)]
         if option in ("--agent", "--output"):
             return option, key, text
-        from ..schemas.config import load_yaml
+        from ..schemas.yaml_text import load_yaml
 
         return option, key, load_yaml(text, option)
 
@@ -77,7 +77,7 @@ def load(source: str) -> Any:
     Raises:
         ConfigError: There is no such file, it is not UTF-8, or no YAML; the message names file, line and column.
     """
-    from ..schemas.config import load_yaml
+    from ..schemas.yaml_text import load_yaml
 
     raw = _bytes(source)
     try:

@@ -105,6 +105,7 @@ class Outcome:
         latency_in_seconds: Seconds of the attempt that counted.
         queued_in_seconds: Seconds from being submitted to the first attempt.
         backoff_in_seconds: Seconds between attempts.
+        refused: How many of the attempts the endpoint refused for their rate.
         replayed: Whether the answer came from the journal.
     """
 
@@ -116,4 +117,5 @@ class Outcome:
     latency_in_seconds: float | None = None
     queued_in_seconds: float = 0.0
     backoff_in_seconds: float = 0.0
+    refused: int = 0
     replayed: bool = False

@@ -14,12 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from .calls import CallPolicy
 from .errors import ConfigError
+from .yaml_text import load_yaml
 
 ColumnType = Literal["string", "int64", "float64", "bool", "timestamp", "json"]
 COLUMN_TYPES: tuple[str, ...] = ("string", "int64", "float64", "bool", "timestamp", "json")
-
-MAX_VALUES = 100_000
-"""Values a configuration may hold, all aliases written out."""
 
 
 class _Part(BaseModel):
@@ -194,6 +192,19 @@ class OutputConfig(_Part):
         return value
 
 
+class BudgetConfig(_Part):
+    """What a whole run may spend, agent and judges together, over all its starts.
+
+    Attributes:
+        max_calls: Attempts of all calls, those refused for their rate left out. A dataset that needs more is refused
+            before the first call.
+        max_tokens: Tokens of all answers that name their usage, given and made.
+    """
+
+    max_calls: int | None = Field(default=None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+
+
 class CompatConfig(_Part):
     """Switches that reproduce what another product does where we decided otherwise.
 
@@ -216,6 +227,7 @@ class EvaluationConfig(_Part):
         criteria: Bounds that decide the verdict: {metric: minimum} or a list of criteria.
         slices: Lists of dataset columns by whose values the summary is broken down.
         trials: How often the agent runs on each row.
+        budget: Bounds on what the run spends.
         shards: Ranges of the id's hash that the work is cut into, a power of two; default: 256 where an agent is
             called, else by the size of the dataset. The tables do not depend on it.
     """
@@ -226,6 +238,7 @@ class EvaluationConfig(_Part):
     criteria: list[CriterionConfig] = []
     slices: list[list[str]] = []
     trials: int = Field(default=1, ge=1, le=1000)
+    budget: BudgetConfig = BudgetConfig()
     statistics: StatisticsConfig = StatisticsConfig()
     output: OutputConfig = OutputConfig()
     compat: CompatConfig = CompatConfig()
@@ -278,44 +291,6 @@ class EvaluationConfig(_Part):
     def load(cls, text: str, source: str = "") -> EvaluationConfig:
         """The config that YAML (or JSON) text describes; see `parse`."""
         return cls.parse(load_yaml(text, source), source)
-
-
-def load_yaml(text: str, source: str = "") -> Any:
-    """The value of YAML or JSON text.
-
-    Raises:
-        ConfigError: It is no YAML, refers to itself, or its aliases stand for more than `MAX_VALUES` values; the
-            message names the file, and line and column where they are known.
-    """
-    import yaml
-
-    try:
-        value = yaml.safe_load(text)
-        _count(value, source or "config", {})
-        return value
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{source or 'config'}, line {mark.line + 1}, column {mark.column + 1}" if mark else source or "config"
-        raise ConfigError(f"not valid YAML: {getattr(error, 'problem', None) or error}", where=place) from None
-    except RecursionError:
-        raise ConfigError("not valid YAML: nested too deep", where=source or "config") from None
-    except ValueError as error:
-        raise ConfigError(f"not valid YAML: {error}", where=source or "config") from None
-
-
-def _count(value: Any, where: str, known: dict[int, int]) -> int:
-    """How many values a value holds with all aliases written out; 0 in `known` marks those it is still inside of."""
-    if not isinstance(value, dict | list):
-        return 1
-    if known.get(id(value)) == 0:
-        raise ConfigError("an alias stands for something it is part of", where=where, allowed="no such aliases")
-    if id(value) not in known:
-        known[id(value)] = 0
-        inner = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_count(v, where, known) for v in inner)
-    if known[id(value)] > MAX_VALUES:
-        raise ConfigError(f"its aliases stand for {known[id(value)]:,} values", where=where, allowed=f"{MAX_VALUES:,}")
-    return known[id(value)]
 
 
 def _explained(error: ValidationError, source: str) -> ConfigError:

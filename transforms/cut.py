@@ -13,7 +13,7 @@ import apache_beam as beam
 
 from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, raw_size, unpack
 from ..schemas.instance import Instance
-from .facts import RunFacts, picked
+from .facts import Allowed, RunFacts, picked
 from .normalize import canonical, position, relax_collector, selection_hash
 
 
@@ -28,7 +28,7 @@ class CutBatches(beam.PTransform):
         shards: Shards the instances are keyed by.
         parts: Output files asked for, or `None` for a number by size.
         limit: Rows of the dataset to keep at most.
-        max_rejected: Share of unusable rows beyond which nothing goes on.
+        allowed: What the dataset may be like; else nothing goes on.
         declared: Declared (name, type) of columns.
         bulk: Whether the stage only scores recorded answers.
     """
@@ -37,21 +37,19 @@ class CutBatches(beam.PTransform):
     shards: int
     parts: int | None
     limit: int | None
-    max_rejected: float
+    allowed: Allowed
     declared: tuple[tuple[str, str], ...]
     bulk: bool = False
 
     def expand(self, input_or_inputs: Any) -> Any:
-        step = _Cut(self.shards, self.parts, self.limit, self.max_rejected, self.declared, self.bulk)
+        step = _Cut(self.shards, self.parts, self.limit, self.allowed, self.declared, self.bulk)
         cut = beam.ParDo(step, self.facts).with_output_types(Batch)
         return input_or_inputs | "MeetByShard" >> beam.GroupByKey() | "Cut" >> cut
 
 
 class _Cut(beam.DoFn):
-    def __init__(
-        self, shards: int, parts: int | None, limit: int | None, max_rejected: float, declared: Any, bulk: bool
-    ):
-        self.shards, self.parts, self.limit, self.max_rejected = shards, parts, limit, max_rejected
+    def __init__(self, shards: int, parts: int | None, limit: int | None, allowed: Allowed, declared: Any, bulk: bool):
+        self.shards, self.parts, self.limit, self.allowed = shards, parts, limit, allowed
         self.declared, self.bulk = declared, bulk
 
     def setup(self) -> None:
@@ -62,7 +60,7 @@ class _Cut(beam.DoFn):
         shard, packed = element[0], list(element[1])
         parts = facts.parts(self.parts, self.limit)
         columns = facts.types(self.declared)
-        refused = facts.refusal(self.max_rejected) is not None
+        refused = facts.refusal(self.allowed) is not None
         rows = [] if refused else in_order(i for value in packed if value for i in unpack(value))
         keep = picked(facts, self.limit, (selection_hash(r.instance_id) for r in rows))
         kept = [row for row, k in zip(rows, keep, strict=True) if k]

@@ -20,6 +20,7 @@ from typing import Any
 from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.errors import RunError
 from . import counters
+from .budget import Budget, Ledger
 from .faults import Fault, fault_of
 from .lane import Flight, Lane, Timeouts
 
@@ -49,10 +50,16 @@ class Ticket:
 
 
 class Line:
-    """One caller's way to its endpoint in this process: a callable made at the first call, a policy and a lane."""
+    """One caller's way to its endpoint in this process: a callable made at the first call, and its limits."""
 
-    def __init__(self, connect: Callable[[], Callable[[Call], Any]], policy: CallPolicy, lane: Lane) -> None:
-        self.policy, self.lane = policy, lane
+    def __init__(
+        self,
+        connect: Callable[[], Callable[[Call], Any]],
+        policy: CallPolicy,
+        lane: Lane,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.policy, self.lane, self.ledger = policy, lane, ledger
         self.timeouts = Timeouts(lane.loop, policy.timeout, lane.expire)
         self._connect, self._lock = connect, threading.Lock()
         self.call: Callable[[Call], Any] | None = None
@@ -221,6 +228,7 @@ class Engine:
         self.loop = asyncio.new_event_loop()
         self._lines: dict[Hashable, tuple[Line, int, str]] = {}
         self._lanes: dict[str, Lane] = {}
+        self._ledgers: dict[str, Ledger] = {}
         self._thread = threading.Thread(target=self._run, name="evalbeam-loop", daemon=True)
         self._thread.start()
 
@@ -249,8 +257,18 @@ class Engine:
         """Whether nobody uses the engine."""
         return not self._lines and not self._lanes
 
+    def ledger(self, budget: Budget) -> Ledger:
+        """The ledger of a run in this process; all who call for the run share it."""
+        with self._lock:
+            return self._ledgers.setdefault(budget.folder, Ledger(budget))
+
     def join(
-        self, token: Hashable, endpoint: str, connect: Callable[[], Callable[[Call], Any]], policy: CallPolicy
+        self,
+        token: Hashable,
+        endpoint: str,
+        connect: Callable[[], Callable[[Call], Any]],
+        policy: CallPolicy,
+        ledger: Ledger | None = None,
     ) -> Line:
         """The line of the caller `token` stands for, made for the first of its DoFn instances in this process."""
         with self._lock:
@@ -258,7 +276,7 @@ class Engine:
             if line is None:
                 lane = self._lanes.get(endpoint) or Lane(self.loop)
                 self._lanes[endpoint] = lane
-                line = Line(connect, policy, lane)
+                line = Line(connect, policy, lane, ledger)
             self._lines[token] = (line, users + 1, endpoint)
             self._limit(endpoint)
             return line

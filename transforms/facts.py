@@ -26,6 +26,23 @@ PART_BYTES = 128 << 20
 MAX_PARTS = 4096
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """What a dataset may be like for a run to start calling.
+
+    Attributes:
+        max_rejected: Share of rows in [0, 1] that may be unusable.
+        limit: Rows that are kept at most.
+        calls_per_row: Calls that each row needs at least.
+        max_calls: Calls the budget allows; `None` is no bound.
+    """
+
+    max_rejected: float = 1.0
+    limit: int | None = None
+    calls_per_row: int = 0
+    max_calls: int | None = None
+
+
 @dataclass(slots=True)
 class RunFacts:
     """Facts that merge in any order to the same whole.
@@ -90,17 +107,21 @@ class RunFacts:
             parts *= 2
         return parts
 
-    def refusal(self, max_rejected: float) -> str | None:
+    def refusal(self, allowed: Allowed) -> str | None:
         """Why the run must not start calling, or `None`."""
         total = self.rows + self.rejected
         if total == 0:
             return "the dataset has no rows"
-        if self.rejected > max_rejected * total:
+        if self.rejected > allowed.max_rejected * total:
             share = 100 * self.rejected / total
             return (
                 f"{self.rejected} of {total} rows ({share:.4g} %) cannot be used, dataset.max_rejected allows "
-                f"{100 * max_rejected:.4g} %; the errors table names them"
+                f"{100 * allowed.max_rejected:.4g} %; the errors table names them"
             )
+        rows = self.rows if allowed.limit is None else min(allowed.limit, self.rows)
+        calls = rows * allowed.calls_per_row
+        if allowed.max_calls is not None and calls > allowed.max_calls:
+            return f"{rows} rows need at least {calls} calls, budget.max_calls allows {allowed.max_calls}"
         return None
 
     def lines_before(self) -> dict[tuple[str, int], int]:

@@ -14,6 +14,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from ..schemas.batch import Batch
 from ..schemas.calls import Call, CallPolicy, Outcome
+from .budget import Budget, Ledger
 from .engine import Bundle, Engine, Line, Ticket
 from .journal import Journal
 from .stop import StopSign
@@ -40,8 +41,8 @@ class Caller(Protocol):
     def connect(self, endpoint: str) -> Callable[[Call], Any]:
         """Makes the callable of an endpoint, once in each worker process and not before its first call.
 
-        A coroutine function runs on the event loop, any other callable on threads. It returns JSON; what it raises is
-        the call's failure.
+        A coroutine function runs on the event loop, any other callable on threads. It returns JSON, a mapping with
+        `usage` where tokens are to be counted; what it raises is the call's failure.
         """
         ...
 
@@ -59,15 +60,17 @@ class FanOut(beam.PTransform):
         journal: Folder where finished calls are kept and found again; `None` keeps nothing.
         stop: Path of the object that stops the run in all its processes: written where a breaker trips, looked for
             now and then; the calls that are left then have kind "not_called". `None` stops each process alone.
+        budget: What the run may spend; where it is spent, the calls that are left have kind "over_budget".
     """
 
     caller: Caller
     journal: str | None = None
     stop: str | None = None
+    budget: Budget | None = None
     _token: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False)
 
     def expand(self, input_or_inputs: Any) -> Any:
-        calling = beam.ParDo(_MakeCalls(self.caller, self.journal, self.stop, self._token))
+        calling = beam.ParDo(_MakeCalls(self.caller, self.journal, self.stop, self.budget, self._token))
         return input_or_inputs | "Call" >> calling.with_output_types(Batch)
 
 
@@ -78,8 +81,9 @@ class _Task(NamedTuple):
 
 
 class _MakeCalls(beam.DoFn):
-    def __init__(self, caller: Caller, folder: str | None, stop: str | None, token: str) -> None:
-        self._caller, self._folder, self._stop, self._token = caller, folder, stop, token
+    def __init__(self, caller: Caller, folder: str | None, stop: str | None, budget: Budget | None, token: str) -> None:
+        self._caller, self._folder, self._stop, self._budget, self._token = caller, folder, stop, budget, token
+        self._ledger: Ledger | None = None
         self._sign: StopSign | None = None
         self._journal: Journal | None = None
         self._throttled = 0.0
@@ -90,8 +94,10 @@ class _MakeCalls(beam.DoFn):
     def setup(self) -> None:
         caller, engine = self._caller, Engine.here()
         self._engine = engine
+        self._ledger = None if self._budget is None else engine.ledger(self._budget)
         for name, policy in caller.endpoints.items():
-            self._lines[name] = engine.join((self._token, name), name, partial(caller.connect, name), policy)
+            connect = partial(caller.connect, name)
+            self._lines[name] = engine.join((self._token, name), name, connect, policy, self._ledger)
 
     def start_bundle(self) -> None:
         self._drop()  # what an aborted bundle left
@@ -117,8 +123,7 @@ class _MakeCalls(beam.DoFn):
             yield from self._leaving(bundle)
         self._bundle = None
         self._tick()
-        if self._journal is not None:
-            self._journal.close()
+        self._keep()
 
     def teardown(self) -> None:
         self._drop()
@@ -131,22 +136,30 @@ class _MakeCalls(beam.DoFn):
         if self._bundle is not None:
             self._bundle.cancel()
             self._bundle = None
-            if self._journal is not None:  # what was paid for stays, whatever ended the bundle
-                self._journal.close()
+            self._keep()
+
+    def _keep(self) -> None:
+        """What was paid for stays, and is known to the others, whatever ended the bundle."""
+        if self._journal is not None:
+            self._journal.close()
+        if self._ledger is not None:
+            self._ledger.exchange(now=True)
 
     def _tick(self) -> None:
         """What is done now and then, also while the bundle waits."""
         if self._journal is not None:
             self._journal.flush_if_due()
+        if self._ledger is not None:
+            self._ledger.exchange()
         if self._sign is None:
             return
         lanes = [line.lane for line in self._lines.values()]
-        for lane in lanes:
-            if lane.stopped is not None:
-                self._sign.put(lane.stopped.removeprefix("not called: "))
-        if (reason := self._sign.seen()) is not None:
+        reason = self._sign.seen() or next((lane.stopped for lane in lanes if lane.stopped is not None), None)
+        if reason is not None:
+            self._sign.put(reason)
             for lane in lanes:
-                lane.post(lane.stop, reason)
+                if lane.stopped is None:
+                    lane.post(lane.stop, reason)
 
     @property
     def _places(self) -> int:

@@ -22,7 +22,7 @@ from ..schemas.instance import Json
 from ..schemas.result import Summary
 from . import criteria, storage
 from .aggregate import arranged
-from .facts import RunFacts
+from .facts import Allowed, RunFacts
 from .slices import MetricFacts
 from .write import WrittenFile, write_table
 from .writers.base import Writer
@@ -41,7 +41,7 @@ class RunRecord:
         output: Folder of the run.
         config: The configuration as JSON.
         versions: Versions of what computed it.
-        max_rejected: Share of unusable rows that is allowed.
+        allowed: What the dataset may be like for calls to begin.
         declared: Declared (name, type) of dataset columns.
         facts: The metrics in the order of the config.
         slices, statistics: How they were summarised.
@@ -52,7 +52,7 @@ class RunRecord:
     output: str
     config: Mapping[str, Json]
     versions: Mapping[str, str]
-    max_rejected: float
+    allowed: Allowed
     facts: tuple[MetricFacts, ...]
     slices: tuple[tuple[str, ...], ...] = ()
     statistics: StatisticsConfig = StatisticsConfig()
@@ -94,7 +94,7 @@ def _finish(
     summaries: Sequence[Summary],
     facts: RunFacts,
 ) -> bytes:
-    refused = facts.refusal(record.max_rejected)
+    refused = facts.refusal(record.allowed)
     ordered = arranged(summaries, record.facts, record.slices, record.statistics)
     judged, verdict = criteria.judge(ordered, record.criteria)
     ordered = criteria.stamped(ordered, judged)

@@ -15,6 +15,7 @@ from ..schemas.batch import Batch
 from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.instance import Example, Instance, Json
 from .agents.base import Agent, invocation_of, read_answer
+from .budget import Budget
 from .fanout import FanOut, Work
 from .normalize import canonical
 
@@ -33,6 +34,7 @@ class InvokeAgent(beam.PTransform):
         given: Columns and standard fields that an agent which takes the whole row is given; `None` gives all.
         stop: Path of the object that stops the run's calls, see `FanOut`.
         processes: Worker processes the run is declared to have; they share its total limits.
+        budget: What the run may spend, see `FanOut`.
     """
 
     agent: Agent
@@ -43,6 +45,7 @@ class InvokeAgent(beam.PTransform):
     given: tuple[str, ...] | None = None
     stop: str | None = None
     processes: int = 1
+    budget: Budget | None = None
 
     def expand(self, input_or_inputs: Any) -> Any:
         if self.agent.recorded:
@@ -51,7 +54,7 @@ class InvokeAgent(beam.PTransform):
         caller = AgentCaller(
             self.agent, self.policy.for_one_of(self.processes), self.trials, self.fingerprint, self.given
         )
-        return input_or_inputs | "Call" >> FanOut(caller, self.journal, self.stop)
+        return input_or_inputs | "Call" >> FanOut(caller, self.journal, self.stop, self.budget)
 
 
 def recalled(batch: Batch[Instance], agent: Agent, trials: int) -> Batch[Example]:

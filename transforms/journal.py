@@ -175,6 +175,7 @@ def encoded(key: str, run: str, outcome: Outcome) -> bytes:
         "latency": outcome.latency_in_seconds,
         "queued": outcome.queued_in_seconds,
         "backoff": outcome.backoff_in_seconds,
+        "refused": outcome.refused,
     }
     text = orjson.dumps(record)
     return b"%08x %08x %b\n" % (len(text), zlib.crc32(text), text)
@@ -240,6 +241,7 @@ def _outcome(record: dict[str, Any]) -> tuple[str, str, Outcome]:
         record["latency"],
         record["queued"],
         record["backoff"],
+        record.get("refused", 0),
         replayed=True,
     )
     return record["key"], record["run"], outcome

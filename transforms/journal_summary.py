@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from dataclasses import dataclass
 
-from ..schemas.calls import Outcome
 from .agents.base import usage_of
 from .journal import KEPT, read_journal
 
 
 @dataclass(frozen=True, slots=True)
 class JournalSummary:
-    """Figures of one journal folder; a call that several runs made counts once, by its first settled record.
+    """Figures of one journal folder.
 
     Attributes:
-        calls: Calls by class ("ok", "permanent", "timeout" ...).
+        calls: Calls by class ("ok", "permanent", "timeout" ...); one that was made several times counts once, settled
+            where one of them is.
         settled: Calls that another run takes over instead of making them again.
-        attempts: Attempts of all calls.
+        attempts: Attempts of all calls, made again or not.
+        refused: How many of them were refused for their rate.
         queued_in_seconds, backoff_in_seconds: Waiting of all calls, before and between attempts.
         latency: Percentile (50, 90, 99) to seconds, of the attempts that counted; empty without any.
         input_tokens, output_tokens: Tokens where the answers name them.
@@ -27,29 +29,47 @@ class JournalSummary:
     calls: dict[str, int]
     settled: int
     attempts: int
+    refused: int
     queued_in_seconds: float
     backoff_in_seconds: float
     latency: dict[int, float]
     input_tokens: int
     output_tokens: int
 
+    @property
+    def paid_calls(self) -> int:
+        """What a budget of calls counts."""
+        return self.attempts - self.refused
+
 
 def summarize(folder: str) -> JournalSummary:
-    """Reads a whole journal; a folder without one gives zeros."""
-    known: dict[str, Outcome] = {}
+    """Reads a whole journal, answer by answer; a folder without one gives zeros."""
+    kinds: dict[str, str] = {}
+    attempts = refused = given = made = 0
+    queued = backoff = 0.0
+    latencies = array("d")
     for key, _, outcome in read_journal(folder):
-        if key not in known or (known[key].kind not in KEPT and outcome.kind in KEPT):
-            known[key] = outcome
-    outcomes = list(known.values())
-    usages = [u for o in outcomes if isinstance(o.value, dict) and (u := usage_of(o.value.get("usage"))) is not None]
-    latencies = sorted(o.latency_in_seconds for o in outcomes if o.latency_in_seconds is not None)
+        if kinds.get(key) not in KEPT:
+            kinds[key] = outcome.kind
+        attempts += outcome.attempts
+        refused += outcome.refused
+        queued += outcome.queued_in_seconds
+        backoff += outcome.backoff_in_seconds
+        if outcome.latency_in_seconds is not None:
+            latencies.append(outcome.latency_in_seconds)
+        usage = usage_of(outcome.value.get("usage")) if isinstance(outcome.value, dict) else None
+        if usage is not None:
+            given += usage.input_tokens or 0
+            made += usage.output_tokens or 0
+    ordered = sorted(latencies)
     return JournalSummary(
-        calls=dict(sorted(Counter(o.kind for o in outcomes).items())),
-        settled=sum(o.kind in KEPT for o in outcomes),
-        attempts=sum(o.attempts for o in outcomes),
-        queued_in_seconds=math.fsum(o.queued_in_seconds for o in outcomes),
-        backoff_in_seconds=math.fsum(o.backoff_in_seconds for o in outcomes),
-        latency={p: latencies[math.ceil(p / 100 * len(latencies)) - 1] for p in (50, 90, 99)} if latencies else {},
-        input_tokens=sum(u.input_tokens or 0 for u in usages),
-        output_tokens=sum(u.output_tokens or 0 for u in usages),
+        calls=dict(sorted(Counter(kinds.values()).items())),
+        settled=sum(kind in KEPT for kind in kinds.values()),
+        attempts=attempts,
+        refused=refused,
+        queued_in_seconds=queued,
+        backoff_in_seconds=backoff,
+        latency={p: ordered[math.ceil(p / 100 * len(ordered)) - 1] for p in (50, 90, 99)} if ordered else {},
+        input_tokens=given,
+        output_tokens=made,
     )

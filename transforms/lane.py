@@ -20,7 +20,7 @@ from . import counters
 from .faults import RETRIED, Fault
 from .pace import DOUBLING, Pace
 from .retries import RetryBudget
-from .stop import Breaker
+from .stop import Breaker, kind_of
 from .threads import Job, Threads
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _GRACE = 1.0
 _SLOW = "no answer within the timeout"
 _LATE = "no answer within the deadline of the row"
 _REFUSED = "the endpoint has done nothing but refuse calls for their rate during max_refusal"
-_HUNG = "not called: max_hung earlier calls neither answer nor end"
+_HUNG = "max_hung earlier calls neither answer nor end"
 
 
 class Flight:
@@ -127,7 +127,7 @@ class Lane:
 
     def stop(self, reason: str) -> None:
         """Makes no more calls: those in flight may end, the others are not called."""
-        self.stopped = self.stopped or f"not called: {reason}"
+        self.stopped = self.stopped or reason
         self._pump()
 
     def submit(self, flights: list[Flight]) -> None:
@@ -195,8 +195,10 @@ class Lane:
             flight.first, flight.queued = now, now - flight.submitted
             bundle.started()
         why = self.stopped or (_HUNG if len(self.hung) >= line.policy.max_hung else None)
+        if why is None and line.ledger is not None and (why := line.ledger.take()) is not None:
+            self.stopped = why
         if why is not None:
-            bundle.ended(flight, self._outcome(flight, None, "not_called", "NotCalled", why))
+            bundle.ended(flight, self._outcome(flight, None, kind_of(why), "NotCalled", f"not called: {why}"))
             return
         self.in_flight += 1
         counters.add("calls_in_flight")
@@ -275,6 +277,8 @@ class Lane:
         bundle = flight.bundle
         try:
             if error is None:
+                if flight.line.ledger is not None:
+                    flight.line.ledger.pay(value)
                 self._answered()
                 self._ended(flight, self._outcome(flight, value, latency=seconds))
             else:
@@ -287,6 +291,8 @@ class Lane:
         policy, now = flight.line.policy, self.loop.time()
         if fault.kind == "rate_limited":
             flight.refusals += 1
+            if flight.line.ledger is not None:
+                flight.line.ledger.give_back()
             self.pace.refused(now, flight.began, fault.retry_after)
             if self.pace.stalled(now) >= policy.max_refusal:
                 self.stop(_REFUSED)
@@ -325,4 +331,5 @@ class Lane:
         message: str | None = None,
         latency: float | None = None,
     ) -> Outcome:
-        return Outcome(value, kind, error_type, message, flight.attempts, latency, flight.queued, flight.backoff)
+        times = (latency, flight.queued, flight.backoff)
+        return Outcome(value, kind, error_type, message, flight.attempts, *times, flight.refusals)

@@ -7,11 +7,19 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from ..schemas.calls import CallClass
 from . import storage
 
 POLL = 2.0
 """Seconds between two looks at the stop object, by each bundle."""
+OVER_BUDGET = "over budget"
+"""How a reason begins that is a spent budget."""
 _log = logging.getLogger(__name__)
+
+
+def kind_of(reason: str) -> CallClass:
+    """What the calls are that are not made for a reason."""
+    return "over_budget" if reason.startswith(OVER_BUDGET) else "not_called"
 
 
 class Breaker:

@@ -27,7 +27,7 @@ def _shown(found: JournalSummary) -> str:
         ("answered", f"{found.calls.get('ok', 0):,}"),
         ("failed", f"{sum(failed.values()):,}" + (f" ({classes})" if classes else "")),
         ("not made again", f"{found.settled:,}"),
-        ("attempts", f"{found.attempts:,}"),
+        ("attempts", f"{found.attempts:,}" + (f" ({found.refused:,} refused for rate)" if found.refused else "")),
         ("seconds queued, in backoff", f"{found.queued_in_seconds:,.1f}, {found.backoff_in_seconds:,.1f}"),
         ("tokens in, out", f"{found.input_tokens:,}, {found.output_tokens:,}"),
         ("latency p50, p90, p99", ", ".join(f"{s:.3f} s" for s in found.latency.values()) or "–"),

@@ -65,6 +65,16 @@ def test_nothing_is_called_and_nothing_is_written(capsys: pytest.CaptureFixture[
     assert "columns prompt (string), n (int64), tags (list), zip (string), reference (string)" in out
 
 
+def test_a_budget_that_is_too_small_is_a_problem() -> None:
+    assert report(agent=LIVE, trials=2, budget={"max_calls": 60}).problems == []
+    (problem,) = report(agent=LIVE, trials=2, budget={"max_calls": 59}).problems
+    assert problem == "budget.max_calls: 30 rows need at least 60 calls (allowed: 59)"
+    assert (
+        report(agent=LIVE, trials=2, budget={"max_calls": 10}, dataset={"path": "rows.jsonl", "limit": 5}).problems
+        == []
+    )
+
+
 def test_what_it_says_comes_true() -> None:
     found = report(agent=LIVE, trials=2)
     given = ["--dataset", "rows.jsonl", "--agent", "check_agent:ask", "--metrics", "exact_match", "--trials", "2"]

@@ -156,6 +156,33 @@ def test_a_failing_agent_stops_the_run_and_the_same_command_goes_on(folder: Path
     assert not (folder / "out" / "stop").exists()
 
 
+def test_a_spent_budget_ends_the_run_and_a_larger_one_lets_it_go_on(folder: Path) -> None:
+    small, enough = ("--set", "budget.max_tokens=200"), ("--set", "budget.max_tokens=5000")
+    (folder / "steady.py").write_text(
+        AGENT.replace('"latency', '"usage": {"input_tokens": 9, "output_tokens": 1}, "latency')
+    )
+    assert run(folder, "out", None, *small).returncode == 3
+    manifest = orjson.loads((folder / "out" / "manifest.json").read_bytes())
+    assert (manifest["state"], manifest["counts"]["failed"]) == ("stopped", 0)
+    assert 20 <= manifest["counts"]["ok"] == 120 - manifest["counts"]["over_budget"] <= 20 + 4
+    assert manifest["reason"].startswith("over budget: budget.max_tokens 200 are used; ")
+    assert pq.read_table(folder / "out" / "instances").num_rows == 120
+    made = len(calls(folder))
+    assert run(folder, "out", None, *small).returncode == 3  # what was spent before counts
+    assert len(calls(folder)) == made
+    assert run(folder, "out", None, *enough).returncode == 0
+    assert len(calls(folder)) == 120
+    assert not (folder / "out" / ".tmp").exists()
+
+
+def test_a_dataset_that_the_budget_cannot_pay_for_is_refused_before_the_first_call(folder: Path) -> None:
+    refused = run(folder, "out", None, "--set", "budget.max_calls=239", "--set", "trials=2")
+    assert refused.returncode == 3
+    assert "120 rows need at least 240 calls, budget.max_calls allows 239" in refused.stderr
+    assert calls(folder) == []
+    assert run(folder, "out", None, "--set", "budget.max_calls=240", "--set", "trials=2").returncode == 0
+
+
 def test_cancel_stops_an_unfinished_run_and_refuses_what_is_none(folder: Path, capsys) -> None:
     assert command("cancel", str(folder / "out")) == 2
     assert "no unfinished run" in capsys.readouterr().err

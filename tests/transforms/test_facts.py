@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.transforms.facts import PART_BYTES, RunFacts, column_type, picked, smallest
+from evalbeam.transforms.facts import PART_BYTES, Allowed, RunFacts, column_type, picked, smallest
 
 VALUES = st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | st.text() | st.lists(st.integers())
 ROWS = st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4), max_size=12)
@@ -80,11 +80,20 @@ def test_parts_go_by_bytes_unless_asked_for():
 
 
 def test_refusal_says_how_many_and_where_to_look():
-    assert RunFacts(rows=90, rejected=10).refusal(0.1) is None
-    reason = RunFacts(rows=89, rejected=11).refusal(0.1)
+    assert RunFacts(rows=90, rejected=10).refusal(Allowed(0.1)) is None
+    reason = RunFacts(rows=89, rejected=11).refusal(Allowed(0.1))
     assert reason is not None
     assert "11 of 100 rows (11 %)" in reason
-    assert RunFacts().refusal(1.0) == "the dataset has no rows"
+    assert RunFacts().refusal(Allowed()) == "the dataset has no rows"
+
+
+def test_a_dataset_that_needs_more_calls_than_the_budget_has_is_refused():
+    facts = RunFacts(rows=100)
+    assert facts.refusal(Allowed(calls_per_row=3, max_calls=300)) is None
+    assert facts.refusal(Allowed(calls_per_row=0, max_calls=1)) is None
+    assert facts.refusal(Allowed(limit=10, calls_per_row=3, max_calls=30)) is None
+    expected = "100 rows need at least 300 calls, budget.max_calls allows 299"
+    assert facts.refusal(Allowed(calls_per_row=3, max_calls=299)) == expected
 
 
 def test_lines_before_a_range_are_counted_in_its_own_file():

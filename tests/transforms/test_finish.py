@@ -12,7 +12,7 @@ from evalbeam.schemas import tables
 from evalbeam.schemas.config import CriterionConfig
 from evalbeam.schemas.result import Summary
 from evalbeam.transforms import finish, storage
-from evalbeam.transforms.facts import RunFacts
+from evalbeam.transforms.facts import Allowed, RunFacts
 from evalbeam.transforms.slices import MetricFacts
 from evalbeam.transforms.write import WrittenFile, write_table
 from evalbeam.transforms.writers.jsonl import JsonlFiles
@@ -22,7 +22,9 @@ COLUMNS = (tables.Column("instance_id", "string"), tables.Column("status", "stri
 
 
 def record(output: Path, *criteria: CriterionConfig) -> finish.RunRecord:
-    return finish.RunRecord(str(output), {"a": 1}, {"evalbeam": "1"}, 0.1, (MetricFacts("m", True),), criteria=criteria)
+    return finish.RunRecord(
+        str(output), {"a": 1}, {"evalbeam": "1"}, Allowed(0.1), (MetricFacts("m", True),), criteria=criteria
+    )
 
 
 def part(output: Path, index: int, total: int, rows: list[tuple[str, str]]) -> WrittenFile:

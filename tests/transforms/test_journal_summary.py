@@ -23,9 +23,9 @@ def test_calls_count_once_by_what_settled_them(tmp_path):
     write(tmp_path, ("a", Outcome(usage, attempts=2, queued_in_seconds=0.5)), ("c", Outcome(kind="permanent")), run="2")
     found = summarize(str(tmp_path))
     assert found.calls == {"ok": 2, "permanent": 1}
-    assert (found.settled, found.attempts) == (3, 4)
+    assert (found.settled, found.attempts) == (3, 7)  # what was tried again was paid for too
     assert (found.input_tokens, found.output_tokens) == (20, 4)
-    assert (found.queued_in_seconds, found.backoff_in_seconds) == (0.5, 0.0)
+    assert (found.queued_in_seconds, found.backoff_in_seconds) == (0.5, 1.5)
     assert found.latency == {}
 
 
