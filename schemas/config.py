@@ -47,7 +47,7 @@ class DatasetConfig(_Part):
     """
 
     path: str | list[str]
-    format: Literal["auto", "jsonl", "csv", "parquet"] = "auto"
+    format: Literal["auto", "jsonl", "csv", "parquet", "evalset"] = "auto"
     dialect: str = "auto"
     id: str | None = None
     columns: dict[str, ColumnConfig] = {}

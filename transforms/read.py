@@ -14,10 +14,11 @@ from apache_beam.io.filesystems import FileSystems
 from ..schemas.batch import RowBlock
 from ..schemas.errors import ConfigError
 from .coders import coder_of
-from .readers.base import FileRange, Reader
+from .readers.base import FileRange, Reader, selection
 from .registry import build, find, names
 
 _WHERE = "dataset.path"
+_NO_DATA = ("manifest.json", "test_config.json", "eval_config.json")
 _GLOB = re.compile(r"[*?[]")
 
 coder_of(FileRange)
@@ -112,7 +113,8 @@ def expand(paths: Iterable[str], format_: str = "auto") -> list[FileInfo]:
 
     A folder is searched at any depth, a glob as Beam's filesystems do ("*" stays in a folder, "**" does not). There,
     files with unknown endings are left out, and hidden ones (a name or folder below the given one that starts with "."
-    or "_"), and every `manifest.json`; a file named by its own path is always taken.
+    or "_"), every `manifest.json`, and the configurations beside ADK's eval sets; a file named by its own path is
+    always taken.
 
     Args:
         paths: On any filesystem Beam opens.
@@ -143,26 +145,34 @@ def known_suffixes() -> dict[str, str]:
 
 
 def _files_of(path: str, format_: str, suffixes: Mapping[str, str]) -> Iterator[FileInfo]:
+    file = _selected(path, format_, suffixes)
     try:
-        exact, below = _listed(path)
+        exact, below = _listed(file)
     except Exception as error:  # each filesystem raises its own kinds
         found = f"cannot list {path!r}: {type(error).__name__}: {str(error)[:300]}"
         raise ConfigError(found, where=_WHERE) from error
     if exact is not None:
-        reader = _format_of(path, suffixes) if format_ == "auto" else format_
+        reader = _format_of(file, suffixes) if format_ == "auto" else format_
         if reader:
             yield FileInfo(path, exact, reader)
         return
     root = _GLOB.split(path)[0].rpartition("/")[0] if _GLOB.search(path) else path
     for file, size in below:
         steps = file.removeprefix(root).strip("/").split("/")
-        if any(step[:1] in (".", "_") for step in steps) or steps[-1] == "manifest.json":
+        if any(step[:1] in (".", "_") for step in steps) or steps[-1] in _NO_DATA:
             continue
         reader = _format_of(file, suffixes)
         if format_ == "auto" and reader:
             yield FileInfo(file, size, reader)
         elif format_ != "auto" and (reader == format_ or _GLOB.search(path)):
             yield FileInfo(file, size, format_)
+
+
+def _selected(path: str, format_: str, suffixes: Mapping[str, str]) -> str:
+    """The file of a path that names some of its cases, where its reader knows of such; else the path."""
+    file, cases = selection(path)
+    reader = _format_of(file, suffixes) if format_ == "auto" else format_
+    return file if cases and reader and find("reader", reader).factory.selects else path  # type: ignore[attr-defined]
 
 
 def _listed(path: str) -> tuple[int | None, list[tuple[str, int]]]:

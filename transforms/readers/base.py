@@ -43,6 +43,7 @@ Only failing storage (permissions, a lost connection, a vanished file) raises.
 from __future__ import annotations
 
 import io
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,7 +59,7 @@ from ...schemas.result import Rejected
 from ...schemas.values import fit
 from ..registry import register
 
-__all__ = ["FileRange", "Reader", "Record", "assemble", "open_input", "register"]
+__all__ = ["FileRange", "Reader", "Record", "assemble", "open_input", "register", "selection"]
 
 BLOCK_ROWS = 256
 """Rows of one RowBlock at most."""
@@ -67,6 +68,7 @@ BLOCK_BYTES = 2 << 20
 MAX_ROW_BYTES = 256 << 20
 """Bytes one row may have."""
 RAW_CHARACTERS = 1000
+_SELECTION = re.compile(r"(.+?\.json):(.+)")
 
 
 @dataclass(frozen=True)
@@ -102,11 +104,13 @@ class Reader(ABC):
     Attributes:
         columns: Declared type of each declared column.
         suffixes: Endings of the file names it takes, compression included.
+        selects: Whether it takes paths of the form "file.json:case,case" (`selection`).
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
 
     suffixes: ClassVar[tuple[str, ...]] = ()
+    selects: ClassVar[bool] = False
 
     @abstractmethod
     def split(self, file: str, size: int) -> list[FileRange]:
@@ -205,6 +209,12 @@ class Input:
 
     def __exit__(self, *_: object) -> None:
         self._source.close()
+
+
+def selection(path: str) -> tuple[str, tuple[str, ...]]:
+    """(file, cases) of a path "file.json:case,case"; without cases, of any other path."""
+    match = _SELECTION.fullmatch(path)
+    return (match[1], tuple(name.strip() for name in match[2].split(",") if name.strip())) if match else (path, ())
 
 
 def open_input(file: str) -> Input:

@@ -1,0 +1,24 @@
+"""Rows that are EvalCases of Google's Agent Development Kit, from an eval set's file or as JSON lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...schemas.adk import case_fields, is_case
+from ...schemas.instance import Json
+from .base import Dialect, register
+
+
+@register("dialect", "adk")
+@dataclass(frozen=True)
+class Adk(Dialect):
+    """EvalCases: conversation or scenario, session, rubrics; all their other keys are columns."""
+
+    inputs: ClassVar[tuple[str, ...]] = ("conversation", "session", "scenario")
+
+    def recognises(self, row: dict[str, Json]) -> bool:
+        return is_case(row)
+
+    def fields(self, row: dict[str, Json]) -> dict[str, Json]:
+        return case_fields(row)

@@ -1,0 +1,54 @@
+"""Eval sets of Google's Agent Development Kit: a row for each case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...schemas.adk import SUFFIXES, read_cases
+from ...schemas.batch import RowBlock
+from ...schemas.errors import RowError
+from .base import FileRange, Reader, Record, assemble, open_input, register, selection
+
+
+@register("reader", "evalset")
+@dataclass(frozen=True)
+class EvalSetReader(Reader):
+    """A whole eval set, in any form that schemas/adk.py knows, or JSON lines of EvalCases; read in one piece.
+
+    Rows have `eval_set_id`, `eval_id`, `conversation` (or `conversation_scenario`), `session_input`, and all other
+    keys of the cases. A path "set.evalset.json:a,b" stands for the cases `a` and `b` alone.
+    """
+
+    suffixes: ClassVar = SUFFIXES
+    selects: ClassVar = True
+
+    def split(self, file: str, size: int) -> list[FileRange]:
+        return [FileRange(file, 0, 0, None)]
+
+    def read(self, part: FileRange) -> Iterator[RowBlock]:
+        path, wanted = selection(part.file)
+        with open_input(path) as source:
+            raw = source.stream.read()
+            damage = source.damage
+        yield from assemble(part, self._records(raw, damage, path, wanted))
+
+    def _records(self, raw: bytes, damage: RowError | None, path: str, wanted: tuple[str, ...]) -> Iterator[Record]:
+        try:
+            cases = read_cases(raw, path)
+        except RowError as error:
+            yield Record(1, 1, damage or error, raw)
+            return
+        known = {case.get("eval_id") for case in cases}
+        for number, case in enumerate(cases, 1):
+            if not wanted or case.get("eval_id") in wanted:
+                try:
+                    yield Record(number, number, self.tidy(case))
+                except RowError as error:
+                    yield Record(number, number, error)
+        for name in wanted:
+            if name not in known:
+                shown = ", ".join(map(str, sorted(map(str, known))[:10]))
+                error = RowError("unknown_eval_case", f"the eval set has no case {name!r} (allowed: {shown})")
+                yield Record(len(cases) + 1, len(cases) + 1, error)
