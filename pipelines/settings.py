@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..schemas.errors import ConfigError
+from .placeholders import fill
 
 if TYPE_CHECKING:
     from ..schemas.config import EvaluationConfig
@@ -54,8 +55,13 @@ def split(rest: Sequence[str]) -> tuple[str | None, list[str]]:
     return source, flags
 
 
-def assemble(source: str | None, settings: Sequence[Setting]) -> EvaluationConfig:
+def assemble(source: str | None, settings: Sequence[Setting], run_date: str | None = None) -> EvaluationConfig:
     """The configuration of a file, changed by settings; without a file, of the settings alone.
+
+    Args:
+        source: Path of the file.
+        settings: Changes, in order.
+        run_date: The day that `{run_date}` stands for.
 
     Raises:
         ConfigError: Names file or option, key, what was found and what is allowed.
@@ -68,6 +74,7 @@ def assemble(source: str | None, settings: Sequence[Setting]) -> EvaluationConfi
     data = load(source) if source is not None else {}
     for option, key, value in settings:
         put(data, key, value, option)
+    fill(data, run_date, source or "command line")
     return EvaluationConfig.parse(data, source or "command line")
 
 

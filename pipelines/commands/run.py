@@ -98,7 +98,7 @@ def config_of(args: argparse.Namespace, rest: list[str]) -> tuple[EvaluationConf
     from ..settings import assemble, split
 
     source, flags = split(rest)
-    return assemble(source, settings_of(args)), flags
+    return assemble(source, settings_of(args), args.run_date), flags
 
 
 def settings_of(args: argparse.Namespace) -> list[tuple[str, str, Any]]:
@@ -131,6 +131,8 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run (output.overwrite)")
     text = "go on with an unfinished run although its agent has changed (output.resume_anyway)"
     parser.add_argument("--resume-anyway", action="store_true", help=text)
+    words = "the day that {run_date} stands for in dataset.path, dataset.query and output.path"
+    parser.add_argument("--run-date", metavar="DAY", type=_day, help=words)
     setting("--format", "output.format", "FORMAT", "parquet, jsonl or csv")
     setting("--trials", "trials", "N", "how often the agent runs on each row")
     setting("--slices", "slices", "COLUMN,...", "break the summary down by columns; a+b by both at once")
@@ -144,6 +146,12 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         type=reader_of_set,
         help="set any key of the configuration; KEY is dotted, VALUE is YAML; may be repeated",
     )
+
+
+def _day(text: str) -> str:
+    from ..placeholders import day
+
+    return day(text)
 
 
 def reader_of_set(text: str) -> tuple[str, str, Any]:
