@@ -50,8 +50,10 @@ class Evaluate(beam.PTransform):
             rows.rows
             | "Cut" >> cut
             | "Invoke" >> plan.invoke()
-            | "ScoreExamples" >> ScoreExamples(plan.metrics, config.compat.float32)
+            | "ScoreExamples" >> ScoreExamples(plan.computed, config.compat.float32)
         )
+        if plan.judges:
+            scored = scored | "JudgeExamples" >> plan.judge()
         summaries = scored | "Summarize" >> SummarizeScores(
             plan.metric_facts, plan.slices, config.statistics, config.compat
         )

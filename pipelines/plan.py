@@ -6,7 +6,7 @@ import difflib
 import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from ..schemas.config import AgentConfig, EvaluationConfig, MetricConfig
@@ -20,12 +20,15 @@ from ..transforms.dialects.base import Dialect
 from ..transforms.facts import Allowed
 from ..transforms.finish import STOP, RunRecord
 from ..transforms.invoke import InvokeAgent
+from ..transforms.judge import JudgeExamples, JudgeUse
+from ..transforms.judging.metric import JudgedMetric
 from ..transforms.metrics.base import Metric
 from ..transforms.normalize import RowRules, auto_dialects, names_of
 from ..transforms.read import FileInfo, expand
 from ..transforms.score import MetricUse
 from ..transforms.slices import MetricFacts, summary_names
 from ..transforms.writers.base import Writer
+from .judges import build_judges, full_names
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Plan:
         fingerprint: What the agent's calls are journaled under; `None` keeps no journal.
         processes: Worker processes over which the limits of the whole run are divided.
         budget: What this start of the run may spend; `None` is no bound.
+        judges: The judges that metrics ask, by name; none where no metric asks one.
     """
 
     config: EvaluationConfig
@@ -53,6 +57,12 @@ class Plan:
     fingerprint: str | None = None
     processes: int = 1
     budget: Budget | None = None
+    judges: Mapping[str, JudgeUse] = field(default_factory=dict)
+
+    @property
+    def computed(self) -> tuple[MetricUse, ...]:
+        """The metrics that ask no judge."""
+        return tuple(u for u in self.metrics if not isinstance(u.metric, JudgedMetric))
 
     @property
     def recorded(self) -> bool:
@@ -112,6 +122,13 @@ class Plan:
             self.agent, self.config.agent, trials, journal, own, stop=stop, processes=processes, budget=self.budget
         )
 
+    def judge(self) -> JudgeExamples:
+        """The step that puts the questions of judge metrics to their judges."""
+        path = self.config.output.path
+        journal, stop = storage.join(path, "journal", "judges"), storage.join(path, STOP)
+        float32 = self.config.compat.float32
+        return JudgeExamples(self.metrics, self.judges, journal, stop, self.processes, self.budget, float32)
+
     def record(self) -> RunRecord:
         """What the manifest says of the run beside what the graph finds."""
         return RunRecord(
@@ -127,9 +144,10 @@ class Plan:
         )
 
     def with_parts(self, change: Callable[[Any], Any]) -> Plan:
-        """The plan with its agent and metrics changed, one by one."""
+        """The plan with its agent, metrics and judges changed, one by one."""
         metrics = tuple(MetricUse(u.name, change(u.metric)) for u in self.metrics)
-        return replace(self, agent=change(self.agent), metrics=metrics)
+        judges = {name: JudgeUse(change(u.judge), u.policy) for name, u in self.judges.items()}
+        return replace(self, agent=change(self.agent), metrics=metrics, judges=judges)
 
     def versions(self) -> dict[str, str]:
         """Versions of what computes the tables."""
@@ -150,12 +168,18 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
         ConfigError: Something named does not exist, does not fit, or contradicts something else.
     """
     agent = build_agent(config.agent, where)
-    config = config.model_copy(update={"agent": config.agent.model_copy(update={"type": agent_type(config.agent)})})
+    resolved = {
+        "agent": config.agent.model_copy(update={"type": agent_type(config.agent)}),
+        "metrics": full_names(config.metrics, config.dataset.dialect),
+    }
+    config = config.model_copy(update=resolved)
     metrics = build_metrics(config.metrics)
+    judges = build_judges(config.judges, metrics)
     facts = [_facts(u, config) for u in metrics]
     criteria.check(config.criteria, summary_names(facts), config.slices)
     files = expand(config.dataset.paths, config.dataset.format)
-    return Plan(config, tuple(files), build_rules(config, agent), agent, metrics, build_writer(config))
+    rules = build_rules(config, agent)
+    return Plan(config, tuple(files), rules, agent, metrics, build_writer(config), judges=judges)
 
 
 def agent_type(config: AgentConfig) -> str:

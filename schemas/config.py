@@ -93,6 +93,31 @@ class AgentConfig(CallPolicy):
         return dict(self.__pydantic_extra__ or {})
 
 
+class JudgeConfig(CallPolicy):
+    """A judge model, and how it is called; the keys of the call policy stand beside the judge's own.
+
+    Attributes:
+        type: "google", "openai", "anthropic", "function" ...; a function where only a target is given.
+        abort_when: As in the call policy; by default a judge of which half the first 200 calls fail is asked no more.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
+
+    type: str = "function"
+    max_in_flight: int = Field(default=16, ge=1, le=100_000)
+    abort_when: float | None = Field(default=0.5, gt=0, lt=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _forms(cls, value: Any) -> Any:
+        return value if isinstance(value, Mapping | list | int | float | None) else {"target": value}
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The judge's own parameters."""
+        return dict(self.__pydantic_extra__ or {})
+
+
 class MetricConfig(BaseModel):
     """One metric of the run: registered name, output name and parameters."""
 
@@ -224,6 +249,7 @@ class EvaluationConfig(_Part):
         dataset: The rows.
         agent: What answers them; recorded answers where left out.
         metrics: What is measured, in the order of the output columns.
+        judges: The judge models by name; a metric that names none asks "default".
         criteria: Bounds that decide the verdict: {metric: minimum} or a list of criteria.
         slices: Lists of dataset columns by whose values the summary is broken down.
         trials: How often the agent runs on each row.
@@ -235,6 +261,7 @@ class EvaluationConfig(_Part):
     dataset: DatasetConfig
     agent: AgentConfig = AgentConfig()
     metrics: Annotated[list[MetricConfig], Field(min_length=1)]
+    judges: dict[str, JudgeConfig] = {}
     criteria: list[CriterionConfig] = []
     slices: list[list[str]] = []
     trials: int = Field(default=1, ge=1, le=1000)

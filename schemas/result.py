@@ -108,13 +108,44 @@ class ScoreColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class Tally:
+    """Calls of one metric's questions to one judge, summed up; tokens of calls whose provider told none are unknown.
+
+    Attributes:
+        calls: Questions with an answer of the model, whether made now or found in the journal.
+        failed: Questions without one; what they cost is unknown.
+        unknown: Of `calls`, those without token counts.
+        input_tokens, output_tokens: Tokens of the others.
+    """
+
+    calls: int = 0
+    failed: int = 0
+    unknown: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.calls + other.calls,
+            self.failed + other.failed,
+            self.unknown + other.unknown,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ScoredBatch:
-    """Examples of one output part in order, and their scores by metric name, in the order the metrics were given."""
+    """Examples of one output part in order, and their scores by metric name, in the order the metrics were given.
+
+    `spent` holds, by (metric, judge), what its judge metrics asked.
+    """
 
     examples: Sequence[Example]
     scores: dict[str, ScoreColumn]
     part: int = 0
     columns: tuple[tuple[str, str], ...] = ()
+    spent: dict[tuple[str, str], Tally] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

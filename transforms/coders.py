@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import Any
 
 import orjson
 from apache_beam import coders
 
 from ..schemas.batch import Batch, RowBlock, compress, decompress, example_in, example_out
-from ..schemas.result import Rejected, ScoreColumn, ScoredBatch, ScoreError
+from ..schemas.result import Rejected, ScoreColumn, ScoredBatch, ScoreError, Tally
 
 _SAMPLED_SIZE = 1 << 20
 # Beam encodes the elements it samples only to learn their size, and of few large elements it samples nearly all.
@@ -69,16 +70,18 @@ class _ScoredBatchCoder(coders.Coder):
     def encode(self, value: ScoredBatch) -> bytes:
         scores = [[name, *_column_out(column)] for name, column in value.scores.items()]
         examples = [example_out(e) for e in value.examples]
-        raw = orjson.dumps([examples, scores, value.part, value.columns], option=orjson.OPT_NON_STR_KEYS)
+        spent = [[*names, astuple(tally)] for names, tally in value.spent.items()]
+        raw = orjson.dumps([examples, scores, value.part, value.columns, spent], option=orjson.OPT_NON_STR_KEYS)
         return compress(raw)
 
     def decode(self, encoded: bytes) -> ScoredBatch:
-        examples, scores, part, columns = orjson.loads(decompress(encoded))
+        examples, scores, part, columns, spent = orjson.loads(decompress(encoded))
         return ScoredBatch(
             [example_in(e) for e in examples],
             {name: _column_in(rest) for name, *rest in scores},
             part,
             tuple((name, type_) for name, type_ in columns),
+            {(metric, judge): Tally(*tally) for metric, judge, tally in spent},
         )
 
     def estimate_size(self, value: ScoredBatch) -> int:

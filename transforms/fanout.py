@@ -61,17 +61,19 @@ class FanOut(beam.PTransform):
         stop: Path of the object that stops the run in all its processes: written where a breaker trips, looked for
             now and then; the calls that are left then have kind "not_called". `None` stops each process alone.
         budget: What the run may spend; where it is spent, the calls that are left have kind "over_budget".
+        gives: Type of the batches that leave.
     """
 
     caller: Caller
     journal: str | None = None
     stop: str | None = None
     budget: Budget | None = None
+    gives: type = Batch
     _token: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False)
 
     def expand(self, input_or_inputs: Any) -> Any:
         calling = beam.ParDo(_MakeCalls(self.caller, self.journal, self.stop, self.budget, self._token))
-        return input_or_inputs | "Call" >> calling.with_output_types(Batch)
+        return input_or_inputs | "Call" >> calling.with_output_types(self.gives)
 
 
 class _Task(NamedTuple):

@@ -13,7 +13,7 @@ import importlib.metadata
 import pkgutil
 import sys
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..schemas.errors import ConfigError
@@ -70,6 +70,12 @@ def find(kind: str, name: str, where: str = "") -> Part:
         allowed = ", ".join(near or sorted(parts)) + (" ..." if near else "") + ", or module:name"
         raise ConfigError(f"no {kind} named {name!r}", where=where, allowed=allowed)
     return parts[name]
+
+
+def full_name(kind: str, name: str, families: Sequence[str]) -> str:
+    """The full name that a name stands for: itself, or that of the first family which has a part of that name."""
+    parts = _load(kind)
+    return next((n for n in (name, *(f"{family}/{name}" for family in families)) if n in parts), name)
 
 
 def names(kind: str) -> list[str]:

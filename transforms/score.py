@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import apache_beam as beam
 import numpy as np
@@ -47,39 +47,44 @@ def score_examples(batch: Batch[Example], metrics: Sequence[MetricUse], float32:
         metrics: The metrics in the order of their columns.
         float32: Round scores to float32 (`compat.float32`).
     """
-    inputs = _Inputs(batch.rows)
+    inputs = Inputs(batch.rows)
     scores: dict[str, ScoreColumn] = {}
     for use in metrics:
         ready, places, skipped = inputs.ready(use.metric)
         column = _scored(use.metric, ready) if places else ScoreColumn([])
         if skipped:
-            column = _spread(column, places, skipped, len(batch.rows))
-        if float32:
-            column.values = [None if v is None else float(np.float32(v)) for v in column.values]
-        scores[use.name] = column
+            column = spread(column, places, skipped, len(batch.rows))
+        scores[use.name] = rounded(column) if float32 else column
     counters.add("rows_scored", len(batch.rows))
     return ScoredBatch(batch.rows, scores, batch.part, batch.columns)
 
 
-_Ready = tuple[ScoringBatch, list[int], dict[int, Score]]
+def rounded(column: ScoreColumn) -> ScoreColumn:
+    """The column with its scores rounded to float32."""
+    column.values = [None if v is None else float(np.float32(v)) for v in column.values]
+    return column
 
 
-class _Inputs:
+Ready: TypeAlias = tuple[ScoringBatch, list[int], dict[int, Score]]
+"""Examples to score, their places in the batch, and why the others are skipped, by place."""
+
+
+class Inputs:
     """Which examples of a batch a metric can score; the same for all metrics with the same inputs."""
 
     def __init__(self, examples: Sequence[Example]) -> None:
         self.whole = ScoringBatch(examples)
         self.unanswered = {i: _unanswered(e) for i, e in enumerate(examples) if not e.invocation.answered}
-        self.found: dict[tuple[tuple[str, ...], bool], _Ready] = {}
+        self.found: dict[tuple[tuple[str, ...], bool], Ready] = {}
 
-    def ready(self, metric: Metric) -> _Ready:
+    def ready(self, metric: Metric) -> Ready:
         """The examples to score, their places in the batch, and why the others are skipped, by place."""
         key = (metric.inputs, metric.sees_failures)
         if key not in self.found:
             self.found[key] = self._find(*key)
         return self.found[key]
 
-    def _find(self, inputs: tuple[str, ...], sees_failures: bool) -> _Ready:
+    def _find(self, inputs: tuple[str, ...], sees_failures: bool) -> Ready:
         examples = self.whole.examples
         skipped = {} if sees_failures else dict(self.unanswered)
         for name in inputs:
@@ -112,7 +117,8 @@ def _scored(metric: Metric, batch: ScoringBatch) -> ScoreColumn:
         return ScoreColumn.of([guarded(metric, example) for example in batch.examples])
 
 
-def _spread(column: ScoreColumn, places: list[int], skipped: dict[int, Score], size: int) -> ScoreColumn:
+def spread(column: ScoreColumn, places: list[int], skipped: dict[int, Score], size: int) -> ScoreColumn:
+    """The column of a whole batch from that of its places that were scored and the scores of the others."""
     spread = ScoreColumn([None] * size)
     for at, place in enumerate(places):
         spread.values[place] = column.values[at]

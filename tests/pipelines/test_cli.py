@@ -356,7 +356,7 @@ def test_metrics_are_listed_with_what_they_need(capsys: pytest.CaptureFixture[st
     out = capsys.readouterr().out
     listed = {name.strip(",") for line in out.splitlines() for name in line.split("  ")[0].split()}
     assert set(registry.names("metric")) <= listed
-    assert "predicted_trajectory, reference_trajectory  0 or 1" in out
+    assert "predicted_trajectory, reference_trajectory 0 or 1" in " ".join(out.split())
     assert main(["metrics", "trajectory_precision"]) == 0
     out = capsys.readouterr().out
     assert "args: " in out

@@ -1,0 +1,83 @@
+"""The words of judging: what a judge is asked, and what it answered."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from .instance import Json, Usage
+from .result import Score, ScoreError
+
+
+class Message(NamedTuple):
+    """One message to a judge.
+
+    Attributes:
+        role: "system", "user" or "assistant".
+        content: Its text.
+    """
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question to a judge. Equal questions to an equal judge are one call, found again in the journal.
+
+    Attributes:
+        messages: What the judge reads.
+        schema: JSON schema of the answer, of the kind `transforms/judging/shapes.py` makes.
+        judge: Which judge is asked, by its name in the configuration.
+        vote: Tells apart votes that the same judge gives on the same question, counted from 0.
+        data: What in the messages is judged, not said by us; a verdict is never read from it.
+    """
+
+    messages: tuple[Message, ...]
+    schema: Mapping[str, Json]
+    judge: str = "default"
+    vote: int = 0
+    data: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a question.
+
+    Attributes:
+        value: A JSON value that fits the question's schema; `None` where there is an error.
+        error: Why there is no value. Codes: "refused", "truncated", "invalid_verdict" (the model answered, but gave no
+            verdict), "judge_failed" (the call failed), "not_called", "over_budget" (it was not made).
+        usage: Tokens of the call, where known.
+    """
+
+    value: Json = None
+    error: ScoreError | None = None
+    usage: Usage | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether the call was not made, so that a later start of the run may still make it."""
+        return self.error is not None and self.error.code in ("not_called", "over_budget")
+
+
+Judging: TypeAlias = Generator[list[Ask], Sequence[Answer], Score]
+"""One row judged by one metric, without I/O: yields questions, is sent their answers in order, as often as it likes,
+and returns the score."""
+
+
+class Reply(NamedTuple):
+    """What a judge model returned.
+
+    Attributes:
+        text: Its words; read by the strict parser where `value` is `None`.
+        value: The structured answer, where the model's interface gives one.
+        usage: Tokens, where known.
+        finish: "stop", "length" (it ran into its limit) or "refused" (blocked by the model or its provider).
+    """
+
+    text: str = ""
+    value: Json = None
+    usage: Usage | None = None
+    finish: str = "stop"

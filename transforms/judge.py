@@ -1,0 +1,223 @@
+"""Scored batches get the scores of judges: every judge metric on every row, many questions at once."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+
+from ..schemas.calls import Call, CallPolicy, Outcome
+from ..schemas.instance import Example, Json
+from ..schemas.judging import Answer, Ask, Judging, Reply
+from ..schemas.result import Score, ScoreColumn, ScoredBatch, ScoreError, Tally
+from .agents.base import usage_of
+from .budget import Budget
+from .fanout import FanOut, Work
+from .jsonable import jsonable
+from .judges.base import Judge, Question, Refused, Truncated
+from .judging.metric import JudgedMetric
+from .judging.parse import InvalidVerdict, checked, read_verdict
+from .metrics.base import failure_of
+from .score import Inputs, MetricUse, rounded, spread
+
+LANE = "judge:"
+"""What the names of judges' endpoints begin with."""
+_CODES: Mapping[str, str] = {"Refused": "refused", "Truncated": "truncated", "InvalidVerdict": "invalid_verdict"}
+
+
+@dataclass(frozen=True)
+class JudgeUse:
+    """A judge in a run, and how its calls are made."""
+
+    judge: Judge
+    policy: CallPolicy
+
+
+@dataclass
+class JudgeExamples(beam.PTransform):
+    """PCollection[ScoredBatch] -> PCollection[ScoredBatch], one for one, with the scores of the judge metrics.
+
+    Attributes:
+        metrics: All metrics of the run in the order of their columns, computed ones too.
+        judges: The judges by their names in the configuration.
+        journal: Folder where votes are kept and found again; `None` keeps nothing.
+        stop: Path of the object that stops the run's calls, see `FanOut`.
+        processes: Worker processes the run is declared to have; they share its total limits.
+        budget: What the run may spend, see `FanOut`.
+        float32: Round scores to float32 (`compat.float32`).
+    """
+
+    metrics: tuple[MetricUse, ...]
+    judges: Mapping[str, JudgeUse]
+    journal: str | None = None
+    stop: str | None = None
+    processes: int = 1
+    budget: Budget | None = None
+    float32: bool = False
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        uses = {n: JudgeUse(u.judge, u.policy.for_one_of(self.processes)) for n, u in self.judges.items()}
+        caller = JudgeCaller(self.metrics, uses, self.float32)
+        return input_or_inputs | "Ask" >> FanOut(caller, self.journal, self.stop, self.budget, ScoredBatch)
+
+
+class _Session:
+    """One row under one metric: how far its judging has come."""
+
+    __slots__ = ("asks", "judging", "metric", "place", "score")
+
+    def __init__(self, use: MetricUse, example: Example, place: int) -> None:
+        assert isinstance(use.metric, JudgedMetric)
+        self.metric, self.place = use.name, place
+        self.asks: list[Ask] = []
+        self.score: Score | None = None
+        try:
+            self.judging: Judging = use.metric.judged(example)
+            self.advance(None)
+        except Exception as error:
+            self.score = failure_of(error)
+
+    def advance(self, answers: Any) -> None:
+        """Goes on with the answers to its questions, to further ones or to its score."""
+        self.asks = []
+        while self.score is None and not self.asks:
+            try:
+                self.asks = self.judging.send(answers)
+                answers = []
+            except StopIteration as done:
+                self.score = done.value
+            except Exception as error:  # a metric's fault is that row's data, never the run's end
+                self.score = failure_of(error)
+
+
+@dataclass(frozen=True)
+class JudgeCaller:
+    """Puts the questions of judge metrics to their judges; the fields are those of `JudgeExamples`."""
+
+    metrics: tuple[MetricUse, ...]
+    judges: Mapping[str, JudgeUse]
+    float32: bool = False
+    _identities: dict[str, bytes] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @property
+    def endpoints(self) -> dict[str, CallPolicy]:
+        """One for each judge."""
+        return {LANE + name: use.policy for name, use in self.judges.items()}
+
+    def connect(self, endpoint: str) -> Callable[[Call], Any]:
+        """A judge's callable, with its answers read and checked."""
+        consult = self.judges[endpoint.removeprefix(LANE)].judge.connect()
+
+        def call(call: Call) -> Any:
+            found: Any = consult(_question(call))
+            return later(found, call) if inspect.isawaitable(found) else _value(found, call)
+
+        async def later(found: Any, call: Call) -> Json:
+            return _value(await found, call)
+
+        async def call_async(call: Call) -> Json:
+            found: Any = consult(_question(call))
+            return _value(await found, call)
+
+        return call_async if inspect.iscoroutinefunction(consult) else call
+
+    def work(self, batch: ScoredBatch) -> Work:
+        """All questions of a batch's rows that are open, at once, then those that follow from the answers."""
+        sessions: list[_Session] = []
+        ready = Inputs(batch.examples)
+        found: dict[str, tuple[list[int], dict[int, Score]]] = {}
+        for use in self._judged():
+            scoring, places, skipped = ready.ready(use.metric)
+            found[use.name] = (places, skipped)
+            sessions += [_Session(use, scoring.examples[i], place) for i, place in enumerate(places)]
+        tallies: dict[tuple[str, str], Tally] = {}
+        while open_ := [s for s in sessions if s.score is None]:
+            calls = [self.call(ask, batch.examples[s.place]) for s in open_ for ask in s.asks]
+            outcomes = iter((yield calls))
+            for session in open_:
+                answers = [_answer(next(outcomes)) for _ in session.asks]
+                for ask, answer in zip(session.asks, answers, strict=True):
+                    key = (session.metric, ask.judge)
+                    tallies[key] = tallies.get(key, Tally()) + _tally(answer)
+                session.advance(answers)
+        return self._complete(batch, found, sessions, tallies)
+
+    def call(self, ask: Ask, example: Example) -> Call:
+        """The call that a question is; its key is a hash of all that the answer depends on."""
+        question = jsonable([ask.messages, ask.schema, ask.vote])
+        key = hashlib.sha256(question + b"\n" + self._identity(ask.judge)).hexdigest()
+        request = {"messages": ask.messages, "schema": ask.schema, "vote": ask.vote, "data": ask.data}
+        return Call(key, request, example.instance.instance_id[:2], LANE + ask.judge)
+
+    def _judged(self) -> list[MetricUse]:
+        return [use for use in self.metrics if isinstance(use.metric, JudgedMetric)]
+
+    def _identity(self, judge: str) -> bytes:
+        known = self._identities.get(judge)
+        if known is None:
+            known = self._identities[judge] = jsonable(self.judges[judge].judge.identity)
+        return known
+
+    def _complete(
+        self,
+        batch: ScoredBatch,
+        found: Mapping[str, tuple[list[int], dict[int, Score]]],
+        sessions: Sequence[_Session],
+        tallies: Mapping[tuple[str, str], Tally],
+    ) -> ScoredBatch:
+        scores = dict(batch.scores)
+        for name, (places, skipped) in found.items():
+            column = ScoreColumn.of([s.score or Score() for s in sessions if s.metric == name])
+            column = spread(column, places, skipped, len(batch.examples)) if skipped else column
+            scores[name] = rounded(column) if self.float32 else column
+        ordered = {use.name: scores[use.name] for use in self.metrics}
+        return ScoredBatch(batch.examples, ordered, batch.part, batch.columns, dict(tallies))
+
+
+def _question(call: Call) -> Question:
+    asked = call.request
+    return Question(asked["messages"], asked["schema"], call.key, asked["vote"])
+
+
+def _value(reply: Reply, call: Call) -> Json:
+    """What is kept of a reply: its verdict and its tokens.
+
+    Raises:
+        Refused, Truncated, InvalidVerdict: There is no verdict in it.
+    """
+    schema, data = call.request["schema"], call.request["data"]
+    if reply.finish == "refused":
+        raise Refused(f"the judge refused: {reply.text[:200]}" if reply.text else "the judge refused")
+    try:
+        value = read_verdict(reply.text, schema, data) if reply.value is None else checked(reply.value, schema)
+    except InvalidVerdict:
+        if reply.finish == "length":
+            raise Truncated("the judge ran into its limit of tokens (allowed: more max_tokens)") from None
+        raise
+    usage = reply.usage and {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
+    return {"value": value, "usage": usage}
+
+
+def _answer(outcome: Outcome) -> Answer:
+    if outcome.kind == "ok":
+        return Answer(outcome.value["value"], None, usage_of(outcome.value["usage"]))
+    if outcome.kind in ("not_called", "over_budget"):
+        return Answer(error=ScoreError(outcome.kind, "the judge was not asked"))
+    name, text = outcome.error_type or "", outcome.error_message
+    lasting = outcome.kind in ("permanent", "invalid_answer")  # what passes says something else each time
+    return Answer(error=ScoreError(_CODES.get(name, "judge_failed"), f"{name}: {text}" if lasting else name))
+
+
+def _tally(answer: Answer) -> Tally:
+    if answer.open:
+        return Tally()
+    if answer.error is not None:
+        return Tally(failed=1)
+    usage = answer.usage
+    if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+        return Tally(calls=1, unknown=1)
+    return Tally(1, 0, 0, usage.input_tokens, usage.output_tokens)

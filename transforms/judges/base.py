@@ -1,0 +1,99 @@
+"""What a judge is: a model behind one protocol, messages and the shape of an answer in, answer and usage out.
+
+A judge is a frozen dataclass whose fields are the parameters a config may set, registered under a name:
+
+    @register("judge", "strict")
+    @dataclass(frozen=True)
+    class Strict(Judge):
+        '''Finds fault with everything.'''
+
+        def connect(self) -> Consult:
+            async def consult(question: Question) -> Reply:
+                return Reply(value={"explanation": "No.", "score": 1})
+
+            return consult
+
+Its own retries must be off: timeouts, retries and pace are the engine's. What it raises is understood by names and HTTP
+statuses, as with agents.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from ...schemas.errors import JudgeError
+from ...schemas.instance import Json, Usage
+from ...schemas.judging import Message, Reply
+from ..registry import register
+
+__all__ = ["Consult", "Judge", "Message", "Question", "Refused", "Reply", "Truncated", "Usage", "register"]
+
+
+class Refused(JudgeError):
+    """A judge, or its provider's filter, refused to answer; it is not asked again."""
+
+
+class Truncated(JudgeError):
+    """A judge ran into its limit of tokens before it gave a verdict; it is not asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a judge is given.
+
+    Attributes:
+        messages: At most one system message, the first.
+        schema: JSON schema of the answer; an object.
+        key: Idempotency key, the same in every attempt.
+        vote: Number of the vote, for judges that draw from it.
+    """
+
+    messages: tuple[Message, ...]
+    schema: Mapping[str, Json]
+    key: str = ""
+    vote: int = 0
+
+    @property
+    def system(self) -> str:
+        """Text of the system message, "" where there is none."""
+        return self.messages[0].content if self.messages and self.messages[0].role == "system" else ""
+
+    @property
+    def turns(self) -> tuple[Message, ...]:
+        """The messages after the system message."""
+        return tuple(m for m in self.messages if m.role != "system")
+
+
+Consult: TypeAlias = Callable[[Question], Awaitable[Reply] | Reply]
+"""A coroutine function, or a function that may block and runs on a thread."""
+
+
+class Judge(ABC):
+    """Base of all judges.
+
+    Attributes:
+        secret: Names of fields that hold secrets or only say where the model is: its answers do not depend on them.
+    """
+
+    secret: ClassVar[tuple[str, ...]] = ("api_key", "base_url")
+
+    @abstractmethod
+    def connect(self) -> Consult:
+        """Makes the client, once in each worker process; may raise, which ends the run."""
+
+    @property
+    def model_name(self) -> str:
+        """Name under which its price is looked up."""
+        return str(getattr(self, "model", "") or type(self).__name__)
+
+    @property
+    def identity(self) -> Mapping[str, Json]:
+        """All that its answers depend on beside the question."""
+        given: dict[str, Any] = {}
+        if dataclasses.is_dataclass(self):
+            given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in self.secret}
+        return {"judge": f"{type(self).__module__}.{type(self).__qualname__}".partition(".")[2], **given}

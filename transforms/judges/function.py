@@ -1,0 +1,86 @@
+"""A judge that is a Python function."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...schemas.errors import ConfigError
+from ...schemas.instance import Json
+from ..held import original
+from ..registry import load_object
+from .base import Consult, Judge, Question, Reply, register
+
+
+@register("judge", "function")
+@dataclass(frozen=True)
+class FunctionJudge(Judge):
+    """Calls a function with the messages and the JSON schema of the answer.
+
+    The function gets a list of {role, content} and the schema, and returns the answer: an object that fits the schema,
+    a text in which the strict parser finds one, or a `Reply`. A parameter `vote` gets the number of the vote. It may be
+    a coroutine function; others run on threads.
+
+    Attributes:
+        target: The function, or `"module:name"` of it.
+        version: Declared version; answers of another version, or of a changed source file, are not taken over.
+        model: Name under which its price is looked up.
+    """
+
+    target: Any
+    version: str | None = None
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        if not callable(self._function()):
+            raise ConfigError(f"found {type(self.target).__name__}", where="judges", allowed="a function")
+
+    def connect(self) -> Consult:
+        function = self._function()
+        with_vote = "vote" in _parameters(function)
+
+        def given(question: Question) -> tuple[Any, ...]:
+            return [m._asdict() for m in question.messages], dict(question.schema)
+
+        def consult(question: Question) -> Any:
+            return _reply(function(*given(question), **({"vote": question.vote} if with_vote else {})))
+
+        async def consult_async(question: Question) -> Reply:
+            extra = {"vote": question.vote} if with_vote else {}
+            return _reply(await function(*given(question), **extra))
+
+        asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+        return consult_async if asynchronous else consult
+
+    @property
+    def identity(self) -> Mapping[str, Json]:
+        function = self._function()
+        name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', type(function).__qualname__)}"
+        return {"judge": "function", "target": name, "version": self.version, "source": _source(function)}
+
+    def _function(self) -> Any:
+        return load_object(self.target, "judges") if isinstance(self.target, str) else original(self.target)
+
+
+def _reply(found: Any) -> Reply:
+    if isinstance(found, Reply):
+        return found
+    return Reply(text=found) if isinstance(found, str) else Reply(value=found)
+
+
+def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def _source(function: Any) -> str | None:
+    """sha256 of the file a function stands in, where there is one."""
+    module = inspect.getmodule(function)
+    file = getattr(module, "__file__", None)
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file and Path(file).is_file() else None

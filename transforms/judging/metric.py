@@ -1,0 +1,141 @@
+"""What a judge metric is: a metric that puts questions to judges and never calls one itself.
+
+    @register("metric", "polite")
+    @dataclass(frozen=True)
+    class Polite(JudgedMetric):
+        '''Whether the answer is polite, 0 or 1.'''
+
+        inputs: ClassVar = ("response",)
+        range: ClassVar = (0.0, 1.0)
+        binary: ClassVar = True
+
+        def judged(self, example: Example) -> Judging:
+            values = {"response": example.get("response")}
+            return (yield from self.poll(load("polite"), VERDICT, values, read_score, tie=0.0))
+
+`judged` is a generator: it yields questions, is sent the answers in their order, and returns a score. Stages follow one
+another (`yield from`), and questions that stand in one list are asked at once. So a test needs no model:
+
+    judging = metric.judged(example)
+    asks = next(judging)
+    judging.send([Answer({"explanation": "...", "score": 1})])     # StopIteration, whose value is the score
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ...schemas.instance import Example, Json
+from ...schemas.judging import Ask, Judging
+from ...schemas.result import Score
+from ..metrics.base import Metric
+from .panel import Aggregate, Rule, Seat, Value, Vote, panel, seats
+from .prompts import Prompt, as_text
+from .shapes import TEXT, Schema, object_of, one_of
+
+MAX_SAMPLES = 101
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedMetric(Metric):
+    """Base of all metrics that judges score.
+
+    Attributes:
+        judge: Name of the judge in the configuration, or several names: each gives `samples` votes.
+        samples: Votes of each judge.
+        aggregate: How votes become a verdict: the majority, or the mean or the lower median of numbers.
+    """
+
+    judge: str | tuple[str, ...] = "default"
+    samples: int = 1
+    aggregate: Aggregate = "majority"
+
+    outputs: ClassVar[tuple[str, ...]] = ("explanation", "confidence")
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.samples <= MAX_SAMPLES:
+            raise ValueError(f"samples is {self.samples}, allowed: 1 to {MAX_SAMPLES}")
+        if not self.judges:
+            raise ValueError("judge is an empty list, allowed: names of judges")
+        if len(self.places) > 1 and "details" not in self.outputs:
+            object.__setattr__(self, "outputs", (*self.outputs, "details"))
+
+    @abstractmethod
+    def judged(self, example: Example) -> Judging:
+        """Judges one example that has all inputs. An exception becomes a score with status "error"."""
+
+    def score(self, example: Example) -> Score:
+        raise TypeError("a judge metric scores by the answers of judges: see `judged`")
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Names of the judges it asks."""
+        return (self.judge,) if isinstance(self.judge, str) else tuple(dict.fromkeys(self.judge))
+
+    @property
+    def places(self) -> list[Seat]:
+        """The places of its panel."""
+        return seats(self.judges, self.samples, getattr(self, "flip", False))
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        """The prompts it uses, shown to users and named in the manifest."""
+        return ()
+
+    @property
+    def calls(self) -> tuple[int, int]:
+        """(fewest, most) calls for a row, if all answers are verdicts."""
+        size = len(self.places)
+        return (size // 2 + 1 if self.aggregate == "majority" else size), size
+
+    def poll(
+        self,
+        prompt: Prompt,
+        schema: Schema,
+        values: Mapping[str, Json],
+        read: Callable[[Any, Seat], Vote],
+        *,
+        tie: Value | None = None,
+        flipped: Mapping[str, Json] | None = None,
+    ) -> Judging:
+        """Has the panel vote on one question.
+
+        Args:
+            prompt: The question.
+            schema: Shape of the answer.
+            values: What the prompt's variables stand for.
+            read: The vote in an answer's value.
+            tie: The verdict where there is no majority; default: the lower median.
+            flipped: What they stand for where the judge sees the other order.
+        """
+        views = {False: values, True: flipped or values}
+        asked = {f: prompt.filled(views[f], schema) for f in {seat.flipped for seat in self.places}}
+        data = tuple(as_text(values[name]) for name in prompt.variables if name in values)
+
+        def ask(seat: Seat) -> Ask:
+            return Ask(asked[seat.flipped], schema, seat.judge, seat.vote, data)
+
+        return panel(self.places, ask, read, Rule(self.aggregate, tie))
+
+
+def rating(*choices: int) -> Schema:
+    """An explanation and a score, one of some whole numbers."""
+    return object_of(explanation=TEXT, score=one_of(*choices))
+
+
+def read_score(value: Any, seat: Seat) -> Vote:
+    """The vote in an answer of shape `rating`."""
+    return Vote(float(value["score"]), value["explanation"])
+
+
+CHOICE: Schema = object_of(explanation=TEXT, choice=one_of("A", "B", "SAME"))
+"""An explanation and which of two answers is better. A is shown first: the baseline, or flipped, the candidate."""
+
+
+def read_choice(value: Any, seat: Seat) -> Vote:
+    """The vote in an answer of shape `CHOICE`: BASELINE, CANDIDATE or TIE."""
+    first, second = ("CANDIDATE", "BASELINE") if seat.flipped else ("BASELINE", "CANDIDATE")
+    return Vote({"A": first, "B": second, "SAME": "TIE"}[value["choice"]], value["explanation"])

@@ -1,0 +1,125 @@
+"""The verdict in what a judge wrote, read strictly: one verdict and no other, or none.
+
+Accepted, in this order: the whole text is the JSON object; the JSON objects that stand in the text, fenced or not, all
+say the same; the text is a bare choice, or one line names it ("score: 4"). What is judged is data: an object or a line
+that the judge repeats from it is no verdict of the judge.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from ...schemas.errors import JudgeError
+from ...schemas.instance import Json
+from .shapes import Misfit, Schema, fitted
+
+MAX_CHARACTERS = 1_000_000
+"""A longer reply is no verdict."""
+_MAX_OBJECTS = 64
+_SHOWN = 200
+_DECODER = json.JSONDecoder()
+_LINE = r"^[\s>#*_-]*(?:{names})[\s*_]*[:=][\s*_\"']*({choices})[\s*_\"'.]*$"
+
+
+class InvalidVerdict(JudgeError):
+    """A judge answered, but its answer is no verdict."""
+
+
+def read_verdict(text: str, schema: Schema, data: Sequence[str] = ()) -> Json:
+    """The value of the schema that a judge's words state.
+
+    Args:
+        text: What the judge wrote.
+        schema: Shape of the verdict.
+        data: What was judged.
+
+    Raises:
+        InvalidVerdict: There is no verdict in it, or there are several that differ.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidVerdict(f"the judge wrote {len(text)} characters (allowed: {MAX_CHARACTERS})")
+    whole = _whole(text.strip(), schema)
+    if whole is not None:
+        return whole
+    found: dict[bytes, Json] = {}
+    for value in _verdicts(text, schema, data):
+        found[orjson.dumps(value, option=orjson.OPT_SORT_KEYS)] = value
+    if len(found) == 1:
+        return next(iter(found.values()))
+    what = "no verdict" if not found else f"{len(found)} different verdicts"
+    raise InvalidVerdict(f"the judge gave {what}: {text[:_SHOWN]!r}")
+
+
+def checked(value: Json, schema: Schema) -> Json:
+    """A structured answer that fits the schema.
+
+    Raises:
+        InvalidVerdict: It does not.
+    """
+    try:
+        return fitted(value, schema)
+    except Misfit as misfit:
+        raise InvalidVerdict(str(misfit)) from None
+
+
+def _whole(text: str, schema: Schema) -> Json:
+    fence = re.fullmatch(r"```(?:json)?\s*\n(.*?)\n?\s*```", text, flags=re.S)
+    try:
+        return fitted(orjson.loads(fence[1] if fence else text), schema)
+    except (orjson.JSONDecodeError, Misfit):
+        return None
+
+
+def _verdicts(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
+    """Objects in the text; where none is, lines that name a choice."""
+    objects = False
+    for value, source in _objects(text):
+        if any(source in one for one in data):
+            continue
+        try:
+            yield fitted(value, schema)
+            objects = True
+        except Misfit:
+            continue
+    if not objects:
+        yield from _lines(text, schema, data)
+
+
+def _objects(text: str) -> Iterator[tuple[Any, str]]:
+    """(value, its source) of the JSON objects in a text that stand in no other."""
+    place = tried = 0
+    while tried < _MAX_OBJECTS and (start := text.find("{", place)) >= 0:
+        tried += 1
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            place = start + 1
+            continue
+        yield value, text[start:end]
+        place = end
+
+
+def _lines(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
+    """Verdicts without JSON, where the schema asks for one choice and else for text, which is then all the words."""
+    inner: Mapping[str, Schema] = schema.get("properties", {})
+    chosen = [name for name, shape in inner.items() if "enum" in shape]
+    if len(chosen) != 1 or any(shape["type"] != "string" for shape in inner.values() if "enum" not in shape):
+        return
+    name, choices = chosen[0], inner[chosen[0]]["enum"]
+    by_word = {str(choice).lower(): choice for choice in choices}
+    words = "|".join(sorted(map(re.escape, by_word), key=len, reverse=True))
+    names = "|".join(map(re.escape, dict.fromkeys((name, name.replace("_", " "), "score", "rating", "verdict"))))
+    pattern = re.compile(_LINE.format(names=names, choices=words), flags=re.I)
+    rest = {other: text.strip() for other in inner if other != name}
+    if (bare := text.strip().strip("*_\"'. ").lower()) in by_word:
+        yield {**rest, name: by_word[bare]}
+        return
+    for line in text.splitlines():
+        match = pattern.match(line) if len(line) < _SHOWN else None
+        if match and not any(line.strip() in one for one in data):
+            yield {**rest, name: by_word[match[1].lower()]}

@@ -1,0 +1,123 @@
+"""Prompts: files with a version and a hash, filled with the data of a row.
+
+A prompt file has a header, a line `---`, what the judge is told, a line `---`, and what it is given:
+
+    version: 1
+    ---
+    You rate ...
+    ---
+    {prediction}
+
+`{name}` is replaced once, by a block that holds the value and that the value cannot close: its tags carry a code made
+from the values themselves. What is told is followed by `frame.md`, which says how such blocks are to be read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ...schemas.errors import ConfigError
+from ...schemas.instance import Json
+from ...schemas.judging import Message
+from ..jsonable import jsonable
+
+FOLDER = Path(__file__).parent / "prompts"
+_VARIABLE = re.compile(r"\{([_a-zA-Z][_a-zA-Z0-9]*)\}")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a judge is told and given.
+
+    Attributes:
+        name: Where it stands, or the metric it belongs to.
+        version: Its version.
+        told: The judge's task, constant over all rows: the system message.
+        given: What stands in the user's message, with variables.
+    """
+
+    name: str
+    version: int
+    told: str
+    given: str
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Names of its variables in the order they first stand there."""
+        return tuple(dict.fromkeys(_VARIABLE.findall(self.given)))
+
+    @property
+    def hash(self) -> str:
+        """12 hexadecimal digits that stand for its text."""
+        return hashlib.sha256("\0".join((self.told, _frame(), self.given)).encode()).hexdigest()[:12]
+
+    def joined(self, more: Prompt) -> Prompt:
+        """The prompt with another's text after its own."""
+        return Prompt(self.name, self.version, f"{self.told}\n\n{more.told}", f"{self.given}\n\n{more.given}")
+
+    def filled(self, values: Mapping[str, Json], shape: Mapping[str, Json] | None = None) -> tuple[Message, ...]:
+        """The messages for a row; the same bytes in every run.
+
+        Args:
+            values: What the variables stand for. A variable without a value is left as it is; a value that is no text
+                stands there as JSON.
+            shape: JSON schema of the answer, told to the judge in words too.
+        """
+        texts = {name: as_text(values[name]) for name in self.variables if name in values}
+        code = fence(texts)
+
+        def block(match: re.Match[str]) -> str:
+            name = match[1]
+            return match[0] if name not in texts else f"<{name} {code}>\n{texts[name]}\n</{name} {code}>"
+
+        told = f"{self.told}\n\n{_frame()}"
+        if shape is not None:
+            told += f"\n\nAnswer with one JSON object of this schema and nothing else:\n{_json(shape)}"
+        return Message("system", told), Message("user", _VARIABLE.sub(block, self.given))
+
+
+def fence(texts: Mapping[str, str]) -> str:
+    """16 hexadecimal digits that stand in none of the texts and are the same for the same texts."""
+    code = hashlib.sha256(_json(texts).encode()).hexdigest()[:16]
+    while any(code in text for text in texts.values()):
+        code = hashlib.sha256(code.encode()).hexdigest()[:16]
+    return code
+
+
+def as_text(value: Json) -> str:
+    """A value as it stands in a prompt: text as it is but for lone surrogates, another value as JSON."""
+    text = value if isinstance(value, str) else _json(value)
+    return text.encode("utf-8", "replace").decode()
+
+
+@cache
+def load(name: str) -> Prompt:
+    """The prompt in `prompts/<name>.md`.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    path = FOLDER / f"{name}.md"
+    if not path.is_file():
+        raise ConfigError(f"no prompt {name!r}", where="prompt")
+    return parsed(path.read_text("utf-8"), name)
+
+
+def parsed(text: str, name: str) -> Prompt:
+    """The prompt that a prompt file's text describes."""
+    header, told, given = (part.strip() for part in re.split(r"^---$", text, maxsplit=2, flags=re.M))
+    return Prompt(name, int(header.removeprefix("version:")), told, given)
+
+
+@cache
+def _frame() -> str:
+    return (FOLDER / "frame.md").read_text("utf-8").strip()
+
+
+def _json(value: Json) -> str:
+    return jsonable(value).decode()

@@ -1,0 +1,78 @@
+"""JSON schemas of the answers judges give, small enough for every provider's structured output, and their check.
+
+    object_of(explanation=TEXT, score=one_of(1, 2, 3, 4, 5))
+
+The reasons stand first: what a model writes before its verdict informs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...schemas.instance import Json
+
+Schema = Mapping[str, Any]
+
+TEXT: Schema = {"type": "string"}
+BOOL: Schema = {"type": "boolean"}
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+class Misfit(ValueError):
+    """A value does not have the shape; the text says where and why."""
+
+
+def one_of(*choices: str | int) -> Schema:
+    """Exactly one of some words or whole numbers."""
+    return {"type": "string" if isinstance(choices[0], str) else "integer", "enum": list(choices)}
+
+
+def list_of(items: Schema) -> Schema:
+    """A list, of any length."""
+    return {"type": "array", "items": items}
+
+
+def object_of(**properties: Schema) -> Schema:
+    """An object with exactly these properties, in this order."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def fitted(value: Json, schema: Schema, place: str = "the answer") -> Json:
+    """The value as the schema's kind: 4.0 for a whole number is 4; keys that were not asked for are left out.
+
+    Raises:
+        Misfit: It is something else.
+    """
+    kind = schema["type"]
+    whole = kind == "integer" and isinstance(value, float) and value.is_integer()
+    value = int(value) if whole else value
+    if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind != "boolean"):
+        raise Misfit(f"{place} is {_named(value)} (allowed: {kind})")
+    if "enum" in schema and value not in schema["enum"]:
+        raise Misfit(f"{place} is none of {', '.join(map(str, schema['enum']))}")
+    if isinstance(value, list):
+        return [fitted(v, schema["items"], f"{place}[{i}]") for i, v in enumerate(value)]
+    if isinstance(value, dict):
+        lacks = [name for name in schema["required"] if name not in value]
+        if lacks:
+            raise Misfit(f"{place} lacks {', '.join(lacks)}")
+        inner = schema["properties"]
+        return {name: fitted(value[name], shape, name) for name, shape in inner.items() if name in value}
+    return value
+
+
+def _named(value: Json) -> str:
+    return "null" if value is None else type(value).__name__

@@ -1,0 +1,239 @@
+"""The model-based metrics of Vertex AI's rapid evaluation (evaluateInstances), asked of any judge.
+
+Names, inputs and ranges are the API's; the prompts are our own. A bare name (`fluency`) means these metrics where the
+dataset's rows are plain ones or of the `vertex` dialect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ...schemas.instance import Example, Json
+from ...schemas.judging import Judging
+from ..judging.metric import CHOICE, JudgedMetric, rating, read_choice, read_score
+from ..judging.prompts import Prompt, load
+from .base import register
+
+VERSIONS = (1,)
+"""Versions of the prompts."""
+_TEXT = ("prediction", "instruction", "context")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rapid(JudgedMetric):
+    """What all share.
+
+    Attributes:
+        version: Version of the prompt; 0 is the latest.
+        use_reference: Whether the judge also sees the reference; the row must have one then.
+    """
+
+    version: int = 0
+    use_reference: bool = False
+
+    task: ClassVar[str]
+    referable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.version not in (0, *VERSIONS):
+            raise ValueError(f"version is {self.version}, allowed: {', '.join(map(str, VERSIONS))}")
+        if self.use_reference:
+            if not self.referable:
+                raise ValueError(f"{self.task} looks at no reference, allowed: use_reference: false")
+            object.__setattr__(self, "inputs", (*self.inputs, "reference"))
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        prompt = load(f"rapid/{self.task}")
+        return (prompt.joined(load("rapid/reference")) if self.use_reference else prompt,)
+
+    def values(self, example: Example) -> dict[str, Json]:
+        """What the judge is given of a row."""
+        return {name: example.get(name) for name in self.inputs}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pointwise(_Rapid):
+    """A score for one answer."""
+
+    def judged(self, example: Example) -> Judging:
+        low, high = (int(end) for end in self.range or ())
+        shape, tie = rating(*range(low, high + 1)), (0.0 if self.binary else None)
+        return self.poll(self.prompts[0], shape, self.values(example), read_score, tie=tie)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pairwise(_Rapid):
+    """Which of two answers is better.
+
+    Attributes:
+        flip: Show the second half of the votes the answers in the other order.
+    """
+
+    flip: bool = False
+
+    inputs: ClassVar[tuple[str, ...]] = ("prediction", "baseline_prediction", "instruction", "context")
+    outputs: ClassVar[tuple[str, ...]] = ("pairwise_choice", "explanation", "confidence")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.aggregate != "majority":
+            raise ValueError(f"aggregate is {self.aggregate}, allowed: majority, since choices are no numbers")
+
+    def judged(self, example: Example) -> Judging:
+        given: dict[str, Any] = self.values(example)
+        candidate, baseline = given.pop("prediction"), given.pop("baseline_prediction")
+        plain = {**given, "answer_a": baseline, "answer_b": candidate}
+        flipped = {**given, "answer_a": candidate, "answer_b": baseline}
+        return self.poll(self.prompts[0], CHOICE, plain, read_choice, tie="TIE", flipped=flipped)
+
+
+@register("metric", "rapid/fluency")
+@dataclass(frozen=True, kw_only=True)
+class Fluency(_Pointwise):
+    """How well an answer masters its language, from 1 (poor) to 5 (fluent)."""
+
+    task: ClassVar[str] = "fluency"
+    inputs: ClassVar[tuple[str, ...]] = ("prediction",)
+    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
+
+
+@register("metric", "rapid/coherence")
+@dataclass(frozen=True, kw_only=True)
+class Coherence(_Pointwise):
+    """How well an answer hangs together and can be followed, from 1 (incoherent) to 5 (coherent)."""
+
+    task: ClassVar[str] = "coherence"
+    inputs: ClassVar[tuple[str, ...]] = ("prediction",)
+    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
+
+
+@register("metric", "rapid/safety")
+@dataclass(frozen=True, kw_only=True)
+class Safety(_Pointwise):
+    """Whether an answer is free of harmful content: 1 safe, 0 unsafe."""
+
+    task: ClassVar[str] = "safety"
+    inputs: ClassVar[tuple[str, ...]] = ("prediction",)
+    range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
+    binary: ClassVar[bool] = True
+
+
+@register("metric", "rapid/groundedness")
+@dataclass(frozen=True, kw_only=True)
+class Groundedness(_Pointwise):
+    """Whether an answer says only what its context supports: 1 grounded, 0 not."""
+
+    task: ClassVar[str] = "groundedness"
+    inputs: ClassVar[tuple[str, ...]] = ("prediction", "context")
+    range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
+    binary: ClassVar[bool] = True
+
+
+@register("metric", "rapid/fulfillment")
+@dataclass(frozen=True, kw_only=True)
+class Fulfillment(_Pointwise):
+    """How completely an answer does what the instruction asks, from 1 (not at all) to 5 (completely)."""
+
+    task: ClassVar[str] = "fulfillment"
+    inputs: ClassVar[tuple[str, ...]] = ("prediction", "instruction")
+    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
+
+
+@register("metric", "rapid/summarization_quality")
+@dataclass(frozen=True, kw_only=True)
+class SummarizationQuality(_Pointwise):
+    """How good a summary is over all, from 1 (very bad) to 5 (very good)."""
+
+    task: ClassVar[str] = "summarization_quality"
+    inputs: ClassVar[tuple[str, ...]] = _TEXT
+    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
+    referable: ClassVar[bool] = True
+
+
+@register("metric", "rapid/summarization_helpfulness")
+@dataclass(frozen=True, kw_only=True)
+class SummarizationHelpfulness(_Pointwise):
+    """How well a summary stands in for its text, from 1 (unhelpful) to 5 (helpful)."""
+
+    task: ClassVar[str] = "summarization_helpfulness"
+    inputs: ClassVar[tuple[str, ...]] = _TEXT
+    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
+    referable: ClassVar[bool] = True
+
+
+@register("metric", "rapid/summarization_verbosity")
+@dataclass(frozen=True, kw_only=True)
+class SummarizationVerbosity(_Pointwise):
+    """How long-winded a summary is, from -2 (terse) over 0 (just right, the best) to 2 (verbose)."""
+
+    task: ClassVar[str] = "summarization_verbosity"
+    inputs: ClassVar[tuple[str, ...]] = _TEXT
+    range: ClassVar[tuple[float, float] | None] = (-2.0, 2.0)
+    best: ClassVar[float | None] = 0.0
+    referable: ClassVar[bool] = True
+
+
+@register("metric", "rapid/question_answering_quality")
+@dataclass(frozen=True, kw_only=True)
+class QuestionAnsweringQuality(_Pointwise):
+    """How good an answer to a question about a text is over all, from 1 (very bad) to 5 (very good)."""
+
+    task: ClassVar[str] = "question_answering_quality"
+    inputs: ClassVar[tuple[str, ...]] = _TEXT
+    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
+    referable: ClassVar[bool] = True
+
+
+@register("metric", "rapid/question_answering_relevance")
+@dataclass(frozen=True, kw_only=True)
+class QuestionAnsweringRelevance(_Pointwise):
+    """How relevant to the question an answer is, from 1 (irrelevant) to 5 (relevant)."""
+
+    task: ClassVar[str] = "question_answering_relevance"
+    inputs: ClassVar[tuple[str, ...]] = _TEXT
+    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
+    referable: ClassVar[bool] = True
+
+
+@register("metric", "rapid/question_answering_helpfulness")
+@dataclass(frozen=True, kw_only=True)
+class QuestionAnsweringHelpfulness(_Pointwise):
+    """How much of what the asker needs an answer gives, from 1 (unhelpful) to 5 (helpful)."""
+
+    task: ClassVar[str] = "question_answering_helpfulness"
+    inputs: ClassVar[tuple[str, ...]] = _TEXT
+    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
+    referable: ClassVar[bool] = True
+
+
+@register("metric", "rapid/question_answering_correctness")
+@dataclass(frozen=True, kw_only=True)
+class QuestionAnsweringCorrectness(_Pointwise):
+    """Whether an answer to a question about a text is right: 1 correct, 0 incorrect."""
+
+    task: ClassVar[str] = "question_answering_correctness"
+    inputs: ClassVar[tuple[str, ...]] = _TEXT
+    range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
+    binary: ClassVar[bool] = True
+    referable: ClassVar[bool] = True
+
+
+@register("metric", "rapid/pairwise_summarization_quality")
+@dataclass(frozen=True, kw_only=True)
+class PairwiseSummarizationQuality(_Pairwise):
+    """Which of two summaries is better: CANDIDATE (the prediction), BASELINE or TIE."""
+
+    task: ClassVar[str] = "pairwise_summarization_quality"
+    referable: ClassVar[bool] = True
+
+
+@register("metric", "rapid/pairwise_question_answering_quality")
+@dataclass(frozen=True, kw_only=True)
+class PairwiseQuestionAnsweringQuality(_Pairwise):
+    """Which of two answers to a question about a text is better: CANDIDATE (the prediction), BASELINE or TIE."""
+
+    task: ClassVar[str] = "pairwise_question_answering_quality"
+    referable: ClassVar[bool] = True
