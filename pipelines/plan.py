@@ -12,6 +12,7 @@ from typing import Any
 from ..schemas.config import AgentConfig, EvaluationConfig, MetricConfig
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
+from ..schemas.names import is_rating, registered_names, titles
 from ..schemas.tables import PERFORMANCE, MetricColumns
 from ..transforms import criteria, registry, storage
 from ..transforms.agents.base import Agent
@@ -89,7 +90,13 @@ class Plan:
     @property
     def columns(self) -> tuple[MetricColumns, ...]:
         """What the metrics' output columns depend on."""
-        return tuple(MetricColumns(u.name, tuple(u.metric.outputs)) for u in self.metrics)
+        style = self.config.output.names
+        given = registered_names((m.name, m.metric) for m in self.config.metrics)
+        found = []
+        for use in self.metrics:
+            named = (style, use.name, given.get(use.name, use.name))
+            found.append(MetricColumns(use.name, tuple(use.metric.outputs), titles(*named), is_rating(*named)))
+        return tuple(found)
 
     @property
     def metric_facts(self) -> tuple[MetricFacts, ...]:

@@ -10,6 +10,7 @@ import orjson
 
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
+from ..schemas.names import aggregates, registered_names
 from ..transforms import storage
 from ..transforms.finish import FAILED, FINISHED, MANIFEST
 
@@ -91,15 +92,24 @@ class EvaluationResult:
 
     @property
     def summary_metrics(self) -> dict[str, float | int]:
-        """EvalTask's dictionary: `row_count`, `<metric>/mean`, `<metric>/std`, win rates, over the whole dataset."""
+        """EvalTask's dictionary: `row_count`, `<metric>/mean`, `<metric>/std`, win rates, over the whole dataset.
+
+        Under other `output.names`, the aggregates have the names of that product.
+        """
         found: dict[str, float | int] = {"row_count": self.manifest["counts"]["rows"]}
+        config = self.manifest["config"]
+        style, given = (
+            config["output"].get("names", "flat"),
+            registered_names((m["name"], m["metric"]) for m in config["metrics"]),
+        )
         for row in self.summary_table.to_dict("records"):
             if row["slice"]:
                 continue
             if row["metric"].endswith(("_win_rate", "/tie_rate")):
                 found[row["metric"]] = row["mean"]
             else:
-                found[f"{row['metric']}/mean"], found[f"{row['metric']}/std"] = row["mean"], row["std"]
+                name = str(row["metric"])
+                found |= aggregates(style, name, given.get(name, name), row)
         return found
 
     def files(self, table: str) -> list[str]:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from .calls import CallPolicy
 from .errors import ConfigError
+from .names import Style
 from .yaml_text import load_yaml
 
 ColumnType = Literal["string", "int64", "float64", "bool", "timestamp", "json"]
@@ -195,6 +196,7 @@ class OutputConfig(_Part):
         path: Folder (any filesystem Beam opens) of this run's tables and manifest.
         format: Format of the instances, summary and errors tables.
         compression: Of Parquet ("zstd", "snappy", "none"); of JSONL and CSV ("none", "gzip").
+        names: What the metrics' columns and aggregates are called (see `schemas/names.py`).
         shards: Files of the instances table, a power of two; default 1 for each 128 MB of rows.
         overwrite: Replace a finished run at `path`, or what an unfinished run of another agent left there.
         resume_anyway: Go on with an unfinished run at `path` although its agent has changed since.
@@ -204,6 +206,7 @@ class OutputConfig(_Part):
     path: str = "evalbeam-out"
     format: Literal["parquet", "jsonl", "csv"] = "parquet"
     compression: Literal["auto", "zstd", "snappy", "gzip", "none"] = "auto"
+    names: Style = "flat"
     shards: int | None = Field(default=None, ge=1, le=4096)
     overwrite: bool = False
     resume_anyway: bool = False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import orjson
@@ -34,11 +34,13 @@ class Column:
         name: Its name.
         type: "bool", "int64", "float64", "string", "timestamp" (ISO 8601 text) or "json" (JSON text).
         volatile: Whether it was measured, so that two live runs may differ in it.
+        standard: Our own name for it, where `output.names` chooses another; else "".
     """
 
     name: str
     type: str
     volatile: bool = False
+    standard: str = ""
 
     def field(self) -> pa.Field:
         """The column in an Arrow schema; "evalbeam.type" and "evalbeam.volatile" are in its metadata."""
@@ -48,10 +50,32 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class MetricColumns:
-    """What a metric's columns depend on: its output name, and which of the optional ones it fills."""
+    """What a metric's columns depend on.
+
+    Attributes:
+        name: Its output name.
+        outputs: Which of the optional columns it fills.
+        titles: Names of columns by part (score, explanation ...), where they are not ours.
+        rating: Whether the scores 1 and 0 are written as yes and no.
+    """
 
     name: str
     outputs: tuple[str, ...] = ()
+    titles: Mapping[str, str] = field(default_factory=dict)
+    rating: bool = False
+
+    def column(self, part: str, type_: str) -> Column:
+        """The column of one part."""
+        standard = f"{self.name}/{part}"
+        title = self.titles.get(part, standard)
+        return Column(title, type_, standard="" if title == standard else standard)
+
+    def columns(self) -> list[Column]:
+        """All its columns, in order."""
+        parts = {"score": "string" if self.rating else "float64"}
+        optional = {"explanation": "string", "pairwise_choice": "string", "confidence": "float64", "details": "json"}
+        parts |= {part: type_ for part, type_ in optional.items() if part in self.outputs}
+        return [self.column(part, type_) for part, type_ in {**parts, "status": "string", "error": "string"}.items()]
 
 
 def schema(columns: Iterable[Column]) -> pa.Schema:
@@ -108,25 +132,17 @@ SUMMARY = tuple(
 
 def dataset_column(name: str, metrics: Sequence[MetricColumns]) -> str:
     """Name of a dataset column in the instances table."""
-    taken = name in OWN_NAMES or any(name.startswith(f"{m.name}/") for m in metrics) or name.startswith("dataset.")
+    taken = name in OWN_NAMES or name.startswith("dataset.")
+    taken |= any(name.startswith(f"{m.name}/") or name in m.titles.values() for m in metrics)
     return f"dataset.{name}" if taken else name
 
 
 def instance_columns(dataset: Sequence[tuple[str, str]], metrics: Sequence[MetricColumns]) -> tuple[Column, ...]:
     """Columns of the instances table, in order."""
     own = [Column(dataset_column(name, metrics), type_) for name, type_ in dataset]
-    scores: list[Column] = []
-    for metric in metrics:
-        if metric.name in PERFORMANCE:
-            continue
-        scores.append(Column(f"{metric.name}/score", "float64"))
-        for output in ("explanation", "pairwise_choice", "confidence"):
-            if output in metric.outputs:
-                scores.append(Column(f"{metric.name}/{output}", "float64" if output == "confidence" else "string"))
-        if "details" in metric.outputs:
-            scores.append(Column(f"{metric.name}/details", "json"))
-        scores += [Column(f"{metric.name}/status", "string"), Column(f"{metric.name}/error", "string")]
-    return (*_IDENTITY, *own, *_INVOCATION, *scores)
+    titles = {m.name: m.titles["score"] for m in metrics if m.name in PERFORMANCE and "score" in m.titles}
+    measured = [replace(c, name=titles[c.name], standard=c.name) if c.name in titles else c for c in _INVOCATION]
+    return (*_IDENTITY, *own, *measured, *(c for m in metrics if m.name not in PERFORMANCE for c in m.columns()))
 
 
 def json_text(value: Json) -> str:
@@ -227,6 +243,10 @@ def _turns_text(batch: ScoredBatch, i: int) -> str | None:
     return json_text(shown)
 
 
+RATINGS: Mapping[float | None, str] = {1.0: "yes", 0.0: "no"}
+"""How the scores of a judge that says yes or no are written where `output.names` asks for it."""
+
+
 def _score_arrays(column: ScoreColumn, low: int, high: int, metric: MetricColumns) -> Iterator[pa.Array]:
     size = high - low
 
@@ -235,7 +255,8 @@ def _score_arrays(column: ScoreColumn, low: int, high: int, metric: MetricColumn
             return pa.nulls(size, type_)
         return pa.array([show(values[i]) if i in values else None for i in range(low, high)], type_)
 
-    yield pa.array(column.values[low:high], pa.float64())
+    values = column.values[low:high]
+    yield pa.array([RATINGS.get(v) for v in values], pa.string()) if metric.rating else pa.array(values, pa.float64())
     if "explanation" in metric.outputs:
         yield sparse(column.explanations, pa.string())
     if "pairwise_choice" in metric.outputs:

@@ -174,4 +174,7 @@ def _manifest(record: RunRecord, outcome: Mapping[str, Json], files: Sequence[Wr
 
 
 def _columns(file: WrittenFile) -> list[dict[str, Any]]:
-    return [{"name": n, "type": t, **({"volatile": True} if v else {})} for n, t, v in file.columns]
+    return [
+        {"name": name, "type": type_, **({"volatile": True} if volatile else {}), **({"is": own} if own else {})}
+        for name, type_, volatile, own in file.columns
+    ]

@@ -43,7 +43,7 @@ class WrittenFile:
         name: Where it belongs, relative to the run.
         rows: Rows in it.
         counts: Instances by status.
-        columns: (name, type, volatile) of its columns.
+        columns: (name, type, volatile, our own name where that is another) of its columns.
     """
 
     table: str
@@ -51,7 +51,7 @@ class WrittenFile:
     name: str
     rows: int
     counts: dict[str, int]
-    columns: tuple[tuple[str, str, bool], ...]
+    columns: tuple[tuple[str, str, bool, str], ...]
 
     def to_bytes(self) -> bytes:
         """The record as JSON."""
@@ -61,7 +61,7 @@ class WrittenFile:
     def from_bytes(cls, data: bytes) -> WrittenFile:
         """The record that `to_bytes` wrote."""
         table, temporary, name, rows, counts, columns = orjson.loads(data)
-        return cls(table, temporary, name, rows, counts, tuple((n, t, v) for n, t, v in columns))
+        return cls(table, temporary, name, rows, counts, tuple((n, t, v, s) for n, t, v, s in columns))
 
 
 coder_of(WrittenFile)
@@ -174,7 +174,7 @@ def write_table(
             writing.submit(sink.write, group)
             deque(writing.ready(), maxlen=0)
         deque(writing.rest(), maxlen=0)
-    found = tuple((c.name, c.type, c.volatile) for c in columns)
+    found = tuple((c.name, c.type, c.volatile, c.standard) for c in columns)
     return WrittenFile(table, temporary, name, rows, counts if table == "instances" else {}, found)
 
 

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import orjson
 
 from ...schemas.instance import Json
-from ...schemas.tables import PERFORMANCE
+from ...schemas.tables import PERFORMANCE, RATINGS
 from ...transforms import registry, storage
 from ..result import EvaluationResult
 
@@ -26,7 +26,7 @@ LOOKED_AT = 100_000
 
 
 def rows_of(result: EvaluationResult, table: str, columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """Rows of a table in order, NaN as `None`; nothing where the run wrote no such table.
+    """Rows of a table in order, under our own column names, NaN as `None`; nothing where the run wrote no such table.
 
     Args:
         result: A finished run.
@@ -37,10 +37,22 @@ def rows_of(result: EvaluationResult, table: str, columns: Sequence[str] | None 
     if described is None:
         return
     types = {c["name"]: c["type"] for c in described["columns"]}
+    ours = {c["name"]: c.get("is", c["name"]) for c in described["columns"]}
+    wanted = columns and [name for name, own in ours.items() if own in columns]
     for path in result.files(table):
         read = _parquet if path.endswith(".parquet") else _jsonl if ".jsonl" in path else _csv
-        for row in read(path, types, columns):
-            yield {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
+        for row in read(path, types, wanted):
+            yield {own: _plain(row[name], own) for name, own in ours.items() if name in row}
+
+
+def _plain(value: Json, column: str) -> Json:
+    """A value as our own tables hold it: NaN as `None`, a judge's yes and no as 1 and 0."""
+    if isinstance(value, str):
+        return _RATED.get(value, value) if column.endswith("/score") else value
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+_RATED = {word: score for score, word in RATINGS.items()}
 
 
 def summary_rows(result: EvaluationResult) -> list[Row]:
@@ -53,7 +65,7 @@ def reasons(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[
 
     Of JSONL and CSV tables, the first `LOOKED_AT` rows are looked at.
     """
-    known = {c["name"] for c in result.manifest["tables"].get("instances", {}).get("columns", ())}
+    known = set(_columns(result))
     short = [r["metric"] for r in summary if not r["slice"] and r["error_count"] + r["skipped_count"]]
     columns = {f"{name}/error": name for name in short if f"{name}/error" in known}
     counts: dict[str, Counter[str]] = {name: Counter() for name in columns.values()}
@@ -99,12 +111,16 @@ def _faults(row: Row, tests: Mapping[str, Callable[[float], bool]]) -> list[str]
     return why
 
 
+def _columns(result: EvaluationResult) -> list[str]:
+    """Columns of the instances table, under our own names."""
+    return [c.get("is", c["name"]) for c in result.manifest["tables"].get("instances", {}).get("columns", ())]
+
+
 def _metrics(result: EvaluationResult) -> dict[str, str]:
     """Output name -> registered name (or what else the config names) of the metrics with columns of their own."""
     config = result.manifest.get("config") or {}
     given = {str(m.get("name")): str(m.get("metric")) for m in config.get("metrics", ())}
-    columns = result.manifest["tables"].get("instances", {}).get("columns", ())
-    names = [c["name"].removesuffix("/score") for c in columns if c["name"].endswith("/score")]
+    names = [c.removesuffix("/score") for c in _columns(result) if c.endswith("/score")]
     return {n: given.get(n) or given.get(n.rpartition("/")[0], "") for n in names if n not in PERFORMANCE}
 
 

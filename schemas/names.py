@@ -1,0 +1,117 @@
+"""What output columns and aggregates are called: our own names, Databricks Agent Evaluation's or MLflow 3's.
+
+| of a metric | `flat` | `databricks` | `mlflow3` |
+|---|---|---|---|
+| score | `<metric>/score` | of a judge `<path>/rating`, yes or no; else `<path>` | `<metric>/value` |
+| explanation | `<metric>/explanation` | `<path>/rationale` | `<metric>/rationale` |
+| error | `<metric>/error` | `<path>/error_message` | `<metric>/error_message` |
+| mean | `<metric>/mean` | `<path>/rating/percentage`, `<path>/average` | `<metric>/mean` |
+
+`<path>` is that of the metric in Agent Evaluation, such as `response/llm_judged/correctness`. A metric that it does not
+know, or to which the configuration gives a name of its own, has `metric/<metric>/value` and `metric/<metric>/average`.
+What the other products do not have (status, confidence) keeps our word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias, get_args
+
+from .databricks import JUDGES
+from .instance import Json
+
+Style: TypeAlias = Literal["flat", "databricks", "mlflow3"]
+STYLES: tuple[str, ...] = get_args(Style)
+
+_COMPUTED: Mapping[str, str] = {
+    "document_recall": "retrieval/ground_truth/document_recall",
+    "document_ratings": "retrieval/ground_truth/document_ratings",
+    "total_token_count": "agent/total_token_count",
+    "total_input_token_count": "agent/total_input_token_count",
+    "total_output_token_count": "agent/total_output_token_count",
+    "latency_in_seconds": "agent/latency_seconds",
+}
+_SPELLINGS: Mapping[str, str] = {
+    "input_token_count": "total_input_token_count",
+    "output_token_count": "total_output_token_count",
+    "chunk_relevance_precision": "chunk_relevance",
+}
+"""Spellings of the documentation -> what the product writes."""
+_OURS = ("", "databricks", "agent", "response", "retrieval", "chain")
+_PARTS = ("score", "explanation", "pairwise_choice", "confidence", "details", "status", "error")
+_WORDS: Mapping[str, str] = {"score": "value", "explanation": "rationale", "error": "error_message"}
+
+
+def registered_names(metrics: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """Output name -> registered name, of a configuration's (name, metric); "" of metrics given as objects."""
+    return {name: metric if isinstance(metric, str) else "" for name, metric in metrics}
+
+
+def known(metric: str, registered: str) -> str:
+    """The name under which Agent Evaluation knows a metric, "" if it does not.
+
+    Args:
+        metric: Its output name.
+        registered: The name the configuration gives for what it is.
+    """
+    name = registered.rpartition("/")[2]
+    name = _SPELLINGS.get(name, name)
+    own = metric not in (registered, registered.partition("/")[2]) and not metric.startswith(f"{name}/")
+    if own or registered.partition("/")[0] not in (*_OURS, registered):
+        return ""
+    return name if name in _COMPUTED or name in JUDGES else ""
+
+
+def is_rating(style: str, metric: str, registered: str) -> bool:
+    """Whether a metric's scores 1 and 0 are shown as yes and no: those of judges, outside our own names."""
+    name = known(metric, registered)
+    return style != "flat" and name in JUDGES and name != "chunk_relevance"
+
+
+def titles(style: str, metric: str, registered: str) -> dict[str, str]:
+    """Column name of each part of a metric (score, explanation ...); empty where they keep ours."""
+    name = known(metric, registered)
+    if style == "databricks":
+        return _databricks(metric, name)
+    if style == "mlflow3" and metric not in _COMPUTED:
+        path = _named(JUDGES[name].scorer if name in JUDGES else metric, metric, name)
+        words = {**_WORDS, "score": "precision"} if name == "chunk_relevance" else _WORDS
+        return {part: f"{path}/{words.get(part, part)}" for part in _PARTS}
+    return {}
+
+
+def aggregates(style: str, metric: str, registered: str, row: Mapping[Any, Json]) -> dict[str, Json]:
+    """What one row of the summary, of the whole dataset, adds to the dictionary of a run's metrics.
+
+    Means are over scored rows; `judge/<judge>/error_count` counts scores that failed, not rows that lack an input.
+    """
+    if style == "mlflow3":
+        path = titles(style, metric, registered).get("score", f"{metric}/value")
+        return {f"{path.removesuffix('/value')}/mean": row["mean"]}
+    if style != "databricks":
+        return {f"{metric}/mean": row["mean"], f"{metric}/std": row["std"]}
+    name = known(metric, registered)
+    path = _databricks(metric, name)["score"]
+    if name not in JUDGES:
+        return {f"{path.removesuffix('/value')}/average": row["mean"]}
+    share = "average" if name == "chunk_relevance" else "percentage"
+    return {f"{path}/{share}": row["mean"], f"judge/{_named(name, metric, name)}/error_count": row["error_count"]}
+
+
+def _databricks(metric: str, name: str) -> dict[str, str]:
+    if name in JUDGES:
+        path = _named(JUDGES[name].column, metric, name)
+        words = {**_WORDS, "score": "precision" if name == "chunk_relevance" else "rating"}
+    else:
+        path, words = _COMPUTED.get(name) or f"metric/{metric}", _WORDS
+    found = {part: f"{path}/{words.get(part, part)}" for part in _PARTS}
+    if name == "document_ratings":
+        found |= {"details": path, "score": f"{path}/precision"}
+    elif name in _COMPUTED:
+        found["score"] = path
+    return found
+
+
+def _named(path: str, metric: str, name: str) -> str:
+    """The path of a judge, of one with named guidelines with their name (`guideline_adherence/english`)."""
+    return f"{path}/{metric.removeprefix(f'{name}/')}" if name and metric.startswith(f"{name}/") else path
