@@ -15,7 +15,7 @@ ROOMS = ("schemas", "transforms", "pipelines")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SOURCES = [ROOT / "__init__.py", *sorted(p for room in ROOMS for p in (ROOT / room).rglob("*.py"))]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-PART_FOLDERS = ("agents", "dialects", "judges", "metrics", "readers", "writers")
+PART_FOLDERS = ("agents", "checkers", "dialects", "judges", "metrics", "readers", "writers")
 CLOUD = ("google", "gcsfs", "apache_beam")
 
 

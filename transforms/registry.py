@@ -1,4 +1,4 @@
-"""Names to parts: metrics, agents, readers, writers, dialects and judges.
+"""Names to parts: metrics, agents, readers, writers, dialects, judges and checkers.
 
 A part is a class or function registered under a kind and a name by the module it stands in. `find` imports the kind's
 folder on first use, then the entry points of group `evalbeam.<kind>`; nothing else in the project imports by name.
@@ -27,6 +27,7 @@ FOLDERS = {
     "writer": "writers",
     "dialect": "dialects",
     "judge": "judges",
+    "checker": "checkers",
 }
 _parts: dict[str, dict[str, Part]] = {kind: {} for kind in FOLDERS}
 _loaded: set[str] = set()

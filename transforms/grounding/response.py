@@ -1,0 +1,61 @@
+"""The outcome of a check as the Check Grounding API's JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...schemas.instance import Json
+from .check import ClaimResult, Outcome, Spec
+from .passages import Passage
+
+VACUOUS = "no_claim_needs_grounding"
+"""Why a support score of 1.0 may say nothing."""
+
+
+def response_of(outcome: Outcome, spec: Spec) -> dict[str, Json]:
+    """The API's response: scores, cited chunks in the order in which claims cite them, and claims.
+
+    A chunk's `source` is the place of its fact in the request, or the id of its document in a corpus.
+    """
+    chunks: dict[tuple[str, str], Passage] = {}
+    for claim in outcome.claims:
+        for passage in (*claim.cited, *claim.anti_cited):
+            chunks.setdefault(_key(passage), passage)
+    places = {key: i for i, key in enumerate(chunks)}
+    response: dict[str, Json] = {
+        "supportScore": outcome.support,
+        "citedChunks": [_chunk(passage) for passage in chunks.values()],
+        "claims": [_claim(claim, places, spec) for claim in outcome.claims],
+    }
+    if spec.anti_citations:
+        response["contradictionScore"] = outcome.contradiction
+    return response
+
+
+def _key(passage: Passage) -> tuple[str, str]:
+    return passage.fact.source, passage.shown
+
+
+def _chunk(passage: Passage) -> dict[str, Json]:
+    fact = passage.fact
+    known = {"uri": fact.uri, "title": fact.title}
+    return {"chunkText": passage.shown, "source": fact.source, **{k: v for k, v in known.items() if v is not None}}
+
+
+def _claim(result: ClaimResult, places: dict[tuple[str, str], int], spec: Spec) -> dict[str, Json]:
+    def indices(passages: Sequence[Passage]) -> list[int]:
+        return sorted({places[_key(p)] for p in passages})
+
+    claim = result.claim
+    found: dict[str, Json] = {
+        "startPos": claim.start,
+        "endPos": claim.end,
+        "claimText": claim.text,
+        "citationIndices": indices(result.cited),
+        "groundingCheckRequired": claim.asserts,
+    }
+    if spec.anti_citations:
+        found["antiCitationIndices"] = indices(result.anti_cited)
+    if spec.claim_scores and result.score is not None:
+        found["score"] = result.score
+    return found

@@ -1,0 +1,74 @@
+"""BM25 over passages: which of them a claim is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .passages import Passage, Text
+
+K1, B = 1.2, 0.75
+"""The customary constants of BM25: how soon repetition stops to count, and how much length matters."""
+
+
+class Index:
+    """Passages by their words.
+
+    Scores are those of BM25 (Robertson and Zaragoza, 2009) with the idf of Lucene, ln(1 + (N - n + 0.5) / (n + 0.5)),
+    over stems; function words and negations are not searched for.
+
+    Attributes:
+        passages: The passages, whose `place` is their place in this list.
+    """
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self.passages = passages
+        self._ids: dict[str, int] = {}
+        ids, ends = self._numbered()
+        places = np.repeat(np.arange(len(passages), dtype=np.int64), np.diff(ends, prepend=0))
+        pairs, counts = np.unique(ids * max(len(passages), 1) + places, return_counts=True)
+        stems, self._places = np.divmod(pairs, max(len(passages), 1))
+        self._bounds = np.searchsorted(stems, np.arange(len(self._ids) + 1))
+        lengths = np.diff(ends, prepend=0).astype(np.float64)
+        norm = K1 * (1 - B + B * lengths / max(lengths.mean(), 1.0)) if len(passages) else lengths
+        frequent = counts.astype(np.float64)
+        self._weights = frequent * (K1 + 1) / (frequent + norm[self._places])
+
+    def _numbered(self) -> tuple[np.ndarray, np.ndarray]:
+        """A number for each word of each passage, all in one array, and where each passage ends in it."""
+        known = self._ids
+        ids: list[int] = []
+        ends: list[int] = []
+        for passage in self.passages:
+            ids += [known.setdefault(w.stem, len(known)) for w in passage.words]
+            ends.append(len(ids))
+        return np.array(ids, np.int64), np.array(ends, np.int64)
+
+    def search(self, claims: Sequence[Text], most: int) -> list[list[Passage]]:
+        """The passages with the highest scores for each claim, best first, equal ones in their order.
+
+        Args:
+            claims: Whose words are searched for.
+            most: How many passages for one, at most. Where there are no more than that, all of them are found.
+        """
+        return [self._best(claim, most) for claim in claims]
+
+    def _best(self, claim: Text, most: int) -> list[Passage]:
+        scores = self._scores(claim)
+        if len(self.passages) > most:
+            least = np.partition(scores, -most)[-most]
+            ready = np.flatnonzero(scores >= max(least, np.finfo(float).tiny))
+        else:
+            ready = np.arange(len(self.passages))
+        best = ready[np.lexsort((ready, -scores[ready]))][:most]
+        return [self.passages[i] for i in best.tolist()]
+
+    def _scores(self, claim: Text) -> np.ndarray:
+        scores = np.zeros(len(self.passages))
+        for stem in {w.stem: None for w in claim.words if w.kind not in ("function", "negation")}:
+            if (number := self._ids.get(stem)) is not None:
+                low, high = self._bounds[number], self._bounds[number + 1]
+                idf = np.log1p((len(self.passages) - (high - low) + 0.5) / (high - low + 0.5))
+                scores[self._places[low:high]] += idf * self._weights[low:high]
+        return scores

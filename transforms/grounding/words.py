@@ -1,0 +1,138 @@
+"""Words as evidence: what a claim and a passage have in common, whatever their inflection, case and digits.
+
+Unlike the words of the text metrics (metrics/kernels), which reproduce those of other libraries, these know what a wrong
+claim is usually wrong in: names, numbers and negations.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from typing import Literal, NamedTuple, TypeAlias
+
+Kind: TypeAlias = Literal["plain", "function", "name", "number", "negation"]
+
+FUNCTION_WEIGHT = 0.25
+"""What a function word counts beside a content word, which counts 1."""
+
+_FUNCTION = frozenset(
+    "a about after all also an and any are as at be because been before being both but by can could did do does doing "
+    "done each ever for from had has have having he her here him his how if in into is it its itself just may might "
+    "more most much must of off on one only or other over own same shall she should so some such than that the their "
+    "them then there these they this those through to too under until up very was were what when where which while who "
+    "whom whose why will with would s d ll re ve ca wo".split()
+)
+"""English words without a subject of their own. I, you and we are none: facts do not speak of who is talking."""
+_NEGATIONS = frozenset(
+    "not never no none neither nor without cannot nobody nothing nowhere n't pas jamais aucun aucune nicht kein keine "
+    "keinen keiner keinem nie niemals niet geen nunca ningún ninguna não nem mai nessuno не нет ни никогда "
+    "不 没 沒 無 لا لم ليس لن नहीं मत".split()
+)
+_NUMBERS = {
+    word: str(number)
+    for number, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+        "seventeen eighteen nineteen twenty".split()
+    )
+    if word != "one"  # more often a pronoun
+}
+_MONTHS = "January February March April May June July August September October November December".split()
+_ISO_DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])\b")
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Scripts that put no spaces between words: each character is a word."""
+_GROUPED = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}(\.\d{3}){2,}")
+
+
+class Word(NamedTuple):
+    """A word as it is compared: its stem (lower case; a number by its value), its kind, and what it counts."""
+
+    stem: str
+    kind: Kind
+    weight: float
+
+
+Sentence: TypeAlias = Sequence[Word]
+
+
+def words(text: str) -> list[Word]:
+    """The words of a text, in order; dates as in ISO 8601 are read as day, month and year."""
+    return [word for piece in text.split() for word in _known[piece]]
+
+
+class _Known(dict[str, tuple[Word, ...]]):
+    """The words of what stands between spaces, worked out when first met; half a million of them are remembered."""
+
+    def __missing__(self, piece: str) -> tuple[Word, ...]:
+        text = piece.replace("n't", " not").replace("n’t", " not")
+        text = _ISO_DATE.sub(lambda m: f"{_MONTHS[int(m[2]) - 1]} {int(m[3])} {m[1]}", text)
+        found = tuple(map(_word, _pattern().findall(text)))
+        if len(piece) <= 40:
+            if len(self) >= 500_000:
+                self.clear()
+            self[piece] = found
+        return found
+
+
+_known = _Known()
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    marks = _class_of(("Mn", "Mc"))
+    letter = rf"[^\W\d_{_UNSPACED}]"
+    return re.compile(rf"\d+(?:[.,]\d+)*|{letter}+(?:[{marks}]+{letter}*)*(?:['’]{letter}+)?|[{_UNSPACED}][{marks}]*")
+
+
+def _class_of(categories: tuple[str, ...]) -> str:
+    """The characters of the basic plane in these Unicode categories, as ranges of a regular expression."""
+    codes = [c for c in range(0x300, 0x10000) if unicodedata.category(chr(c)) in categories]
+    ranges: list[list[int]] = []
+    for code in codes:
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "".join(f"\\u{low:04x}-\\u{high:04x}" for low, high in ranges)
+
+
+def _word(found: str) -> Word:
+    if found[0].isdigit():
+        return Word(_number(found), "number", 1.0)
+    folded = found.casefold().replace("’", "'").partition("'")[0]
+    if folded in _NEGATIONS:
+        return Word("not", "negation", FUNCTION_WEIGHT)
+    if folded in _FUNCTION:
+        return Word(folded, "function", FUNCTION_WEIGHT)
+    if folded in _NUMBERS:
+        return Word(_NUMBERS[folded], "number", 1.0)
+    is_name = found[0].isupper() and folded != "i"
+    return Word(stem(folded), "name" if is_name else "plain", 1.0)
+
+
+def _number(found: str) -> str:
+    """The number's digits in ASCII, without thousands separators and idle zeros."""
+    if _GROUPED.fullmatch(found):
+        found = found.replace(",", "") if "," in found else found.replace(".", "")
+    whole, _, rest = found.replace(",", ".").partition(".")
+    digits = "".join(str(unicodedata.digit(c, 0)) for c in whole).lstrip("0") or "0"
+    rest = "".join(str(unicodedata.digit(c, 0)) if c != "." else c for c in rest).rstrip("0")
+    return f"{digits}.{rest}" if rest else digits
+
+
+def stem(word: str) -> str:
+    """A lower-case word without its English inflection; words of other alphabets and short ones as they are.
+
+    Coarser than Porter's: it has to make equal what a claim and its fact inflect differently (starred, stars), and
+    mistakes cost little, as both sides are treated alike.
+    """
+    if len(word) < 4 or not word.isascii():
+        return word
+    for ending, kept in (("ies", "y"), ("ied", "y"), ("ing", ""), ("ed", ""), ("ly", ""), ("es", ""), ("s", "")):
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
+            word = word[: -len(ending)] + kept
+            break
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiouls":
+        word = word[:-1]
+    return word[:-1] if len(word) > 3 and word[-1] == "e" else word
