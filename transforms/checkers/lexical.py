@@ -17,7 +17,7 @@ from typing import NamedTuple
 from rapidfuzz.distance import LCSseq
 
 from ..grounding.passages import Text
-from ..grounding.words import Sentence, words
+from ..grounding.words import Sentence, Word, words
 from .base import PairChecker, Verdict, register
 
 MISSING, SWAPPED, NEGATED = 0.4, 0.4, 0.3
@@ -150,10 +150,10 @@ def _gaps(
 
 def _rest(claim: _Claim, stems: set[str], swapped: bool) -> float:
     """Share of the claim that the sentence has, beside the names and numbers it lacks and negations."""
-    rest = [
-        w
-        for w in claim.words
-        if w.kind != "negation" and (w.stem in stems or not (w.kind == "number" or (w.kind == "name" and swapped) or w in claim.needed))
-    ]
+
+    def aside(word: Word) -> bool:
+        return word.kind == "number" or (word.kind == "name" and (swapped or word in claim.needed))
+
+    rest = [w for w in claim.words if w.kind != "negation" and (w.stem in stems or not aside(w))]
     total = sum(w.weight for w in rest)
     return sum(w.weight for w in rest if w.stem in stems) / total if total else 0.0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
+from ...schemas.errors import RowError
 from .claims import Claim
 from .passages import Passage, Text, joined
 
@@ -94,13 +95,17 @@ class Source(Protocol):
     """Where the passages that claims are compared with come from: the facts of a request, or a corpus."""
 
     def search(self, claims: Sequence[Text], most: int) -> list[list[Passage]]:
-        """The best passages for each claim, at most so many, best first."""
+        """The best passages for each claim, at most so many, best first.
+
+        Raises:
+            RowError: They cannot be found.
+        """
         ...
 
 
-def drive(checks: Sequence[Checking], weigh: Callable[[list[Pair]], Sequence[Verdict]]) -> list[Outcome]:
-    """Runs checks to their end, the pairs of all of them weighed together."""
-    outcomes: dict[int, Outcome] = {}
+def drive(checks: Sequence[Checking], weigh: Callable[[list[Pair]], Sequence[Verdict]]) -> list[Outcome | RowError]:
+    """Runs checks to their end, the pairs of all of them weighed together; a check that fails gives its error."""
+    outcomes: dict[int, Outcome | RowError] = {}
     waiting: dict[int, list[Pair]] = {}
     answers: dict[int, list[Verdict] | None] = dict.fromkeys(range(len(checks)))
     while answers:
@@ -109,6 +114,8 @@ def drive(checks: Sequence[Checking], weigh: Callable[[list[Pair]], Sequence[Ver
                 waiting[i] = checks[i].send(answer)  # type: ignore[arg-type]  (None starts a generator)
             except StopIteration as done:
                 outcomes[i] = done.value
+            except RowError as error:
+                outcomes[i] = error
         verdicts = iter(weigh([pair for pairs in waiting.values() for pair in pairs]) if waiting else ())
         answers = {i: [next(verdicts) for _ in pairs] for i, pairs in waiting.items()}
         waiting = {}

@@ -10,18 +10,19 @@ from dataclasses import dataclass
 
 from .passages import sentences_of
 
-_TALK = frozenset(
-    "hi hello hey greetings bye goodbye thanks thank welcome please sorry cheers congratulations yes yeah yep yup no "
-    "nope ok okay sure fine great good cool nice wow oh ah aha hm hmm haha lol indeed exactly definitely absolutely "
-    "certainly course right agree agreed pleasure problem bonjour merci salut hola gracias hallo danke ciao grazie olá "
-    "obrigado obrigada привет спасибо здравствуйте 你好 谢谢 こんにちは ありがとう 안녕하세요 감사합니다 नमस्ते धन्यवाद مرحبا "
-    "شكرا".split()
-)
+_TALK_WORDS = """
+hi hello hey greetings bye goodbye thanks thank welcome please sorry cheers congratulations yes yeah yep yup no nope ok
+okay sure fine great good cool nice wow oh ah aha hm hmm haha lol indeed exactly definitely absolutely certainly course
+right agree agreed pleasure problem bonjour merci salut hola gracias hallo danke ciao grazie olá obrigado obrigada
+привет спасибо здравствуйте 你好 谢谢 こんにちは ありがとう 안녕하세요 감사합니다 नमस्ते धन्यवाद مرحبا شكرا
+"""
+_TALK = frozenset(_TALK_WORDS.split())
 """What greets, thanks, agrees or exclaims."""
-_BESIDE = frozenset(
-    "i you we my your the a to and of so too very much for that this it's you're is are there all everyone again not "
-    "morning afternoon evening day".split()
-)
+_WORDS_BESIDE = """
+i you we my your the a to and of so too very much for that this it's you're is are there all everyone again not morning
+afternoon evening day
+"""
+_BESIDE = frozenset(_WORDS_BESIDE.split())
 """What stands beside such words without making a statement of them."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _QUESTION = re.compile(r"""[?？؟;⁇‽]["'”’»)\]\s]*$""")
@@ -36,9 +37,10 @@ _ABOUT_THE_ANSWER = re.compile(
     |(?:please\ )?(?:let\ me\ know|feel\ free|do\ not\ hesitate|don['’]t\ hesitate)\b.*
     |if\ you\ (?:have|need|want|would\ like|'d\ like)\b.*\b(?:let\ me\ know|ask|tell\ me|help|contact|reach\ out)\b.*
     |i(?:'m|’m|\ am|\ would\ be|'d\ be|\ can|\ could|'ll|\ will)\ (?:\w+\ ){0,2}(?:help|assist)\b.*
-    |(?:i(?:'m|’m|\ am)\ (?:sorry|afraid)[,\s]+(?:but\ )?)?i\ (?:do\ not|don['’]t|cannot|can['’]t|could\ not|couldn['’]t)\ 
-        (?:know|answer|help|assist|find|have\ (?:any\ |enough\ |that\ )?information)\b.*
-    |voici\ (?:ce\ que|les?|la|des|un|une)\b.*|aquí\ (?:está|están|tienes?|tiene)\b.*|hier\ (?:ist|sind)\ (?:was|die|das|der)\b.*
+    |(?:i(?:'m|’m|\ am)\ (?:sorry|afraid)[,\s]+(?:but\ )?)?i\ (?:do\ not|don['’]t|cannot|can['’]t|couldn['’]t)
+        \ (?:know|answer|help|assist|find|have\ (?:any\ |enough\ |that\ )?information)\b.*
+    |voici\ (?:ce\ que|les?|la|des|un|une)\b.*|aquí\ (?:está|están|tienes?|tiene)\b.*
+    |hier\ (?:ist|sind)\ (?:was|die|das|der)\b.*
     )$""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
@@ -92,8 +94,8 @@ def asserts(sentence: str) -> bool:
     if _QUESTION.search(sentence):
         return False
     folded = [w.casefold().replace("’", "'") for w in words]
-    if any(w in _TALK or _LAUGH.fullmatch(w) for w in folded):
-        if all(w in _TALK or w in _BESIDE or _LAUGH.fullmatch(w) for w in folded):
-            return False
+    talk = [w in _TALK or _LAUGH.fullmatch(w) is not None for w in folded]
+    if any(talk) and all(is_talk or w in _BESIDE for w, is_talk in zip(folded, talk, strict=True)):
+        return False
     named = any(c.isdigit() for c in sentence) or any(w[0].isupper() and w[0] != "I" for w in words[1:])
     return named or not _ABOUT_THE_ANSWER.match(sentence)

@@ -102,8 +102,12 @@ def read_json(data: bytes) -> Json:
             raise strict from None
 
 
-def read_request(body: Json) -> Request:
+def read_request(body: Json, corpus: bool = False) -> Request:
     """A request from its JSON, within the API's limits.
+
+    Args:
+        body: The JSON.
+        corpus: Whether facts are found elsewhere, so that the request need not bring any.
 
     Raises:
         RowError: A field is missing, unknown, of a wrong type or beyond a limit; the message names it and what is
@@ -115,7 +119,8 @@ def read_request(body: Json) -> Request:
         read = _Request.model_validate(body)
     except ValidationError as error:
         raise RowError("invalid_request", _told(error)) from None
-    if (read.facts is None) == (read.grounding_source is None):
+    given = (read.facts is not None) + (read.grounding_source is not None)
+    if given == 2 or (given == 0 and not corpus):
         found = "neither" if read.facts is None else "both"
         raise RowError("invalid_request", f"found {found} of facts and groundingSource (allowed: exactly one)")
     facts = tuple(Fact(f.fact_text, f.attributes, str(i)) for i, f in enumerate(read.facts or ()))

@@ -1,7 +1,7 @@
 """Words as evidence: what a claim and a passage have in common, whatever their inflection, case and digits.
 
-Unlike the words of the text metrics (metrics/kernels), which reproduce those of other libraries, these know what a wrong
-claim is usually wrong in: names, numbers and negations.
+Unlike the words of the text metrics (metrics/kernels), which reproduce those of other libraries, these know what wrong
+claims are wrong in: names, numbers and negations.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ Kind: TypeAlias = Literal["plain", "function", "name", "number", "negation"]
 FUNCTION_WEIGHT = 0.25
 """What a function word counts beside a content word, which counts 1."""
 
-_FUNCTION = frozenset(
-    "a about after all also an and any are as at be because been before being both but by can could did do does doing "
-    "done each ever for from had has have having he her here him his how if in into is it its itself just may might "
-    "more most much must of off on one only or other over own same shall she should so some such than that the their "
-    "them then there these they this those through to too under until up very was were what when where which while who "
-    "whom whose why will with would s d ll re ve ca wo".split()
-)
+_FUNCTION_WORDS = """
+a about after all also an and any are as at be because been before being both but by can could did do does doing done
+each ever for from had has have having he her here him his how if in into is it its itself just may might more most much
+must of off on one only or other over own same shall she should so some such than that the their them then there these
+they this those through to too under until up very was were what when where which while who whom whose why will with
+would s d ll re ve ca wo
+"""
+_FUNCTION = frozenset(_FUNCTION_WORDS.split())
 """English words without a subject of their own. I, you and we are none: facts do not speak of who is talking."""
-_NEGATIONS = frozenset(
-    "not never no none neither nor without cannot nobody nothing nowhere n't pas jamais aucun aucune nicht kein keine "
-    "keinen keiner keinem nie niemals niet geen nunca ningún ninguna não nem mai nessuno не нет ни никогда "
-    "不 没 沒 無 لا لم ليس لن नहीं मत".split()
-)
-_NUMBERS = {
-    word: str(number)
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen twenty".split()
-    )
-    if word != "one"  # more often a pronoun
-}
-_MONTHS = "January February March April May June July August September October November December".split()
+_NEGATION_WORDS = """
+not never no none neither nor without cannot nobody nothing nowhere pas jamais aucun aucune nicht kein keine keinen
+keiner keinem nie niemals niet geen nunca ningún ninguna não nem mai nessuno не нет ни никогда 不 没 沒 無 لا لم ليس لن
+नहीं मत
+"""
+_NEGATIONS = frozenset(_NEGATION_WORDS.split())
+_NUMBER_WORDS = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+nineteen twenty
+"""
+_NUMBERS = {word: str(number) for number, word in enumerate(_NUMBER_WORDS.split()) if word not in _FUNCTION}
+_MONTH_NAMES = "January February March April May June July August September October November December"
+_MONTHS = _MONTH_NAMES.split()
 _ISO_DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])\b")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Scripts that put no spaces between words: each character is a word."""

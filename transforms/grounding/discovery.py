@@ -1,0 +1,152 @@
+"""Google's Discovery Engine over REST: the Check Grounding service, and the search of a Vertex AI Search app.
+
+REST and not the client library, because its published messages lack the fields of the allowlisted features.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ...schemas.errors import RowError
+from ...schemas.instance import Json
+from ..faults import fault_of
+from ..metrics.kernels.concurrent import call_each
+from .check import CANDIDATES
+from .passages import Fact, Passage, Text, passages_of
+from .request import Request, body_of
+
+ENDPOINT = "https://discoveryengine.googleapis.com"
+SERVING_CONFIG = re.compile(r"projects/[^/]+/locations/[^/]+/collections/[^/]+/engines/[^/]+/servingConfigs/[^/]+")
+_TAGS = re.compile(r"</?b>")
+
+
+class DiscoveryError(Exception):
+    """The service refused a call or could not be reached.
+
+    Attributes:
+        status_code: HTTP status, where there was an answer.
+    """
+
+    def __init__(self, message: str, status_code: int | None = None) -> None:
+        super().__init__(message)
+        self.status_code = status_code
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """A client of the service.
+
+    Attributes:
+        endpoint: Address of the service; regional ones start with the region ("https://eu-discoveryengine...").
+        session: Makes the session that sends the requests (an object with requests' `post`); default one that
+            authorises with the application default credentials.
+        timeout: Seconds for one call.
+    """
+
+    endpoint: str = ENDPOINT
+    session: Callable[[], Any] | None = None
+    timeout: float = 60.0
+
+    def post(self, path: str, body: Json) -> dict[str, Json]:
+        """The JSON that the service answers.
+
+        Raises:
+            DiscoveryError: It answered with an error, or with no JSON object.
+        """
+        answer = _session(self.session).post(f"{self.endpoint}/{path}", json=body, timeout=self.timeout)
+        try:
+            found = answer.json()
+        except ValueError:
+            found = None
+        if answer.status_code != 200 or not isinstance(found, dict):
+            error = found.get("error", {}) if isinstance(found, dict) else {}
+            told = error.get("message") if isinstance(error, dict) else None
+            raise DiscoveryError(f"HTTP {answer.status_code}: {str(told or 'no JSON')[:500]}", answer.status_code)
+        return found
+
+    def check(self, request: Request, project: str, location: str = "global") -> dict[str, Json]:
+        """Asks the Check Grounding service; what only its preview knows is asked of the preview (v1alpha)."""
+        spec = request.spec
+        preview = spec.anti_citations or spec.helpfulness or request.search_source is not None
+        config = f"projects/{project}/locations/{location}/groundingConfigs/default_grounding_config"
+        return self.post(f"{'v1alpha' if preview else 'v1'}/{config}:check", body_of(request))
+
+    def search(self, serving_config: str, query: str, most: int) -> list[Fact]:
+        """The passages that a search app finds: extractive segments, answers or chunks, else snippets."""
+        content = {
+            "extractiveContentSpec": {"maxExtractiveAnswerCount": 1, "maxExtractiveSegmentCount": 1},
+            "snippetSpec": {"returnSnippet": True},
+        }
+        body = {"query": query[:2000], "pageSize": most, "contentSearchSpec": content}
+        found = self.post(f"v1/{serving_config}:search", body)
+        return [fact for result in found.get("results", ()) for fact in _facts(result)]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A Vertex AI Search app as the corpus of checks: every claim is a query of its own.
+
+    Attributes:
+        serving_config: Full resource name of the app's serving config.
+        client: Whom to ask.
+        max_in_flight: Queries at once, at most.
+    """
+
+    serving_config: str
+    client: Discovery = Discovery()
+    max_in_flight: int = 16
+
+    def search(self, claims: Sequence[Text], most: int = CANDIDATES) -> list[list[Passage]]:
+        """The passages found for each claim, best first.
+
+        Raises:
+            RowError: A query failed.
+        """
+        calls = [lambda text=claim.text: self.client.search(self.serving_config, text, most) for claim in claims]
+        found: list[list[Passage]] = []
+        for facts, error in call_each(calls, self.max_in_flight):
+            if error is not None:
+                raise service_error(error)
+            found.append(passages_of(facts)[:most])
+        return found
+
+
+def service_error(error: BaseException) -> RowError:
+    """What a failed call means for the row it was made for."""
+    fault = fault_of(error)
+    return RowError("service_error", f"{fault.error_type}: {fault.message}")
+
+
+@lru_cache(maxsize=8)
+def _session(make: Callable[[], Any] | None) -> Any:
+    if make is not None:
+        return make()
+    import google.auth
+    from google.auth.transport.requests import AuthorizedSession
+
+    credentials, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
+    return AuthorizedSession(credentials)
+
+
+def _facts(result: Mapping[str, Any]) -> Iterator[Fact]:
+    document = result.get("document") or {}
+    known = document.get("derivedStructData") or document.get("structData") or {}
+    chunk = result.get("chunk") or {}
+    about = chunk.get("documentMetadata") or {}
+    title, uri = known.get("title") or about.get("title"), known.get("link") or about.get("uri")
+    source = document.get("id") or result.get("id") or chunk.get("id") or ""
+    for text in _texts(known, chunk):
+        yield Fact(text, {"title": title} if title else {}, source, uri, title)
+
+
+def _texts(known: Mapping[str, Any], chunk: Mapping[str, Any]) -> list[str]:
+    if chunk.get("content"):
+        return [chunk["content"]]
+    for key, field in (("extractive_segments", "content"), ("extractive_answers", "content"), ("snippets", "snippet")):
+        if texts := [_TAGS.sub("", entry[field]) for entry in known.get(key) or () if entry.get(field)]:
+            return texts
+    return []

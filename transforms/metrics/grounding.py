@@ -1,0 +1,172 @@
+"""Grounding: how far the response is entailed by given facts, as Vertex AI's Check Grounding defines it (seed 002).
+
+Claims are the response's sentences; those that assert something are compared with passages of the facts, and the score
+is the mean of their scores. Who compares is the checker's choice (checkers/); details hold the API's own JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from ...schemas.errors import ConfigError, RowError
+from ...schemas.instance import Chunk, Example, Json
+from ...schemas.result import Score, ScoreColumn
+from .. import registry
+from ..checkers.base import Checker
+from ..grounding.check import Spec
+from ..grounding.passages import Fact
+from ..grounding.request import Request, check_limits
+from ..grounding.response import VACUOUS
+from ..grounding.sources import check_source, is_column, source_of
+from .base import Metric, ScoringBatch, register
+
+_FORMS = "a text, or a list of texts, of {factText, attributes} or of {content, doc_uri}"
+
+
+@register("metric", "grounding")
+@dataclass(frozen=True)
+class Grounding(Metric):
+    """Share of the response that its facts support, in [0, 1], higher is better: mean score of its claims.
+
+    A claim is a sentence; its score is the probability that the facts entail all of it. Sentences that assert nothing
+    (questions, greetings, "Here is what I found.") are left out; a response of nothing else scores 1, with the
+    explanation `no_claim_needs_grounding`. Details hold the response of Vertex AI's Check Grounding API: support score,
+    cited chunks, claims with byte positions, scores and citations, and what else is asked for.
+
+    Attributes:
+        checker: Name of a checker (`lexical`, `nli`, `vertex`), or `{type: NAME, parameters ...}`.
+        facts_from: Column with the facts: a text, or a list of texts, of {factText, attributes} or of {content,
+            doc_uri}; or a corpus that is searched for each claim: a path of JSONL, Parquet or CSV documents, or the
+            serving config of a Vertex AI Search app.
+        citation_threshold: Probability of entailment from which a chunk is cited, in [0, 1].
+        anti_citations: Cite contradicting chunks, and give a contradiction score.
+        anti_citation_threshold: Probability of contradiction from which a chunk is cited against a claim, in [0, 1].
+        helpfulness: Score how well the response answers the prompt (by checkers that can).
+        language: Code of the language whose abbreviations do not end sentences.
+    """
+
+    checker: Any = "lexical"
+    facts_from: Any = "retrieved_context"
+    citation_threshold: Annotated[float, Field(ge=0, le=1)] = 0.6
+    anti_citations: bool = False
+    anti_citation_threshold: Annotated[float, Field(ge=0, le=1)] = 0.8
+    helpfulness: bool = False
+    language: str = "en"
+    built: Checker = field(init=False, repr=False, compare=False)
+
+    range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
+    outputs: ClassVar[tuple[str, ...]] = ("explanation", "details")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "built", checker_of(self.checker))
+        check_source(self.facts_from, "facts_from")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The response, the column of facts, and the prompt for helpfulness."""
+        column = (self.facts_from,) if is_column(self.facts_from) else ()
+        return ("response", *column, *(("prompt",) if self.helpfulness else ()))
+
+    def score(self, example: Example) -> Score:
+        """Scores one response."""
+        return self.score_batch(ScoringBatch([example])).at(0)
+
+    def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
+        """Scores all responses; their claims are weighed together."""
+        scores: dict[int, Score] = {}
+        requests: dict[int, Request] = {}
+        for i, example in enumerate(batch.examples):
+            try:
+                requests[i] = self._request(example)
+            except RowError as error:
+                scores[i] = Score.failed(error.code, error.message)
+        if requests:
+            corpus = source_of(self.facts_from, self.language)
+            responses = self.built.check(list(requests.values()), corpus, self.language)
+            scores |= {i: _score(r) for i, r in zip(requests, responses, strict=True)}
+        return ScoreColumn.of([scores[i] for i in range(len(batch.examples))])
+
+    def _request(self, example: Example) -> Request:
+        answer = example.get("response")
+        answer = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, sort_keys=True)
+        facts = facts_of(example.get(self.facts_from), self.facts_from) if is_column(self.facts_from) else ()
+        prompt = example.get("prompt") if self.helpfulness else None
+        request = Request(answer, facts, None, None if prompt is None else str(prompt), self._spec)
+        check_limits(request)
+        return request
+
+    @property
+    def _spec(self) -> Spec:
+        return Spec(self.citation_threshold, self.anti_citations, self.anti_citation_threshold, True, self.helpfulness)
+
+
+def checker_of(given: Any, where: str = "checker") -> Checker:
+    """The checker that a name, `{type: NAME, parameters ...}` or an object stands for.
+
+    Raises:
+        ConfigError: There is none of that name, or a parameter does not fit.
+    """
+    if isinstance(given, Checker):
+        return given
+    params = {"type": given} if isinstance(given, str) else dict(given) if isinstance(given, Mapping) else {}
+    name = params.pop("type", None)
+    if not isinstance(name, str):
+        raise ConfigError(f"found {given!r}", where=where, allowed="a name, or {type: NAME, parameters ...}")
+    return registry.build(registry.find("checker", name, where), params, where)
+
+
+def facts_of(value: Json, column: str = "facts") -> tuple[Fact, ...]:
+    """Facts from the forms in which rows hold them.
+
+    Raises:
+        RowError: The value has none of these forms.
+    """
+    if isinstance(value, str):
+        value = _loaded(value)
+    entries = value if isinstance(value, list | tuple) else [value]
+    return tuple(_fact(entry, i, column) for i, entry in enumerate(entries))
+
+
+def _loaded(text: str) -> Json:
+    """The list that JSON text holds, else the text itself."""
+    if text.lstrip()[:1] == "[":
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return text
+        return found if isinstance(found, list) else text
+    return text
+
+
+def _fact(entry: Any, place: int, column: str) -> Fact:
+    if isinstance(entry, Chunk):
+        return Fact(entry.content, {}, str(place), entry.doc_uri)
+    if isinstance(entry, str):
+        return Fact(entry, {}, str(place))
+    if isinstance(entry, Mapping):
+        text = entry.get("factText", entry.get("content"))
+        attributes = entry.get("attributes") or {}
+        if isinstance(text, str) and isinstance(attributes, Mapping):
+            uri = entry.get("doc_uri")
+            known = {str(k): str(v) for k, v in attributes.items()}
+            return Fact(text, known, str(place), uri if isinstance(uri, str) else None)
+    shown = ", ".join(map(str, entry)) if isinstance(entry, Mapping) else type(entry).__name__
+    raise RowError("invalid_facts", f"{column}: entry {place + 1} is {shown or 'empty'} (allowed: {_FORMS})")
+
+
+def _score(response: dict[str, Json] | RowError) -> Score:
+    if isinstance(response, RowError):
+        return Score.failed(response.code, response.message)
+    required = [c for c in response.get("claims", ()) if c.get("groundingCheckRequired", True)]
+    uncited = [c["claimText"] for c in required if not c.get("citationIndices")]
+    told = f"{len(required) - len(uncited)} of {len(required)} claims cite a fact"
+    explanation = f"{told}; not: {' | '.join(uncited)}" if uncited else told
+    value = response.get("supportScore")
+    if value is None:
+        return Score.failed("no_support_score", "the checker gave no supportScore")
+    return Score(float(value), explanation=explanation if required else VACUOUS, details=response)
