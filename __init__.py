@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .pipelines.eval_task import EvalTask
     from .pipelines.evaluate import Evaluate, evaluate, run
     from .pipelines.evaluate_instances import evaluate_instances
+    from .pipelines.grounding import check_grounding
     from .pipelines.plan import Plan, make_plan
     from .pipelines.result import EvaluationResult
     from .schemas.config import EvaluationConfig
@@ -31,6 +32,7 @@ _HOMES = {
     "pipelines.eval_task": ("EvalTask",),
     "pipelines.evaluate": ("Evaluate", "evaluate", "run"),
     "pipelines.evaluate_instances": ("evaluate_instances",),
+    "pipelines.grounding": ("check_grounding",),
     "pipelines.plan": ("Plan", "make_plan"),
     "pipelines.result": ("EvaluationResult",),
     "schemas.config": ("EvaluationConfig",),
@@ -85,6 +87,7 @@ __all__ = [
     "Turn",
     "Usage",
     "__version__",
+    "check_grounding",
     "evaluate",
     "evaluate_instances",
     "make_plan",

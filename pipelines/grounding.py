@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..schemas.errors import RowError
+from ..schemas.errors import ConfigError, JudgeError, RowError
 from ..schemas.instance import Json
-from ..transforms.checkers.base import Checker
+from ..schemas.lenient import lenient_json
+from ..transforms.checkers.base import Checker, PairChecker, checker_of
+from ..transforms.grounding.check import Source
 from ..transforms.grounding.discovery import Engine
-from ..transforms.grounding.request import read_json, read_request
+from ..transforms.grounding.request import Request, read_request
 from ..transforms.grounding.sources import check_source, source_of
 
 
@@ -35,25 +37,27 @@ def check_grounding(
         `helpfulnessError`.
 
     Raises:
-        RowError: The request lacks something, goes beyond the API's limits, or the checker's service fails.
-        ConfigError: The checker or the corpus cannot be used.
+        ConfigError: The request cannot be read or goes beyond the API's limits, or the checker or the corpus cannot be
+            used.
+        JudgeError: The checker's service failed.
     """
-    from ..transforms.metrics.grounding import checker_of
-
     built = checker_of(checker)
-    body = (
-        read_json(request.encode() if isinstance(request, str) else request)
-        if isinstance(request, str | bytes)
-        else request
-    )
-    asked = read_request(body, corpus=facts_from is not None)
-    corpus = None
+    try:
+        body = lenient_json(request) if isinstance(request, str | bytes) else request
+        asked = read_request(body, corpus=facts_from is not None)
+    except RowError as error:
+        raise ConfigError(error.message, where="request") from None
+    (response,) = built.check([asked], _corpus(asked, built, facts_from, language), language)
+    if isinstance(response, RowError):
+        raise JudgeError(response.message) from None
+    return response
+
+
+def _corpus(asked: Request, checker: Checker, facts_from: Any, language: str) -> Source | None:
+    """Where facts are found that do not come with the request; the service searches its own source itself."""
     if facts_from is not None:
         check_source(facts_from, "facts_from")
-        corpus = source_of(facts_from, language)
-    elif asked.search_source is not None and getattr(built, "weigh", None):
-        corpus = Engine(asked.search_source)
-    (response,) = built.check([asked], corpus, language)
-    if isinstance(response, RowError):
-        raise response
-    return response
+        return source_of(facts_from, language)
+    if asked.search_source is not None and isinstance(checker, PairChecker):
+        return Engine(asked.search_source)
+    return None

@@ -8,9 +8,10 @@ pairs are asked for, and what becomes of the verdicts, is the same for all of th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ...schemas.errors import RowError
+from ...schemas.errors import ConfigError, RowError
 from ...schemas.instance import Json
 from ..grounding.check import Checking, Outcome, Source, Verdict, checking, drive
 from ..grounding.claims import claims_of
@@ -18,9 +19,9 @@ from ..grounding.passages import Text, passages_of
 from ..grounding.request import Request
 from ..grounding.response import response_of
 from ..grounding.search import Index
-from ..registry import register
+from ..registry import build, find, register
 
-__all__ = ["Checker", "PairChecker", "Verdict", "checking_of", "register"]
+__all__ = ["Checker", "PairChecker", "Verdict", "checker_of", "checking_of", "register"]
 
 UNHELPFUL = {"code": "helpfulness_needs_judge", "message": "only a judge model scores helpfulness (checker: judge)"}
 
@@ -71,3 +72,18 @@ def checking_of(request: Request, corpus: Source | None, language: str) -> Check
     """The check that a request asks for, on the corpus where there is one, else on the request's own facts."""
     source = corpus or Index(passages_of(request.facts, language))
     return checking(claims_of(request.answer, language), source, request.spec)
+
+
+def checker_of(given: Any, where: str = "checker") -> Checker:
+    """The checker that a name, `{type: NAME, parameters ...}` or an object stands for.
+
+    Raises:
+        ConfigError: There is none of that name, or a parameter does not fit.
+    """
+    if isinstance(given, Checker):
+        return given
+    params = {"type": given} if isinstance(given, str) else dict(given) if isinstance(given, Mapping) else {}
+    name = params.pop("type", None)
+    if not isinstance(name, str):
+        raise ConfigError(f"found {given!r}", where=where, allowed="a name, or {type: NAME, parameters ...}")
+    return build(find("checker", name, where), params, where)

@@ -1,8 +1,8 @@
 """Requests of Vertex AI's Check Grounding API, read and checked.
 
 https://cloud.google.com/generative-ai-app-builder/docs/check-grounding; beside the published fields, those of its
-allowlisted features: anti-citations, helpfulness and grounding on a search engine. Numbers and booleans may be quoted,
-lists and objects may end with a comma: the service's own examples do both.
+allowlisted features: anti-citations, helpfulness and grounding on a search app. Numbers and booleans may be quoted, as
+in the service's own examples.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from pydantic.alias_generators import to_camel
 
 from ...schemas.errors import RowError
 from ...schemas.instance import Json
-from ...schemas.values import parse_json
 from .check import Spec
 from .passages import Fact
 
 MOST_TOKENS, MOST_FACTS, LONGEST_FACT = 4096, 200, 10_000
 """The API's limits: tokens of an answer, facts, and characters of a fact."""
-_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 _TOKEN = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
     "|[^\\s\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]+"
@@ -82,24 +80,6 @@ class _Request(_Message):
     prompt: str | None = None
     grounding_config: str | None = None
     user_labels: dict[str, str] = {}
-
-
-def read_json(data: bytes) -> Json:
-    """The JSON of a request, which may have commas before closing brackets.
-
-    Raises:
-        RowError: It is no JSON.
-    """
-    try:
-        return parse_json(data)
-    except RowError as strict:
-        if strict.code != "malformed_json":
-            raise
-        text = _TRAILING.sub(lambda m: m[1] or "", data.decode())
-        try:
-            return parse_json(text.encode())
-        except RowError:
-            raise strict from None
 
 
 def read_request(body: Json, corpus: bool = False) -> Request:

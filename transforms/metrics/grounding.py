@@ -13,11 +13,10 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from ...schemas.errors import ConfigError, RowError
+from ...schemas.errors import RowError
 from ...schemas.instance import Chunk, Example, Json
 from ...schemas.result import Score, ScoreColumn
-from .. import registry
-from ..checkers.base import Checker
+from ..checkers.base import Checker, checker_of
 from ..grounding.check import Spec
 from ..grounding.passages import Fact
 from ..grounding.request import Request, check_limits
@@ -59,18 +58,16 @@ class Grounding(Metric):
     language: str = "en"
     built: Checker = field(init=False, repr=False, compare=False)
 
+    inputs: ClassVar[tuple[str, ...]] = ("response", "retrieved_context")
     range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
     outputs: ClassVar[tuple[str, ...]] = ("explanation", "details")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "built", checker_of(self.checker))
         check_source(self.facts_from, "facts_from")
-
-    @property
-    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The response, the column of facts, and the prompt for helpfulness."""
         column = (self.facts_from,) if is_column(self.facts_from) else ()
-        return ("response", *column, *(("prompt",) if self.helpfulness else ()))
+        inputs = ("response", *column, *(("prompt",) if self.helpfulness else ()))
+        object.__setattr__(self, "inputs", inputs)
 
     def score(self, example: Example) -> Score:
         """Scores one response."""
@@ -103,21 +100,6 @@ class Grounding(Metric):
     @property
     def _spec(self) -> Spec:
         return Spec(self.citation_threshold, self.anti_citations, self.anti_citation_threshold, True, self.helpfulness)
-
-
-def checker_of(given: Any, where: str = "checker") -> Checker:
-    """The checker that a name, `{type: NAME, parameters ...}` or an object stands for.
-
-    Raises:
-        ConfigError: There is none of that name, or a parameter does not fit.
-    """
-    if isinstance(given, Checker):
-        return given
-    params = {"type": given} if isinstance(given, str) else dict(given) if isinstance(given, Mapping) else {}
-    name = params.pop("type", None)
-    if not isinstance(name, str):
-        raise ConfigError(f"found {given!r}", where=where, allowed="a name, or {type: NAME, parameters ...}")
-    return registry.build(registry.find("checker", name, where), params, where)
 
 
 def facts_of(value: Json, column: str = "facts") -> tuple[Fact, ...]:

@@ -1,0 +1,48 @@
+"""`evalbeam check-grounding`: the Check Grounding API at the standard input and output."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from ...schemas.errors import ConfigError
+from .base import PASSED, no_more
+
+_ABOUT = """\
+Reads a request of Vertex AI's Check Grounding API (JSON) at the input and writes the API's response. No service is
+called, unless the checker is one. example: evalbeam check-grounding < request.json"""
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = commands.add_parser("check-grounding", help="check one answer against facts", description=_ABOUT)
+    parser.set_defaults(handle=_check_grounding)
+    words = "who compares claims with facts: a name, or {type: NAME, parameters ...} (default: lexical)"
+    parser.add_argument("--checker", default="lexical", metavar="CHECKER", help=words)
+    words = "documents (JSONL, Parquet, CSV) or a search app in which the facts are found, instead of in the request"
+    parser.add_argument("--facts-from", metavar="CORPUS", help=words)
+    parser.add_argument("--language", default="en", metavar="CODE", help="language of the answer (default: en)")
+
+
+def _check_grounding(args: argparse.Namespace, rest: list[str]) -> int:
+    import json
+
+    import yaml
+
+    from ..console import logs, note, say
+    from ..grounding import check_grounding
+
+    no_more(rest)
+    if sys.stdin.isatty():
+        raise ConfigError("no request at the input", allowed="evalbeam check-grounding < request.json")
+    try:
+        checker = yaml.safe_load(args.checker)
+    except yaml.YAMLError:
+        allowed = "a name, or {type: NAME, ...}"
+        raise ConfigError(f"found {args.checker!r}", where="--checker", allowed=allowed) from None
+    request = sys.stdin.buffer.read()
+    with logs(args.debug, note):
+        response = check_grounding(request, checker=checker, facts_from=args.facts_from, language=args.language)
+        say(json.dumps(response, ensure_ascii=False, indent=2))
+    return PASSED
