@@ -26,7 +26,7 @@ _BESIDE = frozenset(_WORDS_BESIDE.split())
 """What stands beside such words without making a statement of them."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _QUESTION = re.compile(r"""[?？؟;⁇‽]["'”’»)\]\s]*$""")
-_LAUGH = re.compile(r"(?:[ah]*ha(?:ha)+h?|lo+l)", re.IGNORECASE)
+_LAUGH = re.compile(r"(?:[ah]{,3}(?:ha){2,20}h?|lo+l)", re.IGNORECASE)
 _ABOUT_THE_ANSWER = re.compile(
     r"""(?:(?:sure|certainly|of\ course|okay?|great|absolutely)[,!.\s]+)?(?:
     (?:here(?:'s|’s|\ is|\ are)|below\ (?:is|are)|the\ following\ (?:is|are))\b.*

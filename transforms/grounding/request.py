@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
     "|[^\\s\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]+"
 )
-_PERIODS = re.compile(r"""[.!?…。！？।۔؟]+(?=["'”’»)\]]*(?:\s|$))""")
+_PERIODS = re.compile(r"""(?<![.!?…。！？।۔؟])[.!?…。！？।۔؟]+(?=["'”’»)\]]*(?:\s|$))""")
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -151,7 +151,8 @@ def tokens_of(text: str) -> int:
 
     In scripts that put no spaces between words, each character is taken for a word.
     """
-    return len(_TOKEN.findall(text)) + len(_PERIODS.findall(text))
+    words = sum(any(map(str.isalnum, run)) for run in _TOKEN.findall(text))
+    return words + len(_PERIODS.findall(text))
 
 
 def body_of(request: Request) -> dict[str, Json]:

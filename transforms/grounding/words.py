@@ -103,7 +103,7 @@ def _word(found: str) -> Word:
     folded = found.casefold().replace("’", "'").partition("'")[0]
     if folded in _NEGATIONS:
         return Word("not", "negation", FUNCTION_WEIGHT)
-    if folded in _FUNCTION:
+    if folded in _FUNCTION and found != "May":
         return Word(folded, "function", FUNCTION_WEIGHT)
     if folded in _NUMBERS:
         return Word(_NUMBERS[folded], "number", 1.0)
@@ -129,10 +129,12 @@ def stem(word: str) -> str:
     """
     if len(word) < 4 or not word.isascii():
         return word
-    for ending, kept in (("ies", "y"), ("ied", "y"), ("ing", ""), ("ed", ""), ("ly", ""), ("es", ""), ("s", "")):
+    for ending, kept in (("ies", "i"), ("ied", "i"), ("ing", ""), ("ed", ""), ("ly", ""), ("es", ""), ("s", "")):
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             word = word[: -len(ending)] + kept
             break
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiouls":
         word = word[:-1]
-    return word[:-1] if len(word) > 3 and word[-1] == "e" else word
+    if len(word) > 3 and word[-1] in "ey":
+        return word[:-1] + ("i" if word[-1] == "y" else "")
+    return word

@@ -9,11 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-from pydantic import Field
-
-from ...schemas.errors import RowError
+from ...schemas.errors import ConfigError, RowError
 from ...schemas.instance import Chunk, Example, Json
 from ...schemas.result import Score, ScoreColumn
 from ..checkers.base import Checker, checker_of
@@ -51,9 +49,9 @@ class Grounding(Metric):
 
     checker: Any = "lexical"
     facts_from: Any = "retrieved_context"
-    citation_threshold: Annotated[float, Field(ge=0, le=1)] = 0.6
+    citation_threshold: float = 0.6
     anti_citations: bool = False
-    anti_citation_threshold: Annotated[float, Field(ge=0, le=1)] = 0.8
+    anti_citation_threshold: float = 0.8
     helpfulness: bool = False
     language: str = "en"
     built: Checker = field(init=False, repr=False, compare=False)
@@ -63,6 +61,9 @@ class Grounding(Metric):
     outputs: ClassVar[tuple[str, ...]] = ("explanation", "details")
 
     def __post_init__(self) -> None:
+        for name in ("citation_threshold", "anti_citation_threshold"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"found {getattr(self, name)}", where=name, allowed="a number in [0, 1]")
         object.__setattr__(self, "built", checker_of(self.checker))
         check_source(self.facts_from, "facts_from")
         column = (self.facts_from,) if is_column(self.facts_from) else ()

@@ -1,0 +1,170 @@
+"""The lexical checker, on published labels, on claims made wrong, and on the API's own examples."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalbeam.transforms.checkers.base import Verdict
+from evalbeam.transforms.checkers.lexical import Lexical
+from evalbeam.transforms.grounding.check import Outcome, Spec, checking, drive
+from evalbeam.transforms.grounding.claims import Claim, claims_of
+from evalbeam.transforms.grounding.passages import Fact, Text, passages_of, sentences_of
+from evalbeam.transforms.grounding.request import read_request
+from evalbeam.transforms.grounding.search import Index
+
+from .swaps import swaps
+
+SEED = json.loads((Path(__file__).parent.parent / "grounding" / "seed.json").read_text())
+DIRECTED = "Titanic was directed by James Cameron."
+
+
+def weighed(claim: str, fact: str) -> Verdict:
+    return Lexical().weigh([(Text([claim]), Text(sentences_of(fact)))])[0]
+
+
+def supports(rows: list[tuple[list[Claim], str]]) -> list[Outcome]:
+    checks = [checking(claims, Index(passages_of([Fact(fact)])), Spec()) for claims, fact in rows]
+    return [o for o in drive(checks, Lexical().weigh) if isinstance(o, Outcome)]
+
+
+@pytest.fixture
+def begin(conformance: Path) -> list[dict[str, Any]]:
+    """Rows of BEGIN that are not Generic."""
+    lines = (conformance / "begin" / "begin_cmu_dev_50.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, lines) if row["label"] != "Generic"]
+
+
+def auc(scores: list[float], labels: list[bool]) -> float:
+    """Share of pairs of a right and a wrong answer in which the right one scores higher; ties count half."""
+    right = [s for s, label in zip(scores, labels, strict=True) if label]
+    wrong = [s for s, label in zip(scores, labels, strict=True) if not label]
+    return sum((a > b) + (a == b) / 2 for a in right for b in wrong) / len(right) / len(wrong)
+
+
+def test_it_tells_attributable_answers_from_others_better_than_rouge(begin: list[dict[str, Any]]) -> None:
+    """Every sentence is weighed, those that assert nothing too: so does ROUGE, and so were the answers labelled."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    labels = [row["label"] == "Fully attributable" for row in begin]
+    assert (len(labels), sum(labels)) == (44, 9)
+    answers = [[replace(c, asserts=True) for c in claims_of(row["answer_candidate"])] for row in begin]
+    found = supports([(claims, row["facts"][0]) for claims, row in zip(answers, begin, strict=True)])
+    rouge = RougeScorer(["rougeL"])
+    precisions = [rouge.score(row["facts"][0], row["answer_candidate"])["rougeL"].precision for row in begin]
+    assert auc(precisions, labels) == pytest.approx(0.949, abs=0.001)
+    assert auc([o.support for o in found], labels) >= 0.97
+    whole = [weighed(row["answer_candidate"], row["facts"][0]).entailed for row in begin]
+    assert auc(whole, labels) >= 0.95
+
+
+def test_swapped_numbers_dates_names_and_negations_are_flagged(begin: list[dict[str, Any]]) -> None:
+    made = swaps(list(dict.fromkeys(row["facts"][0] for row in begin)), 15)
+    assert Counter(s.kind for s in made) == {"number": 15, "date": 15, "name": 15, "negation": 15}
+    right = supports([([Claim(s.right, 0, 0, True)], s.passage) for s in made])
+    wrong = supports([([Claim(s.wrong, 0, 0, True)], s.passage) for s in made])
+    assert all(o.support >= 0.6 and o.contradiction < 0.8 for o in right)
+    flagged = Counter(s.kind for s, o in zip(made, wrong, strict=True) if o.support < 0.6)
+    contradicted = Counter(s.kind for s, o in zip(made, wrong, strict=True) if o.contradiction >= 0.8)
+    assert flagged.total() >= 55
+    assert contradicted.total() >= 55
+    assert min(flagged.values()) >= 12
+
+
+@pytest.mark.parametrize(
+    ("answer", "support", "contradiction"),
+    [
+        (f"Here is what I found. {DIRECTED}", 0.99, None),
+        (f"{DIRECTED} It was released in 1997.", 0.99, None),
+        (
+            f"{DIRECTED} It was based on the sinking of the RMS Titanic that led to the death of 1500 people.",
+            0.95,
+            None,
+        ),
+        (f"{DIRECTED} It starred Brad Pitt and Kate Winslet", 0.54, 0.49),
+        (f"Here is what I found. {DIRECTED} It starred Kate Winslet and Leonardo DiCaprio.", 0.99, None),
+    ],
+)
+def test_the_apis_examples_are_scored_nearly_as_the_service_scores_them(
+    answer: str, support: float, contradiction: float | None
+) -> None:
+    asked = {"enableAntiCitations": True, "enableClaimLevelScore": True}
+    request = read_request({"answerCandidate": answer, "facts": SEED["facts"], "groundingSpec": asked})
+    (response,) = Lexical().check([request])
+    assert isinstance(response, dict)
+    assert response["supportScore"] == pytest.approx(support, abs=0.1)
+    assert response["contradictionScore"] == pytest.approx(contradiction or 0.0, abs=0.1)
+    grounded = [bool(c["citationIndices"]) for c in response["claims"] if c["groundingCheckRequired"]]
+    assert grounded == ([True, False] if contradiction else [True] * len(grounded))
+    assert [bool(c["antiCitationIndices"]) for c in response["claims"]][-1] == bool(contradiction)
+
+
+def test_attributes_are_evidence_and_what_they_do_not_say_is_less_grounded() -> None:
+    fact = {"factText": "Toronto is the capital of Ontario", "attributes": {"author": "Wikipedia"}}
+    claim = "Toronto is the capital of Ontario"
+    answers = [claim, f"Wikipedia cites that {claim}", f"Government of Ontario claims that {claim}"]
+    requests = [read_request({"answerCandidate": a, "facts": [fact]}) for a in answers]
+    scores = [r["supportScore"] for r in Lexical().check(requests) if isinstance(r, dict)]
+    assert scores[0] >= scores[1] > scores[2]
+    assert scores[1] >= 0.6
+
+
+@pytest.mark.parametrize(
+    ("claim", "fact"),
+    [
+        (
+            "Google was founded by Larry Page and Sergey Brin in 1975.",
+            "Larry Page and Sergey Brin founded Google in 1998.",
+        ),
+        ("Anna wrote the report in May.", "Anna wrote the report in June."),
+        ("The bridge was not closed.", "The bridge was closed."),
+        ("The bridge was closed.", "The bridge was never closed."),
+        ("Ottawa is the capital of Ontario.", "Toronto is the capital of Ontario."),
+        ("The tower is 330 metres tall.", "The tower is 324 metres tall."),
+        ("Der Turm wurde 1889 eröffnet.", "Der Turm wurde 1887 eröffnet."),
+        ("Башня не открыта.", "Башня открыта."),
+    ],
+)
+def test_one_wrong_detail_makes_a_claim_ungrounded_and_contradicted(claim: str, fact: str) -> None:
+    verdict = weighed(claim, fact)
+    assert verdict.entailed < 0.6
+    assert verdict.contradicted >= 0.8
+    assert weighed(fact, fact) == Verdict(1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("claim", "fact"),
+    [
+        ("The movie won eleven Academy Awards.", "It won 11 Academy Awards. The movie was long."),
+        ("It opened on 1997-12-19.", "It opened on December 19, 1997."),
+        ("1500 people died.", "There 1,500 people died."),
+        ("No, but it won an award.", "It won an award."),
+        ("THE TOWER IS TALL.", "The tower is tall."),
+    ],
+)
+def test_the_same_said_otherwise_is_grounded(claim: str, fact: str) -> None:
+    verdict = weighed(claim, fact)
+    assert verdict.entailed >= 0.6
+    assert verdict.contradicted < 0.8
+
+
+def test_words_cannot_ground_a_claim_that_has_only_function_words() -> None:
+    assert weighed("Yes, he is.", "Yes, he is a judge.") == Verdict(0.0, 0.0)
+    assert weighed("...", "...") == Verdict(0.0, 0.0)
+
+
+TEXTS = st.lists(st.sampled_from("Anna wrote no report in May 1997 or not the 3 books".split()), max_size=12)  # noqa: SIM905
+
+
+@given(TEXTS.map(" ".join), st.lists(TEXTS.map(" ".join), min_size=1, max_size=3))
+def test_verdicts_lie_in_their_bounds(claim: str, sentences: list[str]) -> None:
+    verdict = Lexical().weigh([(Text([claim]), Text(sentences))])[0]
+    assert 0 <= verdict.entailed <= 1
+    assert 0 <= verdict.contradicted <= 1
