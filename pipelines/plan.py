@@ -196,9 +196,17 @@ def agent_type(config: AgentConfig) -> str:
     if config.target is None:
         return "recorded"
     target = config.target
+    parts = ((name, registry.find("agent", name).factory) for name in registry.names("agent"))
+    claimed = next((name for name, kind in parts if getattr(kind, "claims", _never)(target)), None)
+    if claimed is not None:
+        return claimed
     if isinstance(target, str):
         target = registry.load_object(target, "agent.target")
     return "queryable" if callable(getattr(target, "query", None)) else "function"
+
+
+def _never(target: Any) -> bool:
+    return False
 
 
 def build_agent(config: AgentConfig, where: str = "") -> Agent:

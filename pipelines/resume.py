@@ -40,9 +40,13 @@ def fingerprint(parts: Mapping[str, Json]) -> str:
 
 
 def source_of(target: Any) -> str | None:
-    """sha256 of the file of the module that a target stands in, or `None` where there is no such file."""
+    """sha256 of the file of the module that a target stands in, or of the sources below a folder that it is; `None`
+    where there is no such file."""
     if target is None:
         return None
+    if isinstance(target, str) and Path(target).is_dir():
+        sources = sorted(p for p in Path(target).rglob("*") if p.suffix in (".py", ".yaml"))
+        return hashlib.sha256(b"".join(hashlib.sha256(p.read_bytes()).digest() for p in sources)).hexdigest()
     found = registry.load_object(target, "agent.target") if isinstance(target, str) else target
     module = sys.modules.get(target.partition(":")[0]) if isinstance(target, str) else inspect.getmodule(found)
     file = getattr(module, "__file__", None)

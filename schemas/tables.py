@@ -89,7 +89,7 @@ _INVOCATION = (
     Column("response", "string"),
     Column("predicted_trajectory", "json"),
     Column("retrieved_context", "json"),
-    Column("turns", "json"),
+    Column("turns", "json", volatile=True),
     Column("latency_in_seconds", "float64", volatile=True),
     Column("failure", "int64"),
     Column("error_type", "string"),

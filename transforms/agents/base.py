@@ -69,6 +69,11 @@ class Agent:
 
     recorded: ClassVar[bool] = False
 
+    @classmethod
+    def claims(cls, target: Any) -> bool:
+        """Whether a target is plainly an agent of this type, so that `agent.type` need not be said."""
+        return False
+
     @property
     def inputs(self) -> tuple[str, ...]:
         """Standard fields a row must have."""
