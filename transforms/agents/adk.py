@@ -177,10 +177,10 @@ class _Conversation:
 
     async def turn(self, message: Json, number: int, timeout: float | None) -> Turn:
         """Says something and waits for the end of the agent's turn."""
-        events = TurnEvents(self._retrieving)
+        events, limit = TurnEvents(self._retrieving), asyncio.timeout(timeout)
         start = time.monotonic()
         try:
-            async with asyncio.timeout(timeout) as limit:
+            async with limit:
                 await self._listen(message, events)
         except TimeoutError as error:
             if limit.expired():

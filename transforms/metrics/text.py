@@ -139,7 +139,6 @@ register("metric", "rouge_l_sum", rouge_type="rougeLsum")(Rouge)
 register("metric", "rougeLsum", rouge_type="rougeLsum")(Rouge)
 
 
-@register("metric", "response_match_score")
 @register("metric", "response_match")
 @dataclass(frozen=True)
 class ResponseMatch(_PairMetric):
