@@ -1,7 +1,8 @@
 """Traces as a dataset: each row is one run of an agent, as MLflow (versions 2 and 3) or OTLP/JSON write it.
 
-A row holds one trace whole; spans of a trace that are spread over rows are not brought together. Where the trace says
-so, ground truth that people attached to it comes along (`expected_response`, `expected_facts` ...).
+A row holds whole traces: one, or in an export of OpenTelemetry several, each of which becomes a row. Spans of a trace
+that are spread over rows are not brought together. Ground truth that people attached to a trace comes along
+(`expected_response`, `expected_facts` ...).
 """
 
 from __future__ import annotations
@@ -10,21 +11,30 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...schemas.databricks import expectation_fields
+from ...schemas.errors import RowError
 from ...schemas.instance import Json
 from ..traces.derive import fields_of
-from ..traces.spans import is_trace, parse_trace
+from ..traces.spans import CODE, is_trace, parse_trace, traces_in
 from .base import Dialect, register
 
 
 @register("dialect", "traces")
 @dataclass(frozen=True)
 class Traces(Dialect):
-    """One trace in each row: MLflow 2, MLflow 3 or OTLP/JSON with the GenAI conventions."""
+    """Whole traces: of MLflow 2, of MLflow 3, or OTLP/JSON with the GenAI conventions."""
 
     inputs: ClassVar[tuple[str, ...]] = ("prompt",)
+    splits: ClassVar[bool] = True
 
     def recognises(self, row: dict[str, Json]) -> bool:
         return is_trace(row)
+
+    def rows(self, row: dict[str, Json]) -> list[dict[str, Json]]:
+        try:
+            found = traces_in(row) if "resourceSpans" in row else [row]
+        except (AttributeError, TypeError) as error:
+            raise RowError(CODE, f"{error} (allowed: OTLP/JSON)") from None
+        return found if len(found) > 1 else [row]
 
     def fields(self, row: dict[str, Json]) -> dict[str, Json]:
         trace = parse_trace(row)

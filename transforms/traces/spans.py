@@ -94,10 +94,14 @@ class Trace:
 
     @property
     def root(self) -> Span:
-        """The span that is part of no other; where all have a parent (in another service), the first to begin."""
+        """The span that is part of no other; where all have a parent, the one whose parent is in another service."""
+        return ([s for s in self.spans if s.parent_id is None] or self.orphans or self.spans)[0]
+
+    @property
+    def orphans(self) -> list[Span]:
+        """Spans whose parent is not in the trace."""
         known = {s.span_id for s in self.spans}
-        heads = [s for s in self.spans if s.parent_id is None] or [s for s in self.spans if s.parent_id not in known]
-        return (heads or self.spans)[0]
+        return [s for s in self.spans if s.parent_id is not None and s.parent_id not in known]
 
 
 def is_trace(value: Json) -> bool:
@@ -112,7 +116,7 @@ def parse_trace(value: Json) -> Trace:
     """The trace that an object or its JSON text describes.
 
     Raises:
-        RowError: Code "malformed_trace"; it is none, has no span, or holds spans of several traces.
+        RowError: Code "malformed_trace"; it is none, has no span, holds spans of several traces, or has no root.
     """
     if isinstance(value, str):
         try:
@@ -194,7 +198,22 @@ def _otlp(value: Mapping[str, Any]) -> Trace:
     if len(ids) > 1:
         raise RowError(CODE, f"found spans of {len(ids)} traces (allowed: one trace in a row)")
     trace = Trace(ids.pop() if ids else "", _ordered(_otlp_span(s) for s in found))
+    if len(trace.orphans) > 1 and trace.root.parent_id is not None:
+        raise RowError(CODE, f"the parents of {len(trace.orphans)} spans are missing (allowed: a whole trace in a row)")
     return Trace(trace.trace_id, trace.spans, trace.root.error is not None)
+
+
+def traces_in(value: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The traces of an OTLP/JSON export, each as an export of its own, in the order they turn up."""
+    found: dict[Any, list[Any]] = {}
+    for resource in value["resourceSpans"]:
+        for scope in resource.get("scopeSpans") or ():
+            own: dict[Any, list[Any]] = {}
+            for span in scope.get("spans") or ():
+                own.setdefault(span.get("traceId"), []).append(span)
+            for trace_id, spans in own.items():
+                found.setdefault(trace_id, []).append({**resource, "scopeSpans": [{**scope, "spans": spans}]})
+    return [{"resourceSpans": resources} for resources in found.values()]
 
 
 def _otlp_span(span: Mapping[str, Any]) -> Span:

@@ -10,6 +10,7 @@ import pytest
 from evalbeam import Instance, RowError, evaluate
 from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.dialects.traces import Traces
+from evalbeam.transforms.traces.spans import parse_trace
 
 SAID = '[{"role": "assistant", "parts": [{"type": "text", "content": "Ho"}]}]'
 OTLP = {"resourceSpans": [{"scopeSpans": [{"spans": [
@@ -28,6 +29,9 @@ OTLP = {"resourceSpans": [{"scopeSpans": [{"spans": [
 ]}]}]}  # fmt: skip
 
 
+SPAN = OTLP["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+
+
 def test_a_row_is_one_run() -> None:
     dialect = Traces()
     assert dialect.recognises(OTLP)
@@ -37,12 +41,32 @@ def test_a_row_is_one_run() -> None:
     assert (call.usage.input_tokens, call.usage.output_tokens) == (7, 2)
 
 
-def test_spans_of_several_traces_are_refused() -> None:
+def test_spans_of_several_traces_are_told_apart() -> None:
     (scope,) = OTLP["resourceSpans"][0]["scopeSpans"]
     other = {**scope["spans"][0], "traceId": "u"}
     row = {"resourceSpans": [{"scopeSpans": [{"spans": [scope["spans"][0], other]}]}]}
-    with pytest.raises(RowError, match="spans of 2 traces"):
+    with pytest.raises(RowError, match="spans of 2 traces"):  # what a column `trace` cannot hold
         Traces().fields(row)
+    found = Traces().rows(row)
+    assert [Traces().fields(each)["response"] for each in found] == ["Ho", "Ho"]
+    assert [parse_trace(each).trace_id for each in found] == ["t", "u"]
+    assert Traces().rows(found[0]) == [found[0]]
+
+
+def test_a_piece_of_a_trace_is_refused() -> None:
+    """Of a trace whose root was exported in another row; one whose root was called from elsewhere is whole."""
+    spans = [{**SPAN, "spanId": "b", "parentSpanId": "z"}, {**SPAN, "spanId": "c", "parentSpanId": "y"}]
+    with pytest.raises(RowError, match="parents of 2 spans are missing"):
+        Traces().fields({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
+    assert Traces().fields({"resourceSpans": [{"scopeSpans": [{"spans": spans[:1]}]}]})["response"] == "Ho"
+
+
+def test_an_export_of_several_traces_is_several_rows(tmp_path: Path) -> None:
+    spans = [{**SPAN, "traceId": f"t{i}"} for i in range(3)]
+    path = tmp_path / "spans.jsonl"
+    path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}) + "\n")
+    result = evaluate(str(path), ["exact_match"], output=str(tmp_path / "out"))
+    assert list(result.metrics_table["response"]) == ["Ho"] * 3
 
 
 @pytest.mark.parametrize(
@@ -52,6 +76,7 @@ def test_spans_of_several_traces_are_refused() -> None:
         ({"resourceSpans": []}, "no spans"),
         ({"a": 1}, "found a"),
         ({"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "t"}]}]}]}, "spanId"),
+        ({"resourceSpans": 5}, "not iterable"),
         ({"info": None, "data": {"spans": [{"span_id": "a"}]}}, "AttributeError"),
     ],
 )
