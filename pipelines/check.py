@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..schemas.batch import RowBlock
 from ..schemas.config import EvaluationConfig
+from ..schemas.databricks import JUDGES, MISSING, obstacle, runs
 from ..schemas.errors import RowError
 from ..schemas.instance import FROM_INVOCATION, Example, Instance, Invocation, Json
 from ..schemas.tables import PERFORMANCE
@@ -123,6 +124,7 @@ class CheckReport:
             "rows": self._rows(),
             "agent": self._agent(),
             "metrics": self._metrics(width - 9),
+            "judges": self._judges(width - 9),
             "output": self._output(),
         }
         lines = []
@@ -189,6 +191,22 @@ class CheckReport:
                 lacks.append("scores nothing")
             rows.append([use.name, type(use.metric).__name__, ", ".join(use.metric.inputs), "; ".join(lacks) or "ok"])
         yield from table([(h, False) for h in ("Name", "Metric", "Inputs", "First rows")], rows, width, ("Inputs",))
+
+    def _judges(self, width: int) -> Iterator[str]:
+        """Of rows of Agent Evaluation: which of its judges run where nobody chooses, and what they need."""
+        rows = [e for e in self.sample.examples if e.instance.fields.get("instruction") is not None]
+        if not rows or not {"databricks", "traces"} & self.sample.dialects.keys():
+            return
+        given = [e.get if self.plan.recorded else _answered(e) for e in rows]
+        lines = []
+        for judge in JUDGES.values():
+            odd = Counter(o.code for get in given if (o := obstacle(judge, get)) and o.code != MISSING)
+            faults = [f"error {code} in {_many(n, 'row')}" for code, n in sorted(odd.items())]
+            needs = ", ".join(judge.needs).replace("expected", "expected_response or expected_facts")
+            where = f"{sum(runs(judge, get) for get in given)} of {_many(len(rows), 'row')}"
+            lines.append([judge.name, needs, "; ".join([where, *faults])])
+        headings = ("Judge of Agent Evaluation", "Needs", "Runs unless chosen")
+        yield from table([(h, False) for h in headings], lines, width, ("Needs",))
 
     def _output(self) -> Iterator[str]:
         output = self.plan.config.output
@@ -274,6 +292,11 @@ def _name(dialect: object, plan: Plan) -> str:
     asked = plan.config.dataset.dialect
     names = registry.names("dialect") if asked == "auto" else []
     return next((n for n in names if registry.find("dialect", n).factory is type(dialect)), asked)
+
+
+def _answered(example: Example) -> Callable[[str], Json]:
+    """What a row will say of its fields once a live agent has answered and retrieved something."""
+    return lambda name: "from the agent" if name in FROM_INVOCATION else example.get(name)
 
 
 def _columns(examples: Sequence[Example]) -> list[tuple[str, str]]:

@@ -179,3 +179,22 @@ def test_dialects_and_slices_are_told() -> None:
 )
 def test_sizes(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+def test_judges_of_agent_evaluation_are_named(tmp_path: Path) -> None:
+    rows = [
+        {"request": "a", "response": "b", "expected_response": "c", "expected_facts": ["d"]},
+        {"request": "a", "response": "b", "retrieved_context": ["u"]},
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = {"dataset": {"path": str(path)}, "metrics": ["exact_match"], "output": {"path": str(tmp_path / "out")}}
+    shown = check(EvaluationConfig.parse(data)).render(160)
+    table = {line.split()[0]: " ".join(line.split()) for line in shown.splitlines() if " of 2 rows" in line}
+    assert table["correctness"].endswith("1 of 2 rows; error 1010 in 1 row")
+    assert table["groundedness"] == "groundedness request, response, retrieved_context 1 of 2 rows"
+    assert table["safety"].endswith("2 of 2 rows")
+    live = check(EvaluationConfig.parse({**data, "agent": {"target": "builtins:repr"}})).render(160)
+    assert "chunk_relevance" in live
+    plain = {**data, "dataset": {"path": str(path), "dialect": "plain"}}
+    assert "chunk_relevance" not in check(EvaluationConfig.parse(plain)).render(160)
