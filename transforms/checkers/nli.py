@@ -1,0 +1,200 @@
+"""A sentence-pair classifier as a checker: a cross-encoder for natural language inference, on the CPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...schemas.errors import ConfigError
+from ...schemas.instance import Json
+from ..grounding.passages import Text
+from .base import PairChecker, Verdict, register
+
+DECIMALS = 5
+"""Of probabilities: below, they depend on which pairs stand in one batch."""
+_NEEDED = ("tokenizer.json", "config.json")
+_MODELS = ("model.onnx", "onnx/model.onnx")
+_GROUNDED = ("entail", "support", "consistent", "label_1")
+_CONTRARY = ("contra", "refut")
+
+
+@register("checker", "nli")
+@dataclass(frozen=True)
+class Nli(PairChecker):
+    """Asks a cross-encoder whether a text entails a claim: a folder with model.onnx, tokenizer.json and config.json.
+
+    Any sequence classifier of pairs (text, claim) that was exported to ONNX, as `optimum-cli export onnx` writes it:
+    with three classes (entailment, neutral, contradiction, by the names in the config), two (supported or not) or a
+    single logit. Without a class for contradiction nothing is contradicted. Needs `pip install 'evalbeam[nli]'`.
+
+    Attributes:
+        path: The folder, on any filesystem Beam opens; copied to the machine once in each process.
+        max_length: Tokens of a pair; of a longer one the end of the text is left out, and of the claim only
+            where it is longer than that itself.
+        batch_size: Pairs that go through the model at once.
+        threads: Threads for one batch, 0: as many as there are cores.
+    """
+
+    path: str = ""
+    max_length: int = 512
+    batch_size: int = 32
+    threads: int = 0
+
+    def __post_init__(self) -> None:
+        for module in ("onnxruntime", "tokenizers"):
+            if importlib.util.find_spec(module) is None:
+                found = f"nli needs {module}, which is not installed"
+                raise ConfigError(found, where="checker", allowed="pip install 'evalbeam[nli]'")
+        if not self.path:
+            raise ConfigError("missing", where="checker.path", allowed="folder of a model")
+        _files(self.path)
+
+    def weigh(self, pairs: Sequence[tuple[Text, Text]]) -> list[Verdict]:
+        """One verdict for each pair; pairs of about the same length share a batch."""
+        model = _model(self.path, self.max_length, self.threads)
+        encoded = model.encoded([(premise.text, claim.text) for claim, premise in pairs])
+        order = sorted(range(len(pairs)), key=lambda i: (len(encoded[i].ids), i))
+        verdicts: dict[int, Verdict] = {}
+        for at in range(0, len(order), self.batch_size):
+            chosen = order[at : at + self.batch_size]
+            for i, verdict in zip(chosen, model.verdicts([encoded[i] for i in chosen]), strict=True):
+                verdicts[i] = verdict
+        return [verdicts[i] for i in range(len(pairs))]
+
+
+class _Classes(NamedTuple):
+    """Which of the model's outputs mean what."""
+
+    grounded: int
+    contrary: int | None
+
+
+@dataclass(frozen=True)
+class _Model:
+    tokenizer: Any
+    cutting: Any
+    session: Any
+    classes: _Classes
+    padding: int
+
+    def encoded(self, pairs: Sequence[tuple[str, str]]) -> list[Any]:
+        try:
+            return self.tokenizer.encode_batch(pairs)
+        except Exception:  # a claim alone is longer than the model reads; the library has no type of its own for it
+            if len(pairs) > 1:
+                return [self.encoded([pair])[0] for pair in pairs]
+            return self.cutting.encode_batch(pairs)
+
+    def verdicts(self, encoded: Sequence[Any]) -> Iterator[Verdict]:
+        width = max(len(e.ids) for e in encoded)
+
+        def padded(rows: Sequence[Sequence[int]], filler: int) -> np.ndarray:
+            return np.array([[*row, *[filler] * (width - len(row))] for row in rows], np.int64)
+
+        given = {
+            "input_ids": padded([e.ids for e in encoded], self.padding),
+            "attention_mask": padded([e.attention_mask for e in encoded], 0),
+            "token_type_ids": padded([e.type_ids for e in encoded], 0),
+        }
+        names = [i.name for i in self.session.get_inputs()]
+        logits = self.session.run(None, {name: given[name] for name in names})[0]
+        for row in _probabilities(logits.astype(np.float64).reshape(len(encoded), -1)):
+            contrary = self.classes.contrary
+            yield Verdict(float(row[self.classes.grounded]), 0.0 if contrary is None else float(row[contrary]))
+
+
+@lru_cache(maxsize=2)
+def _model(path: str, max_length: int, threads: int) -> _Model:
+    """The model of a folder, loaded once in each process."""
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+    folder, model = _local(path)
+    config = _config(folder)
+    tokenizer, cutting = (Tokenizer.from_file(str(folder / "tokenizer.json")) for _ in range(2))
+    for one, strategy in ((tokenizer, "only_first"), (cutting, "longest_first")):
+        one.no_padding()
+        one.enable_truncation(max_length, strategy=strategy)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(str(folder / model), options, providers=["CPUExecutionProvider"])
+    return _Model(tokenizer, cutting, session, _classes(config, path), int(config.get("pad_token_id") or 0))
+
+
+def _files(path: str) -> list[str]:
+    """The files of a model, relative to its folder.
+
+    Raises:
+        ConfigError: One is missing.
+    """
+    from .. import storage
+
+    root = path.rstrip("/") + "/"
+    found = [file.removeprefix(root) for file in storage.below(path)]
+    missing = [name for name in _NEEDED if name not in found]
+    if not any(name in found for name in _MODELS):
+        missing.append(_MODELS[0])
+    if missing:
+        there = ", ".join(found[:10]) or "nothing"
+        raise ConfigError(f"{path!r} has no {', '.join(missing)}", where="checker.path", allowed=f"there is {there}")
+    return found
+
+
+def _local(path: str) -> tuple[Path, str]:
+    """The model's folder on this machine, and its model file."""
+    from .. import storage
+
+    found = _files(path)
+    model = next(name for name in _MODELS if name in found)
+    if "://" not in path:
+        return Path(path), model
+    folder = Path(tempfile.mkdtemp(prefix="evalbeam-nli-"))
+    for name in found:
+        if name in _NEEDED or name.startswith(model):  # model.onnx, and model.onnx_data beside it
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(storage.read_bytes(storage.join(path, name)))
+    return folder, model
+
+
+def _config(folder: Path) -> Mapping[str, Json]:
+    import orjson
+
+    return orjson.loads((folder / "config.json").read_bytes())
+
+
+def _classes(config: Mapping[str, Json], path: str) -> _Classes:
+    """The classes by their names.
+
+    Raises:
+        ConfigError: None of several classes is called entailment or support.
+    """
+    labels = {str(name).casefold(): int(i) for i, name in (config.get("id2label") or {"0": "label_0"}).items()}
+    if len(labels) == 1:
+        return _Classes(0, None)
+
+    def named(words: Sequence[str]) -> int | None:
+        told = [i for name, i in labels.items() if any(w in name and f"not_{w}" not in name for w in words)]
+        return told[0] if len(told) == 1 else None
+
+    grounded = named(_GROUNDED)
+    if grounded is None:
+        allowed = "one class that is named entailment, supported, consistent or LABEL_1 in id2label"
+        raise ConfigError(f"{path!r} has the classes {', '.join(labels)}", where="checker.path", allowed=allowed)
+    return _Classes(grounded, named(_CONTRARY))
+
+
+def _probabilities(logits: np.ndarray) -> np.ndarray:
+    """float64[pairs, classes]: softmax over several classes, the logistic function of a single one."""
+    if logits.shape[1] == 1:
+        found = 1 / (1 + np.exp(-np.clip(logits, -50, 50)))
+    else:
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        found = powers / powers.sum(axis=1, keepdims=True)
+    return np.round(found, DECIMALS)
