@@ -81,6 +81,8 @@ class CheckReport:
         if self.output == "changed" and not (output.overwrite or output.resume_anyway):
             text = "holds answers of another agent (allowed: another path, --overwrite or --resume-anyway)"
             found.append(f"output.path: {output.path} {text}")
+        if self.plan.config.dataset.query:
+            return found
         if not self.sample.size:
             found.append(f"dataset.path: no row in {len(self.plan.files)} files")
         elif self.counted and (reason := self._over_budget()):
@@ -220,7 +222,8 @@ def check(config: EvaluationConfig) -> CheckReport:
         ConfigError: Something named does not exist, does not fit, or contradicts something else.
     """
     plan = make_plan(config)
-    blocks = head(plan.files, dict(plan.declared), HEAD_ROWS)
+    asked = config.dataset.query  # its result is not there yet, and making it costs
+    blocks = [] if asked else head(plan.files, dict(plan.declared), HEAD_ROWS, plan.reading)
     rows, counted = count_rows(plan)
     return CheckReport(plan, read_sample(plan, blocks), rows, counted, state(plan))
 
@@ -229,15 +232,14 @@ def read_sample(plan: Plan, blocks: Sequence[RowBlock]) -> Sample:
     """The first `HEAD_ROWS` rows of some blocks, as instances with recorded answers where there are any."""
     sample = Sample()
     for block in blocks:
-        start = f"{block.file}, " + (f"part {block.range}, " if block.range else "") + "line {}"
-        sample.rejected += [(start.format(r.line), r.code, r.message) for r in block.rejected]
+        sample.rejected += [(_place(block, r.line), r.code, r.message) for r in block.rejected]
         for line, row in block.rows[: max(0, HEAD_ROWS - sample.size)]:
             row = {k: v for k, v in row.items() if v is not None}
             try:
                 dialect = next(d for d in plan.rules.dialects if d.recognises(row))
                 found = [(each, *plan.rules.read(each)) for each in plan.rules.rows(row)]
             except RowError as error:
-                sample.rejected.append((start.format(line), error.code, error.message))
+                sample.rejected.append((_place(block, line), error.code, error.message))
                 continue
             sample.dialects[_name(dialect, plan)] += len(found)
             for each, instance_id, fields in found:
@@ -247,14 +249,19 @@ def read_sample(plan: Plan, blocks: Sequence[RowBlock]) -> Sample:
     return sample
 
 
+def _place(block: RowBlock, line: int) -> str:
+    words = [f"part {block.range}"] * (block.range > 0) + [f"line {line}"]
+    return ", ".join([block.file, *words]) if line else block.file
+
+
 def count_rows(plan: Plan) -> tuple[int | None, bool]:
-    """(rows of the dataset, whether they were counted): Parquet by its footers, small files by reading them."""
-    readers = readers_of(plan.files, dict(plan.declared))
-    texts = [f for f in plan.files if f.format != "parquet"]
-    rows = 0
-    for file in plan.files:
-        if file.format == "parquet":
-            rows += max((part.end or 0 for part in readers["parquet"].split(file.path, file.size)), default=0)
+    """(rows of the dataset, whether they were counted): from what files tell of themselves, small ones by reading."""
+    readers = readers_of(plan.files, dict(plan.declared), plan.reading)
+    counts = {f: readers[f.format].count(f.path, f.size) for f in plan.files}
+    rows = sum(count or 0 for count in counts.values())
+    texts = [f for f in plan.files if counts[f] is None]
+    if any(readers[f.format].scheme for f in texts):
+        return None, False
     size = sum(f.size * (_UNPACKED if _packed(f) else 1) for f in texts)
     if size <= COUNTED_BYTES:
         for file in texts:

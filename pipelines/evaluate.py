@@ -40,7 +40,7 @@ class Evaluate(beam.PTransform):
     def expand(self, input_or_inputs: Any) -> Any:
         plan, config = self.plan, self.plan.config
         data, output = config.dataset, config.output
-        blocks = input_or_inputs | "Read" >> ReadRows(plan.files, dict(plan.declared))
+        blocks = input_or_inputs | "Read" >> ReadRows(plan.files, dict(plan.declared), plan.reading)
         normalize = Normalize(plan.rules, plan.shards, data.limit, plan.recorded)
         rows = blocks | "Normalize" >> normalize
         facts = rows.facts | "Facts" >> CombineFacts(data.limit)
@@ -107,7 +107,7 @@ def evaluate(
 
     Args:
         dataset: Path or glob (or list of them) of JSONL, CSV or Parquet; a pandas DataFrame, a list of dicts or a dict
-            of columns; or the `dataset` section of a config as a dict with "path".
+            of columns; or the `dataset` section of a config as a dict with "path" or "query".
         metrics: Names, metric objects, or dicts with "metric", "name" and parameters.
         runnable: The agent: a function, an object with `.query(input=...)`, or "module:name"; default: the dataset
             carries the answers.
@@ -137,7 +137,7 @@ def evaluate(
 
 def dataset_section(dataset: Any, output: str) -> tuple[dict[str, Any], bool]:
     """The `dataset` section of what a caller gave, and whether it was in memory and now lies in `<output>/input`."""
-    if isinstance(dataset, Mapping) and isinstance(dataset.get("path"), str | list):
+    if isinstance(dataset, Mapping) and (isinstance(dataset.get("path"), str | list) or "query_into" in dataset):
         return dict(dataset), False
     if isinstance(dataset, str) or (isinstance(dataset, list) and dataset and all(isinstance(d, str) for d in dataset)):
         return {"path": dataset}, False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import platform
+import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -45,6 +46,7 @@ class Plan:
         writer: Writer of the output format.
         fingerprint: What the agent's calls are journaled under; `None` keeps no journal.
         processes: Worker processes over which the limits of the whole run are divided.
+        start: Stands for this start of the run.
         budget: What this start of the run may spend; `None` is no bound.
         judges: The judges that metrics ask, by name; none where no metric asks one.
     """
@@ -57,6 +59,7 @@ class Plan:
     writer: Writer
     fingerprint: str | None = None
     processes: int = 1
+    start: str = field(default_factory=lambda: uuid.uuid4().hex)
     budget: Budget | None = None
     judges: Mapping[str, JudgeUse] = field(default_factory=dict)
 
@@ -86,6 +89,11 @@ class Plan:
     def declared(self) -> tuple[tuple[str, str], ...]:
         """Declared (name, type) of dataset columns."""
         return tuple((name, c.type) for name, c in self.config.dataset.columns.items() if c.type is not None)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What the readers are told beside the declared columns."""
+        return {**self.config.dataset.reading, "start": self.start}
 
     @property
     def columns(self) -> tuple[MetricColumns, ...]:
@@ -184,7 +192,7 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
     judges = build_judges(config.judges, metrics)
     facts = [_facts(u, config) for u in metrics]
     criteria.check(config.criteria, summary_names(facts), config.slices)
-    files = expand(config.dataset.paths, config.dataset.format)
+    files = expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
     rules = build_rules(config, agent)
     return Plan(config, tuple(files), rules, agent, metrics, build_writer(config), judges=judges)
 

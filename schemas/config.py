@@ -14,61 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from .calls import CallPolicy
 from .errors import ConfigError
-from .names import Style
+from .storage_config import ConfigPart, DatasetConfig, OutputConfig
 from .yaml_text import load_yaml
-
-ColumnType = Literal["string", "int64", "float64", "bool", "timestamp", "json"]
-COLUMN_TYPES: tuple[str, ...] = ("string", "int64", "float64", "bool", "timestamp", "json")
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
-
-
-class ColumnConfig(_Part):
-    """What one dataset column is: its type, and the standard field it stands for."""
-
-    type: ColumnType | None = None
-    as_: str | None = Field(default=None, alias="as")
-
-
-class DatasetConfig(_Part):
-    """Where the rows are and how they are read.
-
-    Attributes:
-        path: A file, a folder, a glob, or a list of them, on any filesystem Beam opens.
-        format: "auto" goes by the file's ending.
-        dialect: How rows name their fields.
-        id: Column whose value identifies a row; default: the row's canonical input.
-        columns: For each of the user's columns: a type (string, int64, float64, bool, timestamp, json), the standard
-            field it stands for (prompt, reference ...), or {type: ..., as: ...}.
-        limit: At most so many rows, chosen by hash: the same rows in every format and run.
-        sample: Share of rows in (0, 1], chosen by hash.
-        max_rejected: Share of rows in [0, 1] that may be unusable before the run refuses to start calling.
-    """
-
-    path: str | list[str]
-    format: Literal["auto", "jsonl", "csv", "parquet", "evalset"] = "auto"
-    dialect: str = "auto"
-    id: str | None = None
-    columns: dict[str, ColumnConfig] = {}
-    limit: int | None = Field(default=None, ge=1)
-    sample: float | None = Field(default=None, gt=0, le=1)
-    max_rejected: float = Field(default=0.1, ge=0, le=1)
-
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _short_columns(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            return value
-        return {
-            k: ({"type": v} if v in COLUMN_TYPES else {"as": v}) if isinstance(v, str) else v for k, v in value.items()
-        }
-
-    @property
-    def paths(self) -> list[str]:
-        """The paths as a list."""
-        return [self.path] if isinstance(self.path, str) else list(self.path)
 
 
 class AgentConfig(CallPolicy):
@@ -152,7 +99,7 @@ def _object_name(metric: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
-class CriterionConfig(_Part):
+class CriterionConfig(ConfigPart):
     """A bound on one statistic of one metric.
 
     Attributes:
@@ -175,7 +122,7 @@ class CriterionConfig(_Part):
         return self
 
 
-class StatisticsConfig(_Part):
+class StatisticsConfig(ConfigPart):
     """How summaries are computed.
 
     Attributes:
@@ -189,38 +136,7 @@ class StatisticsConfig(_Part):
     on_failure: Literal["exclude", "worst"] = "exclude"
 
 
-class OutputConfig(_Part):
-    """Where the tables go.
-
-    Attributes:
-        path: Folder (any filesystem Beam opens) of this run's tables and manifest.
-        format: Format of the instances, summary and errors tables.
-        compression: Of Parquet ("zstd", "snappy", "none"); of JSONL and CSV ("none", "gzip").
-        names: What the metrics' columns and aggregates are called (see `schemas/names.py`).
-        shards: Files of the instances table, a power of two; default 1 for each 128 MB of rows.
-        overwrite: Replace a finished run at `path`, or what an unfinished run of another agent left there.
-        resume_anyway: Go on with an unfinished run at `path` although its agent has changed since.
-        escape_formulas: Prefix cells that a spreadsheet would run as formulas with an apostrophe (CSV only).
-    """
-
-    path: str = "evalbeam-out"
-    format: Literal["parquet", "jsonl", "csv"] = "parquet"
-    compression: Literal["auto", "zstd", "snappy", "gzip", "none"] = "auto"
-    names: Style = "flat"
-    shards: int | None = Field(default=None, ge=1, le=4096)
-    overwrite: bool = False
-    resume_anyway: bool = False
-    escape_formulas: bool = False
-
-    @field_validator("shards")
-    @classmethod
-    def _power_of_two(cls, value: int | None) -> int | None:
-        if value is not None and value & (value - 1):
-            raise ValueError("shards must be a power of two (1, 2, 4, ... 4096)")
-        return value
-
-
-class BudgetConfig(_Part):
+class BudgetConfig(ConfigPart):
     """What a whole run may spend, agent and judges together, over all its starts.
 
     Attributes:
@@ -233,7 +149,7 @@ class BudgetConfig(_Part):
     max_tokens: int | None = Field(default=None, ge=1)
 
 
-class CompatConfig(_Part):
+class CompatConfig(ConfigPart):
     """Switches that reproduce what another product does where we decided otherwise.
 
     Attributes:
@@ -245,7 +161,7 @@ class CompatConfig(_Part):
     win_rate_all_rows: bool = False
 
 
-class EvaluationConfig(_Part):
+class EvaluationConfig(ConfigPart):
     """A whole evaluation.
 
     Attributes:

@@ -113,7 +113,8 @@ ERRORS = (
     Column("message", "string", volatile=True),
     Column("raw", "string"),
 )
-"""Errors table: source is "row" (a rejected input row, with file and line) or "call" (a failed call, with its ids)."""
+"""Errors table: source is "row" (a rejected input row, with file and line; none where rows have no order) or "call" (a
+failed call, with its ids)."""
 
 SUMMARY = tuple(
     Column(
@@ -301,7 +302,8 @@ def rejected_row(rejected: Rejected, line: int) -> dict[str, Json]:
 def error_order(row: dict[str, Json]) -> tuple[Any, ...]:
     """Sort key of the errors table: rejected rows by place, then failed calls by instance and trial."""
     place = (row.get("file") or "", row.get("line") or 0, row.get("instance_id") or "", row.get("trial") or 0)
-    return (row["source"] != "row", *place, row.get("code") or "", row.get("raw") or "")
+    what = (row.get("code") or "", row.get("raw") or "", row.get("message") or "")
+    return (row["source"] != "row", *place, *what)
 
 
 def summary_row(summary: Summary) -> dict[str, Json]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -39,16 +39,18 @@ class ReadRows(beam.PTransform):
     Attributes:
         files: What `expand` found.
         columns: Declared type of each declared column.
+        options: What else a config says of reading, by the names of the readers' own parameters.
     """
 
     files: Sequence[FileInfo]
     columns: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__init__()
 
     def expand(self, pbegin: Any) -> beam.PCollection[RowBlock]:
-        readers = readers_of(self.files, self.columns)
+        readers = readers_of(self.files, self.columns, self.options)
         return (
             pbegin
             | "Files" >> beam.Create([tuple(f) for f in self.files]).with_output_types(tuple[str, int, str])
@@ -77,19 +79,32 @@ class _Read(beam.DoFn):
         return self._readers[format_].read(part)
 
 
-def readers_of(files: Iterable[FileInfo], columns: Mapping[str, str]) -> dict[str, Reader]:
-    """The reader of each format among the files."""
+def readers_of(
+    files: Iterable[FileInfo], columns: Mapping[str, str], options: Mapping[str, Any] | None = None
+) -> dict[str, Reader]:
+    """The reader of each format among the files, given the options that it knows."""
     formats = sorted({file.format for file in files})
-    return {name: build(find("reader", name), {"columns": dict(columns)}, "dataset.columns") for name in formats}
+    return {name: _reader(name, {"columns": dict(columns), **(options or {})}) for name in formats}
 
 
-def head(files: Sequence[FileInfo], columns: Mapping[str, str] | None = None, rows: int = 20) -> list[RowBlock]:
+def _reader(name: str, params: Mapping[str, Any]) -> Reader:
+    part = find("reader", name)
+    known = {f.name for f in fields(part.factory)} if is_dataclass(part.factory) else params.keys()
+    return build(part, {k: v for k, v in params.items() if k in known}, "dataset")
+
+
+def head(
+    files: Sequence[FileInfo],
+    columns: Mapping[str, str] | None = None,
+    rows: int = 20,
+    options: Mapping[str, Any] | None = None,
+) -> list[RowBlock]:
     """The first blocks of a dataset, until they hold `rows` rows or as many rejected lines; reads only what it needs.
 
     Raises:
         ConfigError: A CSV file among them has no usable header.
     """
-    readers = readers_of(files, columns or {})
+    readers = readers_of(files, columns or {}, options)
     blocks: list[RowBlock] = []
     held = 0
     for path, size, format_ in files:
@@ -108,7 +123,7 @@ def head(files: Sequence[FileInfo], columns: Mapping[str, str] | None = None, ro
 # ---------------------------------------------------------------------------------------------------- files
 
 
-def expand(paths: Iterable[str], format_: str = "auto") -> list[FileInfo]:
+def expand(paths: Iterable[str], format_: str = "auto", options: Mapping[str, Any] | None = None) -> list[FileInfo]:
     """The files that paths, folders and globs stand for, sorted by path, each once.
 
     A folder is searched at any depth, a glob as Beam's filesystems do ("*" stays in a folder, "**" does not). There,
@@ -117,8 +132,9 @@ def expand(paths: Iterable[str], format_: str = "auto") -> list[FileInfo]:
     always taken.
 
     Args:
-        paths: On any filesystem Beam opens.
+        paths: On any filesystem Beam opens, or of a reader's own scheme ("bq://"), which `format_` does not concern.
         format_: Name of a reader, or "auto": by the ending of each file.
+        options: As in `ReadRows`.
 
     Raises:
         ConfigError: A path cannot be listed or stands for no file.
@@ -128,7 +144,7 @@ def expand(paths: Iterable[str], format_: str = "auto") -> list[FileInfo]:
         find("reader", format_, "dataset.format")
     found: dict[str, FileInfo] = {}
     for path in paths:
-        files = list(_files_of(path, format_, suffixes))
+        files = _of_scheme(path, options or {}) or list(_files_of(path, format_, suffixes))
         if not files:
             raise _nothing(path, format_, suffixes)
         found.update((f.path, f) for f in files)
@@ -142,6 +158,15 @@ def known_suffixes() -> dict[str, str]:
     return {
         suffix: name for name in names("reader") for suffix in getattr(find("reader", name).factory, "suffixes", ())
     }
+
+
+def _of_scheme(path: str, options: Mapping[str, Any]) -> list[FileInfo]:
+    """What a path of a reader's own scheme stands for."""
+    for name in names("reader"):
+        scheme = getattr(find("reader", name).factory, "scheme", "")
+        if scheme and path.startswith(scheme):
+            return [FileInfo(path, _reader(name, options).measure(path), name)]
+    return []
 
 
 def _files_of(path: str, format_: str, suffixes: Mapping[str, str]) -> Iterator[FileInfo]:

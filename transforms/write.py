@@ -241,7 +241,8 @@ class WriteErrors(beam.PTransform):
         rows = [row for value in errors[1] if value for row in orjson.loads(decompress(value))]
         for row in rows:
             if row["source"] == "row":
-                row["line"] += before.get((row["file"], row.pop("range")), 0)
+                place = (row["file"], row.pop("range"))
+                row["line"] = row["line"] + before.get(place, 0) if row["line"] else None
         rows.sort(key=tables.error_order)
         name = f"errors{self.writer.ending}"
         record = tables.table(rows, tables.ERRORS)

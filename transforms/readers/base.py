@@ -46,20 +46,21 @@ import io
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import orjson
 
+from ...schemas.arrow import is_text, json_values
 from ...schemas.batch import RowBlock
 from ...schemas.errors import RowError
 from ...schemas.instance import Json
 from ...schemas.result import Rejected
-from ...schemas.values import fit
+from ...schemas.values import fit, parse_declared_json
 from ..registry import register
 
-__all__ = ["FileRange", "Reader", "Record", "assemble", "open_input", "register", "selection"]
+__all__ = ["ArrowReader", "FileRange", "Reader", "Record", "assemble", "open_input", "register", "selection"]
 
 BLOCK_ROWS = 256
 """Rows of one RowBlock at most."""
@@ -69,6 +70,8 @@ MAX_ROW_BYTES = 256 << 20
 """Bytes one row may have."""
 RAW_CHARACTERS = 1000
 _SELECTION = re.compile(r"(.+?\.json):(.+)")
+NO_LINE = 0
+"""Line of a row whose source keeps its rows in no order."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +83,18 @@ class FileRange:
         index: Number of the range in its file, from 0; ranges in this order are the file.
         start: First byte (Parquet: first row).
         end: Byte (Parquet: row) after the last one; `None`: to the end of the file, however it is cut into rows.
+        stream: What else leads to it: the name of a stream that a server keeps.
     """
 
     file: str
     index: int
     start: int
     end: int | None
+    stream: str = ""
 
     def to_bytes(self) -> bytes:
         """The range for its coder."""
-        return orjson.dumps([self.file, self.index, self.start, self.end])
+        return orjson.dumps([self.file, self.index, self.start, self.end, self.stream])
 
     @classmethod
     def from_bytes(cls, encoded: bytes) -> FileRange:
@@ -105,12 +110,26 @@ class Reader(ABC):
         columns: Declared type of each declared column.
         suffixes: Endings of the file names it takes, compression included.
         selects: Whether it takes paths of the form "file.json:case,case" (`selection`).
+        scheme: Beginning of the paths it takes that lead to no file.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     selects: ClassVar[bool] = False
+    scheme: ClassVar[str] = ""
+
+    def measure(self, path: str) -> int:
+        """About how many bytes a path of its scheme stands for.
+
+        Raises:
+            ConfigError: It stands for nothing that can be read.
+        """
+        raise NotImplementedError
+
+    def count(self, file: str, size: int) -> int | None:
+        """Rows of a file, where they are known without reading it."""
+        return None
 
     @abstractmethod
     def split(self, file: str, size: int) -> list[FileRange]:
@@ -132,6 +151,63 @@ class Reader(ABC):
             if name in row:
                 row[name] = fit(name, kind, row[name])
         return row
+
+
+@dataclass(frozen=True)
+class ArrowReader(Reader):
+    """Base of the readers whose rows come as Arrow record batches."""
+
+    def rows(self, batch: Any, parsed: Collection[str] = ()) -> Iterator[tuple[dict[str, Json] | RowError, bytes]]:
+        """Rows of an Arrow batch, or errors with what can be shown of the row.
+
+        Args:
+            batch: A record batch.
+            parsed: Text columns that hold JSON, whether declared or not.
+        """
+        names: list[str] = batch.schema.names
+        try:
+            columns = [json_values(array) for array in batch.columns]
+        except (ValueError, OverflowError):
+            if batch.num_rows == 1:
+                yield _unreadable(batch)
+                return
+            for i in range(batch.num_rows):
+                yield from self.rows(batch.slice(i, 1), parsed)
+            return
+        declared = {name for name, kind in self.columns.items() if kind == "json"}
+        texts = [f.name for f in batch.schema if f.name in declared.union(parsed) and is_text(f.type)]
+        for values in zip(*columns, strict=True) if columns else [()] * batch.num_rows:
+            row = dict(zip(names, values, strict=True))
+            try:
+                for name in texts:
+                    if row[name] is not None:
+                        row[name] = parse_declared_json(name, row[name])
+                yield self.tidy(row), b""
+            except RowError as error:
+                yield error, orjson.dumps(row)
+
+
+def _unreadable(batch: Any) -> tuple[RowError, bytes]:
+    """Why a batch of one row cannot be read, and the columns that can."""
+    shown: dict[str, Json] = {}
+    found = RowError("invalid_value", "found a row that cannot be read")
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            shown[name] = json_values(array)[0]
+        except UnicodeDecodeError as error:
+            what = f"found byte 0x{error.object[error.start]:02x} at byte {error.start + 1} (allowed: UTF-8)"
+            found = RowError("undecodable_bytes", f"column {name!r}: {what}")
+        except OverflowError:
+            what = "found a time outside the years 1 to 9999 (allowed: years 1 to 9999)"
+            found = RowError("invalid_value", f"column {name!r}: {what}")
+        except ValueError as error:
+            found = RowError("invalid_value", f"column {name!r}: {first_line(error)}")
+    return found, orjson.dumps(shown)
+
+
+def first_line(error: Exception) -> str:
+    """An error's text, its first line, at most 300 characters."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
 class Record(NamedTuple):

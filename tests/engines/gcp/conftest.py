@@ -215,6 +215,14 @@ class Cloud:
         """Where the server keeps an object."""
         return self.root.joinpath(BUCKET, *names)
 
+    def put(self, path: str, data: bytes) -> str:
+        """Uploads an object with Google's own client; gives its gs:// path."""
+        from google.cloud import storage
+
+        with contextlib.closing(storage.Client()) as client:
+            client.bucket(BUCKET).blob(path).upload_from_string(data)
+        return self.url(path)
+
     def evalbeam(self, *arguments: str, cwd: Path, **more: Any) -> subprocess.CompletedProcess[str]:
         """Runs the command in a process of its own."""
         command = [sys.executable, "-m", "evalbeam.pipelines.cli", *arguments]
@@ -269,3 +277,68 @@ def cloud(installed: Path, service_account: Path, tmp_path_factory: pytest.TempP
                 for name, value in environment.items():
                     patch.setenv(name, value)
                 yield Cloud(root, proxy, environment)
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """BigQuery on loopback, which loads what lies in the Cloud Storage beside it.
+
+    Attributes:
+        client: Google's own client of it.
+        rest: Proxy before its tables and jobs.
+        dataset: "project.dataset" for the tests.
+    """
+
+    client: Any
+    rest: Proxy
+    dataset: str
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        """Result of a query, in which `{d}` is the dataset."""
+        return [dict(row) for row in self.client.query(sql.replace("{d}", self.dataset)).result()]
+
+
+@pytest.fixture(scope="session")
+def warehouse(installed: Path, cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+    """BigQuery behind a proxy; this process's clients find it too."""
+    from google.cloud import bigquery
+
+    home, proxy, rest, grpc = installed / "bigquery", Proxy(), free_port(), free_port()
+    with serving(_Forward, proxy=proxy) as server:
+        proxy.port, proxy.backend = server.server_port, rest
+        command = [str(home / "bin" / "bqemulator"), "start", "--project", PROJECT]
+        command += ["--rest-port", str(rest), "--grpc-port", str(grpc), "--log-level", "error"]
+        own = {"HOME": str(home / "home"), "BQEMU_GCS_LOCAL_ROOT": str(cloud.root)}
+        own |= {"BQEMU_ENABLE_FORMAT_EXTENSIONS": "false"}
+        log = (tmp_path_factory.mktemp("bigquery") / "log").open("wb")
+        started = subprocess.Popen(command, env={**os.environ, **own}, stdout=log, stderr=log)
+        with log, ended(started) as process, pytest.MonkeyPatch.context() as patch:
+            for port in (rest, grpc):
+                wait_for(port, process)
+            environment = {
+                "BIGQUERY_EMULATOR_HOST": proxy.url,
+                "BIGQUERY_STORAGE_EMULATOR_HOST": f"127.0.0.1:{grpc}",
+            }
+            cloud.environment.update(environment)
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            with contextlib.closing(bigquery.Client()) as client:
+                client.create_dataset("tests")
+                yield Warehouse(client, proxy, f"{PROJECT}.tests")
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(port: int, process: subprocess.Popen[Any]) -> None:
+    """Returns once somebody listens at a port of loopback."""
+    for _ in range(600):
+        assert process.poll() is None, "the server ended"
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        threading.Event().wait(0.1)
+    raise AssertionError(f"nobody listens at {port}")

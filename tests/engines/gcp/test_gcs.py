@@ -24,16 +24,6 @@ def jsonl(rows: list[dict[str, Any]]) -> bytes:
     return b"".join(orjson.dumps(row) + b"\n" for row in rows)
 
 
-def put(cloud: Any, path: str, data: bytes) -> str:
-    """Uploads an object with Google's own client."""
-    from google.cloud import storage
-
-    client = storage.Client()
-    client.bucket("evalbeam").blob(path).upload_from_string(data)
-    client.close()
-    return cloud.url(path)
-
-
 def tables(folder: Path) -> dict[str, bytes]:
     """Bytes of a run's tables by name."""
     files = [*folder.glob("instances/*"), *folder.glob("summary.*"), *folder.glob("errors.*")]
@@ -44,7 +34,7 @@ def tables(folder: Path) -> dict[str, bytes]:
 def test_recorded_answers_on_gs_give_the_tables_they_give_on_a_disk(cloud: Any, tmp_path: Path) -> None:
     lines = jsonl(ROWS) + b"{broken\n" + jsonl([{"reference": "x"}])
     for i in range(3):
-        put(cloud, f"same/data/part-{i}.jsonl", lines)
+        cloud.put(f"same/data/part-{i}.jsonl", lines)
         (tmp_path / f"part-{i}.jsonl").write_bytes(lines)
     options: dict[str, Any] = {"slices": [["tags"]], "output_options": {"shards": 4}}
     there = evaluate(cloud.url("same/data"), ["exact_match"], output=cloud.url("same/run"), **options)
@@ -98,7 +88,7 @@ def run(cloud: Any, folder: Path, dataset: str, output: str, dies_after: int | N
 
 def test_a_killed_run_goes_on_from_its_journal_on_gs(cloud: Any, folder: Path) -> None:
     size = 1500
-    data = put(cloud, "killed/rows.jsonl", jsonl([{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(size)]))
+    data = cloud.put("killed/rows.jsonl", jsonl([{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(size)]))
     whole = run(cloud, folder, data, cloud.url("killed/whole"))
     assert whole.returncode == 0, whole.stderr
     (folder / "calls.txt").unlink()
@@ -116,7 +106,7 @@ def test_a_killed_run_goes_on_from_its_journal_on_gs(cloud: Any, folder: Path) -
 def test_one_request_in_twenty_fails_and_nothing_is_lost_or_doubled(cloud: Any, folder: Path) -> None:
     size = 1000
     lines = [{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(size)]
-    data = put(cloud, "faults/rows.jsonl", jsonl(lines))
+    data = cloud.put("faults/rows.jsonl", jsonl(lines))
     assert run(cloud, folder, data, cloud.url("faults/calm")).returncode == 0
     (folder / "calls.txt").unlink()
     with cloud.gcs.failing(0.05) as failed:
@@ -131,7 +121,7 @@ def test_one_request_in_twenty_fails_and_nothing_is_lost_or_doubled(cloud: Any, 
 
 def test_a_journal_whose_storage_fails_one_write_in_five_loses_no_call(cloud: Any, folder: Path) -> None:
     size = 1500
-    data = put(cloud, "journal/rows.jsonl", jsonl([{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(size)]))
+    data = cloud.put("journal/rows.jsonl", jsonl([{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(size)]))
     with cloud.gcs.failing(0.2, only="^(POST|PUT) /.*upload/.*journal") as failed:
         killed = run(cloud, folder, data, cloud.url("journal/run"), 1200)
         ended = run(cloud, folder, data, cloud.url("journal/run"))
