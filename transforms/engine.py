@@ -75,6 +75,12 @@ class Line:
                 )
                 self.call = call
 
+    def close(self) -> None:
+        """Ends what the callable holds open, where it has a coroutine function `close`."""
+        close = getattr(self.call, "close", None)
+        if close is not None:
+            self.lane.post(lambda: self.lane.loop.create_task(close()))
+
     def understand(self, error: BaseException) -> Fault:
         """What an exception of a call means."""
         return fault_of(error, self.policy.retry_on)
@@ -287,8 +293,10 @@ class Engine:
             line, users, endpoint = self._lines.pop(token)
             if users > 1:
                 self._lines[token] = (line, users - 1, endpoint)
-            else:
-                self._limit(endpoint)
+                return
+            with suppress(RunError):
+                line.close()
+            self._limit(endpoint)
 
     def _limit(self, endpoint: str) -> None:
         lane = self._lanes[endpoint]

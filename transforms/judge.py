@@ -123,7 +123,9 @@ class JudgeCaller:
             found: Any = consult(_question(call))
             return _value(await found, call)
 
-        return call_async if inspect.iscoroutinefunction(consult) else call
+        made: Any = call_async if inspect.iscoroutinefunction(consult) else call
+        made.close = getattr(consult, "close", None)
+        return made
 
     def work(self, batch: ScoredBatch) -> Work:
         """All questions of a batch's rows that are open, at once, then those that follow from the answers."""

@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import importlib
 import importlib.metadata
+import importlib.util
 import pkgutil
 import sys
 import typing
@@ -171,6 +172,14 @@ def load_object(target: str, where: str) -> Any:
             raise ConfigError(f"{module_name!r} has no {path!r}", where=where, allowed=", ".join(near))
         found = getattr(found, step)
     return found
+
+
+def has_module(name: str) -> bool:
+    """Whether a module could be imported; it is not imported, though the packages it stands in are."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _load(kind: str) -> dict[str, Part]:

@@ -25,12 +25,25 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from ...schemas.errors import JudgeError
+from ...schemas.errors import ConfigError, JudgeError
 from ...schemas.instance import Json, Usage
 from ...schemas.judging import Message, Reply
-from ..registry import register
+from ..registry import has_module, register
+from ..secrets import check_reference, resolved
 
-__all__ = ["Consult", "Judge", "Message", "Question", "Refused", "Reply", "Truncated", "Usage", "register"]
+__all__ = [
+    "Consult",
+    "Judge",
+    "Message",
+    "ModelJudge",
+    "Question",
+    "Refused",
+    "Reply",
+    "Truncated",
+    "Usage",
+    "closing",
+    "register",
+]
 
 
 class Refused(JudgeError):
@@ -97,3 +110,55 @@ class Judge(ABC):
         if dataclasses.is_dataclass(self):
             given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in self.secret}
         return {"judge": f"{type(self).__module__}.{type(self).__qualname__}".partition(".")[2], **given}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelJudge(Judge):
+    """Base of judges that are models behind an interface of their provider.
+
+    Attributes:
+        model: Name of the model, as its provider writes it.
+        api_key: Where the key is: `${env:NAME}` or `${secret:projects/P/secrets/S/versions/V}`; by default where the
+            provider's own client looks for it. A key itself is refused.
+        base_url: Address of another server that speaks the same protocol.
+        temperature: Of sampling; default: the model's own. Panels of one judge need one above 0.
+        max_tokens: Tokens of an answer at most, the model's thinking included; default: the model's own.
+        structured: Whether the model is made to answer in the asked shape; without, its words are read strictly.
+        request: Further keys of the provider's request, passed on as they are.
+    """
+
+    model: str
+    api_key: str | None = None
+    base_url: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    structured: bool = True
+    request: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    extra: ClassVar[str]
+    """The extra of this package that brings the provider's client."""
+    module: ClassVar[str]
+    """The client's module."""
+
+    def __post_init__(self) -> None:
+        check_reference(self.api_key, "judges: api_key")
+        if not has_module(self.module):
+            raise ConfigError(
+                f"the package {self.module!r} is missing",
+                where="judges",
+                allowed=f"pip install 'evalbeam[{self.extra}]'",
+            )
+
+    def key(self) -> str | None:
+        """The key itself; only where it is used."""
+        return resolved(self.api_key, "judges: api_key")
+
+    def given(self, **named: Any) -> dict[str, Any]:
+        """The keys of a request that have a value, and those of `request`."""
+        return {**{k: v for k, v in named.items() if v is not None}, **self.request}
+
+
+def closing(consult: Any, close: Callable[[], Awaitable[None]]) -> Consult:
+    """The callable, with what the engine awaits once nobody needs it any more: connections do not outlive a run."""
+    consult.close = close
+    return consult

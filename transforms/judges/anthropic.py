@@ -1,0 +1,51 @@
+"""Judges behind Anthropic's messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .base import Consult, ModelJudge, Question, Reply, Usage, closing, register
+
+_FINISH = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refused"}
+_MAX_TOKENS = 4096
+_LONG = 3600.0
+
+
+@register("judge", "anthropic")
+@dataclass(frozen=True, kw_only=True)
+class AnthropicJudge(ModelJudge):
+    """A model of Anthropic; `max_tokens` is 4096 where it is left out."""
+
+    extra: ClassVar[str] = "anthropic"
+    module: ClassVar[str] = "anthropic"
+
+    def connect(self) -> Consult:
+        from anthropic import AsyncAnthropic
+
+        client = AsyncAnthropic(api_key=self.key(), base_url=self.base_url, max_retries=0, timeout=_LONG)
+
+        async def consult(question: Question) -> Reply:
+            answer: Any = await client.messages.create(**self._request(question))
+            text = "".join(block.text for block in answer.content if block.type == "text")
+            usage = Usage(_input(answer.usage), answer.usage.output_tokens)
+            return Reply(text, usage=usage, finish=_FINISH.get(answer.stop_reason or "", "stop"))
+
+        return closing(consult, client.close)
+
+    def _request(self, question: Question) -> dict[str, Any]:
+        shape = {"type": "json_schema", "schema": dict(question.schema)}
+        return self.given(
+            model=self.model,
+            system=question.system or None,
+            messages=[m._asdict() for m in question.turns],
+            max_tokens=self.max_tokens or _MAX_TOKENS,
+            output_config={"format": shape} if self.structured else None,
+            extra_body={} if self.temperature is None else {"temperature": self.temperature},
+        )
+
+
+def _input(usage: Any) -> int:
+    """Tokens given, those that were written to or read from the provider's cache among them."""
+    cached = (getattr(usage, f"cache_{what}_input_tokens", None) or 0 for what in ("creation", "read"))
+    return usage.input_tokens + sum(cached)
