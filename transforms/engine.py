@@ -78,8 +78,8 @@ class Line:
     def close(self) -> None:
         """Ends what the callable holds open, where it has a coroutine function `close`."""
         close = getattr(self.call, "close", None)
-        if close is not None:
-            self.lane.post(lambda: self.lane.loop.create_task(close()))
+        if close is not None and not self.lane.loop.is_closed():
+            asyncio.run_coroutine_threadsafe(close(), self.lane.loop)
 
     def understand(self, error: BaseException) -> Fault:
         """What an exception of a call means."""
@@ -294,8 +294,7 @@ class Engine:
             if users > 1:
                 self._lines[token] = (line, users - 1, endpoint)
                 return
-            with suppress(RunError):
-                line.close()
+            line.close()
             self._limit(endpoint)
 
     def _limit(self, endpoint: str) -> None:
