@@ -7,7 +7,7 @@ ENGINES ?= $(HOME)/.cache/evalbeam
 RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
-.PHONY: demo test test-engines lint format bench parity clean
+.PHONY: demo test test-engines lint format bench parity clean flink-jar flink-up flink-down
 .DEFAULT_GOAL := test
 
 demo: $(RUN)
@@ -34,6 +34,20 @@ bench: $(DEV)
 
 parity: $(DEV)
 	@$(BIN)/python -m pytest -m parity
+
+# A Flink cluster on this machine, all of it on loopback; needs Java and Maven.
+FLINK := $(ENGINES)/flink
+CLUSTER := $(BIN)/python deploy/flink/cluster.py --folder .cache/flink
+flink-jar:
+	@deploy/flink/install "$(ENGINES)"
+	@echo "$(FLINK)/job-server.jar"
+
+flink-up: $(RUN) flink-jar
+	@$(CLUSTER) up --lib $(FLINK)/lib
+	@echo "evalbeam run eval.yaml --runner=FlinkRunner --flink_master=localhost:8081 --flink_job_server_jar=$(FLINK)/job-server.jar"
+
+flink-down:
+	@$(CLUSTER) down
 
 clean:
 	rm -rf $(VENV) build dist evalbeam.egg-info evalbeam-out

@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import threading
 from collections.abc import Sequence
 from typing import Any
 
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    FlinkRunnerOptions,
+    PipelineOptions,
+    PortableOptions,
+    PrismRunnerOptions,
+    StandardOptions,
+)
 
 from ..schemas.errors import ConfigError
+from .flink import FlinkCluster
 
 ENGINES = ("DirectRunner", "PrismRunner", "FlinkRunner", "DataflowRunner")
+WORKER = "evalbeam-worker"
+"""Command of a worker process that an engine starts by itself; see `worker`."""
+PRISM_LIMIT = 3600.0
+"""Seconds a run on Prism may take unless `--time_limit` says otherwise: it can hang where a worker fails to start."""
+_EMBEDDED = ("[local]", "[auto]")
+
+
+class EngineOptions(PipelineOptions):
+    """Options of ours, and of engines, that Beam's Python side does not know."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument("--time_limit", type=float, help="Seconds after which a run on Prism or Flink is ended.")
+        parser.add_argument(
+            "--flink_submission",
+            choices=["uber_jar", "job_server"],
+            help="How a job reaches a Flink cluster: as one jar by REST, or by a job server started here.",
+        )
+        parser.add_argument(
+            "--execution_mode_for_batch",
+            choices=["PIPELINED", "PIPELINED_FORCED", "BATCH", "BATCH_FORCED"],
+            help="How Flink passes data between the stages of a job.",
+        )
 
 
 def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
-    """Beam's options from command-line flags such as `--runner=FlinkRunner`.
+    """Beam's options from command-line flags such as `--runner=FlinkRunner`, with our defaults for the engine.
 
     Raises:
         ConfigError: A flag is no option of Beam, or the engine is none we run on.
@@ -22,10 +56,49 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
     unknown = options.view_as(_NoOptions).unknown(flags)
     if unknown:
         raise ConfigError(f"unknown option {unknown[0]!r}", allowed="options of evalbeam run, and Beam's own")
-    name = options.view_as(StandardOptions).runner or "DirectRunner"
+    name = engine(options)
     if name not in ENGINES:
         raise ConfigError(f"found {name!r}", where="--runner", allowed=", ".join(ENGINES))
+    own = options.view_as(EngineOptions)
+    if name != "DirectRunner" and options.view_as(DirectOptions).direct_running_mode == "multi_processing":
+        raise ConfigError(f"{name} has workers of its own", where="--workers", allowed="the local engine, DirectRunner")
+    if name == "PrismRunner":
+        _prefer_prism(options, own)
+    elif name == "FlinkRunner":
+        _prefer_flink(options, own)
+    elif own.time_limit is not None:
+        raise ConfigError(f"{name} cannot be ended from outside", where="--time_limit", allowed="Prism or Flink")
     return options
+
+
+def local_workers(count: int) -> list[str]:
+    """The flags that have the local engine use so many worker processes."""
+    if count < 1:
+        raise ConfigError(f"found {count}", where="--workers", allowed="at least 1")
+    return ["--direct_running_mode=multi_processing", f"--direct_num_workers={count}"] if count > 1 else []
+
+
+def _prefer_prism(options: PipelineOptions, own: EngineOptions) -> None:
+    """The binary on the PATH, never a download; and a limit, for it may hang."""
+    prism = options.view_as(PrismRunnerOptions)
+    prism.prism_location = prism.prism_location or shutil.which("prism")
+    if own.time_limit is None:
+        own.time_limit = PRISM_LIMIT
+
+
+def _prefer_flink(options: PipelineOptions, own: EngineOptions) -> None:
+    """An uber jar; worker processes that the TaskManagers start; no stage is run again because a later one failed."""
+    flink, portable = options.view_as(FlinkRunnerOptions), options.view_as(PortableOptions)
+    own.execution_mode_for_batch = own.execution_mode_for_batch or "BATCH_FORCED"
+    if "flink_version" not in options.get_all_options(drop_default=True):
+        flink.flink_version = "1.20"
+    if flink.flink_master in _EMBEDDED and portable.job_endpoint is None:
+        flink.flink_master = "[local]"
+        return
+    flink.flink_submit_uber_jar = own.flink_submission != "job_server" and portable.job_endpoint is None
+    if portable.environment_type is None:
+        portable.environment_type = "PROCESS"
+        portable.environment_config = portable.environment_config or json.dumps({"command": WORKER})
 
 
 class _NoOptions(PipelineOptions):
@@ -42,9 +115,14 @@ class _NoOptions(PipelineOptions):
         return found
 
 
+def engine(options: PipelineOptions) -> str:
+    """Name of the engine, one of `ENGINES` once the options were checked."""
+    return options.view_as(StandardOptions).runner or "DirectRunner"
+
+
 def is_local(options: PipelineOptions) -> bool:
-    """Whether the pipeline runs in this process (and its local workers)."""
-    return (options.view_as(StandardOptions).runner or "DirectRunner") == "DirectRunner"
+    """Whether the pipeline runs on the local engine: in this process (and its local workers)."""
+    return engine(options) == "DirectRunner"
 
 
 def has_worker_processes(options: PipelineOptions) -> bool:
@@ -57,11 +135,33 @@ def in_this_process(options: PipelineOptions) -> bool:
     return is_local(options) and not has_worker_processes(options)
 
 
+def calls_from_here(options: PipelineOptions) -> bool:
+    """Whether the workers are this process or children of it, whatever the engine: they share its memory or disk."""
+    environment = options.view_as(PortableOptions).environment_type or "LOOPBACK"
+    return is_local(options) or (
+        environment == "LOOPBACK" and (engine(options) == "PrismRunner" or flink_cluster(options) is None)
+    )
+
+
+def flink_cluster(options: PipelineOptions) -> FlinkCluster | None:
+    """The Flink cluster a pipeline is sent to; `None` for other engines and for the one embedded in the job server."""
+    master = options.view_as(FlinkRunnerOptions).flink_master
+    if engine(options) != "FlinkRunner" or master in _EMBEDDED:
+        return None
+    return FlinkCluster(master)
+
+
 def processes(options: PipelineOptions) -> int:
-    """Worker processes that share a run's limits: those of the local engine; 1 where the engine decides by itself."""
+    """Worker processes that share a run's limits: those of the local engine, or one for each TaskManager of Flink.
+
+    Where the engine decides by itself, 1.
+    """
     if has_worker_processes(options):
         return max(1, options.view_as(DirectOptions).direct_num_workers)
-    return 1
+    cluster = flink_cluster(options)
+    if cluster is None:
+        return 1
+    return max(1, cluster.taskmanagers()) * max(1, int(options.view_as(PortableOptions).sdk_worker_parallelism))
 
 
 def runner(options: PipelineOptions) -> Any:
@@ -69,9 +169,14 @@ def runner(options: PipelineOptions) -> Any:
 
     "DirectRunner" is pinned to Beam's in-process engine by class: its own choice would look for another engine's
     binary first, and use it silently where it finds one.
+
+    Raises:
+        ConfigError: The engine is started by this process, which only the main thread can do.
     """
     if is_local(options):
         from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
         return FnApiRunner()
+    if threading.current_thread() is not threading.main_thread() and engine(options) in ("PrismRunner", "FlinkRunner"):
+        raise ConfigError(f"{engine(options)} is started from the main thread only", where="--runner")
     return options.view_as(StandardOptions).runner

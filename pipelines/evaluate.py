@@ -25,7 +25,10 @@ from ..transforms.normalize import Normalize
 from ..transforms.read import ReadRows
 from ..transforms.score import ScoreExamples
 from ..transforms.write import WriteErrors, WriteInstances
-from . import engines
+from . import engines, lease
+from .driving import drive, prepare_job
+from .engine_check import require
+from .lease import Holder
 from .plan import Plan, make_plan
 from .result import EvaluationResult
 from .resume import allot, prepare
@@ -75,23 +78,29 @@ def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:
         The result, whatever its verdict; a run that refused to start calling has state "failed".
 
     Raises:
-        ConfigError: There is a finished run at the output already, or an unfinished one of another agent.
+        ConfigError: The engine lacks something, or there is a finished run at the output already, an unfinished one
+            of another agent, or one that goes on.
         RunError: The engine failed; nothing was published.
     """
     options = options or PipelineOptions([])
-    plan = replace(plan, fingerprint=prepare(plan), processes=engines.processes(options))
-    plan = replace(plan, budget=allot(plan))
-    with _process_for_bulk(), holding() as held:
-        try:
-            pipeline = beam.Pipeline(runner=engines.runner(options), options=options)
-            shipped = plan.with_parts(held) if engines.in_this_process(options) else plan
-            _ = pipeline | "Evaluate" >> Evaluate(shipped)
-            pipeline.run().wait_until_finish()
-        except EvalbeamError:
-            raise
-        except Exception as error:
-            raise RunError(_cause(error)) from error
-    return EvaluationResult.load(plan.config.output.path)
+    require(options, plan)
+    output, cluster = plan.config.output.path, engines.flink_cluster(options)
+    holder = Holder.here(engines.engine(options), cluster and cluster.url)
+    with lease.held(output, holder):
+        plan = replace(plan, fingerprint=prepare(plan), processes=engines.processes(options))
+        plan = replace(plan, budget=allot(plan))
+        prepare_job(options, holder, plan.packages)
+        with _process_for_bulk(), holding() as held:
+            try:
+                pipeline = beam.Pipeline(runner=engines.runner(options), options=options)
+                shipped = plan.with_parts(held) if engines.in_this_process(options) else plan
+                _ = pipeline | "Evaluate" >> Evaluate(shipped)
+                drive(pipeline, options, holder)
+            except EvalbeamError:
+                raise
+            except Exception as error:
+                raise RunError(_cause(error)) from error
+        return EvaluationResult.load(output)
 
 
 def evaluate(

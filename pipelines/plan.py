@@ -31,6 +31,7 @@ from ..transforms.score import MetricUse
 from ..transforms.slices import MetricFacts, summary_names
 from ..transforms.writers.base import Writer
 from .judges import build_judges, full_names
+from .packages import Packages, collect
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Plan:
         start: Stands for this start of the run.
         budget: What this start of the run may spend; `None` is no bound.
         judges: The judges that metrics ask, by name; none where no metric asks one.
+        packages: The agent's code, for the workers.
     """
 
     config: EvaluationConfig
@@ -62,6 +64,7 @@ class Plan:
     start: str = field(default_factory=lambda: uuid.uuid4().hex)
     budget: Budget | None = None
     judges: Mapping[str, JudgeUse] = field(default_factory=dict)
+    packages: Packages = Packages()
 
     @property
     def computed(self) -> tuple[MetricUse, ...]:
@@ -132,9 +135,17 @@ class Plan:
         own = self.fingerprint or ""
         path = self.config.output.path
         journal, stop = (storage.join(path, "journal", own), storage.join(path, STOP)) if own else (None, None)
-        trials, processes = self.config.trials, self.processes
+        agent = self.config.agent
         return InvokeAgent(
-            self.agent, self.config.agent, trials, journal, own, stop=stop, processes=processes, budget=self.budget
+            self.agent,
+            agent,
+            self.config.trials,
+            journal,
+            own,
+            stop=stop,
+            processes=self.processes,
+            budget=self.budget,
+            secrets=tuple(agent.secrets.items()),
         )
 
     def judge(self) -> JudgeExamples:
@@ -182,6 +193,8 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
     Raises:
         ConfigError: Something named does not exist, does not fit, or contradicts something else.
     """
+    packages = collect(config.agent.packages)
+    packages.import_here()
     agent = build_agent(config.agent, where)
     resolved = {
         "agent": config.agent.model_copy(update={"type": agent_type(config.agent)}),
@@ -193,8 +206,8 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
     facts = [_facts(u, config) for u in metrics]
     criteria.check(config.criteria, summary_names(facts), config.slices)
     files = expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
-    rules = build_rules(config, agent)
-    return Plan(config, tuple(files), rules, agent, metrics, build_writer(config), judges=judges)
+    rules, writer = build_rules(config, agent), build_writer(config)
+    return Plan(config, tuple(files), rules, agent, metrics, writer, judges=judges, packages=packages)
 
 
 def agent_type(config: AgentConfig) -> str:

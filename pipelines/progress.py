@@ -1,4 +1,4 @@
-"""What a person sees while a local run goes on: a bar on a terminal, a line now and then in a log."""
+"""What a person sees while a run goes on: a bar on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class Progress:
         live: Whether an agent is called.
         clock: Seconds, from any start.
         width: Gives the columns of the terminal.
+        state: What the engine says of the run, in a few words.
     """
 
     read: Callable[[], Mapping[str, int]]
@@ -47,6 +48,7 @@ class Progress:
     live: bool = True
     clock: Callable[[], float] = time.monotonic
     width: Callable[[], int] = lambda: shutil.get_terminal_size().columns
+    state: Callable[[], str] = lambda: ""
     _started: float | None = None
     _phase: str = ""
     _phase_since: float = 0.0
@@ -104,7 +106,7 @@ class Progress:
         return counts[names[self._phase]]
 
     def _total(self, counts: Mapping[str, int]) -> int | None:
-        return None if self._phase == READING else self.expected(counts["rows_read"])
+        return None if self._phase == READING else self.expected(counts["rows_read"]) or None
 
     def _rate(self) -> float | None:
         (first, before), (last, after) = self._seen[0], self._seen[-1]
@@ -116,11 +118,13 @@ class Progress:
         if counts["rows_rejected"]:
             parts.append(f"{counts['rows_rejected']:,} unusable")
         if self._phase == CALLING:
-            parts += [f"{counts['calls_in_flight']:,} in flight", f"{counts['calls_failed']:,} failed"]
+            parts += [f"{counts['calls_in_flight']:,} in flight"] if counts["calls_in_flight"] else []
+            parts.append(f"{counts['calls_failed']:,} failed")
         if rate is not None:
             parts.append(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
             if total is not None and total > done:
                 parts.append(f"ETA {duration((total - done) / rate)}")
+        parts += [said] if (said := self.state()) else []
         return f"{self._phase}: " + ", ".join(parts)
 
     def _line(self, counts: Mapping[str, int], width: int) -> str:
@@ -165,19 +169,36 @@ def shown(stream: TextIO, limit: int | None, trials: int, live: bool) -> Iterato
         progress = Progress(
             read=lambda: counters.totals(folder),
             stream=stream,
-            bar=stream.isatty() and os.environ.get("TERM") != "dumb" and _shows(stream, _FULL + _EMPTY),
+            bar=draws(stream),
             expected=lambda rows: (rows if limit is None else min(rows, limit)) * trials,
             live=live,
         )
-        ended = threading.Event()
-        ticker = threading.Thread(target=_tick_until, args=(ended, progress), name="evalbeam-progress", daemon=True)
-        ticker.start()
-        try:
+        with ticking(progress, TICK):
             yield progress
-        finally:
-            ended.set()
-            ticker.join()
-            progress.clear()
+
+
+@contextmanager
+def ticking(progress: Progress, every: float) -> Iterator[None]:
+    """Has a progress look at its counters all so many seconds, and takes its bar away at the end."""
+    ended = threading.Event()
+
+    def tick() -> None:
+        while not ended.wait(every):
+            progress.tick()
+
+    ticker = threading.Thread(target=tick, name="evalbeam-progress", daemon=True)
+    ticker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        ticker.join()
+        progress.clear()
+
+
+def draws(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that can show a bar."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb" and _shows(stream, _FULL + _EMPTY)
 
 
 def _shows(stream: TextIO, text: str) -> bool:
@@ -186,8 +207,3 @@ def _shows(stream: TextIO, text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _tick_until(ended: threading.Event, progress: Progress) -> None:
-    while not ended.wait(TICK):
-        progress.tick()

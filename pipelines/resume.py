@@ -18,6 +18,7 @@ from ..transforms import registry, storage
 from ..transforms.budget import Budget
 from ..transforms.finish import FINISHED, MANIFEST, STOP
 from ..transforms.journal_summary import summarize
+from . import lease
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -134,14 +135,26 @@ def allot(plan: Plan) -> Budget | None:
     return Budget(folder, bounds.max_calls, bounds.max_tokens, calls, tokens)
 
 
-def cancel(output: str, reason: str = "cancelled by evalbeam cancel") -> None:
-    """Asks a run to make no more calls; it writes its tables with what it has.
+def cancel(output: str, reason: str = "cancelled by evalbeam cancel", now: bool = False) -> None:
+    """Stops a run.
+
+    Args:
+        output: Folder of the run.
+        reason: Why, in words that its manifest repeats.
+        now: End it on its engine there and then, without tables; else it makes no more calls and ends by itself.
 
     Raises:
-        ConfigError: Nothing runs there.
+        ConfigError: Nothing runs there, or nothing that can be ended from here.
     """
+    nothing = ConfigError(f"no unfinished run at {output!r}", where="cancel", allowed="the output folder of a run")
+    if now:
+        found = lease.latest(output)
+        if found is None or found.released or found.holder.state() == "gone":
+            raise nothing
+        found.holder.end()
+        return
     if ended_as(output) is not None or not journals(output):
-        raise ConfigError(f"no unfinished run at {output!r}", where="cancel", allowed="the output folder of a run")
+        raise nothing
     storage.write_bytes(storage.join(output, STOP), reason.encode())
 
 

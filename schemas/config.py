@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import difflib
-import reprlib
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from .calls import CallPolicy
 from .errors import ConfigError
+from .explain import explained, shown
 from .storage_config import ConfigPart, DatasetConfig, OutputConfig
 from .yaml_text import load_yaml
 
@@ -26,6 +26,10 @@ class AgentConfig(CallPolicy):
         target: "module:name" of the agent, or the object itself from Python.
         version: Declared version of the agent, part of its fingerprint.
         abort_when: As in the call policy; by default an agent of which half the first 200 calls fail is asked no more.
+        packages: Wheels, folders with Python code and at most one requirements file that the agent consists of; they
+            are made importable here and on every worker.
+        secrets: Environment variables the agent needs, with a reference to each value (see `transforms.secrets`) that
+            is resolved on the worker. A list of names stands for variables of the same name.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
@@ -34,6 +38,17 @@ class AgentConfig(CallPolicy):
     target: Any = None
     version: str | None = None
     abort_when: float | None = Field(default=0.5, gt=0, lt=1)
+    packages: tuple[str, ...] = ()
+    secrets: dict[str, str] = {}
+
+    @field_validator("secrets", mode="before")
+    @classmethod
+    def _references(cls, value: Any) -> Any:
+        given = {name: f"${{env:{name}}}" for name in value} if isinstance(value, list | tuple) else value
+        for reference in given.values() if isinstance(given, Mapping) else ():
+            if not re.fullmatch(r"\$\{(env|secret):[^{}]+\}", str(reference)):
+                raise ValueError("names of environment variables, or {VARIABLE: ${env:NAME}}; never a value")
+        return given
 
     @property
     def params(self) -> dict[str, Any]:
@@ -225,11 +240,11 @@ class EvaluationConfig(ConfigPart):
             ConfigError: Names the first key that is wrong, what was found there and what is allowed.
         """
         if not isinstance(data, Mapping):
-            raise ConfigError(f"found {_shown(data)}", where=source, allowed="a mapping with dataset, metrics ...")
+            raise ConfigError(f"found {shown(data)}", where=source, allowed="a mapping with dataset, metrics ...")
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise _explained(error, source) from None
+            raise explained(error, source, cls) from None
         except RecursionError:
             raise ConfigError("the configuration refers to itself", where=source) from None
 
@@ -237,67 +252,3 @@ class EvaluationConfig(ConfigPart):
     def load(cls, text: str, source: str = "") -> EvaluationConfig:
         """The config that YAML (or JSON) text describes; see `parse`."""
         return cls.parse(load_yaml(text, source), source)
-
-
-def _explained(error: ValidationError, source: str) -> ConfigError:
-    first = error.errors(include_url=False)[0]
-    loc = [str(p) for p in first["loc"] if not str(p).startswith(("function-", "tagged-"))]
-    loc = loc[:2] if loc[:2] == ["dataset", "path"] else loc  # beyond it stand the names of its types
-    key = ".".join(loc)
-    where = f"{source}: {key}" if source and key else key or source
-    if first["type"] == "extra_forbidden":
-        choices = _keys_at(loc[:-1])
-        near = difflib.get_close_matches(loc[-1], choices, n=3) or choices
-        return ConfigError(f"unknown key {loc[-1]!r}", where=where, allowed=", ".join(near))
-    if first["type"] == "missing":
-        return ConfigError("missing", where=where)
-    return ConfigError(f"found {_shown(first['input'])}", where=where, allowed=_allowed(first, loc))
-
-
-_KINDS = {
-    "string_type": "text",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "dict_type": "a mapping",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "finite_number": "a finite number",
-    "too_short": "at least one",
-}
-"""What pydantic's types of errors ask for, in the words of someone who writes YAML."""
-
-
-def _allowed(error: Any, loc: list[str]) -> str:
-    if loc == ["dataset", "path"]:
-        return "a path, or a list of paths"
-    if error["type"] == "model_type":
-        keys = _keys_at(loc)
-        return f"a mapping with {', '.join(keys)}" if keys else "a mapping"
-    return _KINDS.get(error["type"]) or error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-
-
-def _shown(value: Any) -> str:
-    """A value as it may stand in a message: bounded, however large or entangled it is."""
-    short = reprlib.Repr()
-    short.maxlist = short.maxdict = short.maxtuple = 5
-    short.maxlevel, short.maxstring, short.maxother, short.maxlong = 3, 100, 100, 60
-    return "nothing" if value is None else short.repr(value)
-
-
-def _keys_at(loc: list[str]) -> list[str]:
-    """Keys of the model at a place, through lists and mappings of models."""
-    model: Any = EvaluationConfig
-    for step in loc:
-        if get_origin(model) in (list, dict):
-            model = get_args(model)[-1]
-        else:
-            field = getattr(model, "model_fields", {}).get(step)
-            model = field.annotation if field else None
-    fields = getattr(model, "model_fields", None) or {}
-    return sorted(f.alias or name for name, f in fields.items())

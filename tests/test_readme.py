@@ -83,8 +83,8 @@ def test_metrics_in_the_table_are_registered() -> None:
 
 
 def test_make_targets_in_the_text_exist() -> None:
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.M)
-    named = set(re.findall(r"(?:^|`)make ([a-z]+)", README, flags=re.M))
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M)
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", README, flags=re.M))
     assert named >= {"demo", "test"}
     assert named <= set(targets)
 

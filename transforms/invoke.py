@@ -18,6 +18,7 @@ from .agents.base import Agent, invocation_of, read_answer
 from .budget import Budget
 from .fanout import FanOut, Work
 from .normalize import canonical
+from .secrets import provide
 
 
 @dataclass
@@ -35,6 +36,7 @@ class InvokeAgent(beam.PTransform):
         stop: Path of the object that stops the run's calls, see `FanOut`.
         processes: Worker processes the run is declared to have; they share its total limits.
         budget: What the run may spend, see `FanOut`.
+        secrets: (environment variable, reference) that the agent needs, see `secrets`.
     """
 
     agent: Agent
@@ -46,14 +48,14 @@ class InvokeAgent(beam.PTransform):
     stop: str | None = None
     processes: int = 1
     budget: Budget | None = None
+    secrets: tuple[tuple[str, str], ...] = ()
 
     def expand(self, input_or_inputs: Any) -> Any:
         if self.agent.recorded:
             recall = beam.Map(recalled, self.agent, self.trials)
             return input_or_inputs | "Recall" >> recall.with_output_types(Batch)
-        caller = AgentCaller(
-            self.agent, self.policy.for_one_of(self.processes), self.trials, self.fingerprint, self.given
-        )
+        policy = self.policy.for_one_of(self.processes)
+        caller = AgentCaller(self.agent, policy, self.trials, self.fingerprint, self.given, self.secrets)
         return input_or_inputs | "Call" >> FanOut(caller, self.journal, self.stop, self.budget)
 
 
@@ -75,6 +77,7 @@ class AgentCaller:
     trials: int = 1
     fingerprint: str = ""
     given: tuple[str, ...] | None = None
+    secrets: tuple[tuple[str, str], ...] = ()
 
     @property
     def endpoints(self) -> dict[str, CallPolicy]:
@@ -83,6 +86,7 @@ class AgentCaller:
 
     def connect(self, endpoint: str) -> Callable[[Call], Any]:
         """The agent's callable, with its answers read and checked."""
+        provide(dict(self.secrets))
         ask, limit, read = self.agent.connect(), self.policy.max_answer_bytes, self.agent.read
 
         def call(call: Call) -> Any:

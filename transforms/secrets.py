@@ -44,3 +44,17 @@ def resolved(value: str | None, where: str, environ: Mapping[str, str] = os.envi
 
     answer = secretmanager.SecretManagerServiceClient().access_secret_version(name=match[2])
     return answer.payload.data.decode()
+
+
+def provide(references: Mapping[str, str], where: str = "agent.secrets") -> None:
+    """Sets environment variables of this process to what references name.
+
+    Args:
+        references: Name of a variable to reference.
+        where: Key of the configuration they stand under.
+
+    Raises:
+        ConfigError: As `resolved`.
+    """
+    for name, reference in references.items():
+        os.environ[name] = resolved(reference, f"{where}.{name}") or ""

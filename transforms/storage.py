@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import uuid
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
+
+from ..schemas.errors import ConfigError
 
 
 def join(base: str, *parts: str) -> str:
@@ -88,3 +93,44 @@ def move(source: str, destination: str) -> None:
         delete([destination])
         _make_folder_of(destination)
     FileSystems.rename([source], [destination])
+
+
+def create_new(path: str, data: bytes) -> bool:
+    """Writes a whole file unless there is one; returns whether it did. Of several that try at once, one does.
+
+    Raises:
+        ConfigError: The filesystem cannot promise that.
+    """
+    if "://" not in path:
+        return _create_new_local(path, data)
+    if path.startswith("gs://"):
+        return _create_new_gcs(path, data)
+    raise ConfigError(f"{path} is on a filesystem without a create-if-absent", allowed="a local path, or gs://")
+
+
+def _create_new_local(path: str, data: bytes) -> bool:
+    """By a hard link, so that whoever sees the file sees all of it."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    temporary = f"{path}.{uuid.uuid4().hex}"
+    with open(temporary, "xb") as file:
+        file.write(data)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(temporary)
+    return True
+
+
+def _create_new_gcs(path: str, data: bytes, client: Any = None) -> bool:
+    from google.api_core.exceptions import PreconditionFailed
+    from google.cloud import storage
+
+    bucket, _, name = path.removeprefix("gs://").partition("/")
+    blob = (client or storage.Client()).bucket(bucket).blob(name)
+    try:
+        blob.upload_from_string(data, if_generation_match=0)
+    except PreconditionFailed:  # a repeated request finds its own first one: the contents tell
+        return blob.download_as_bytes() == data
+    return True

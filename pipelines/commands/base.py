@@ -27,3 +27,13 @@ def show_result(result: Any, say: Any) -> None:
     from ..report.terminal import render
 
     say(render(result, width()))
+
+
+def show_end(result: Any) -> int:
+    """Shows how a run ended; returns the exit code."""
+    from ..console import fault, say
+
+    show_result(result, say)
+    if result.exit_code == RUN:
+        fault(f"the run {result.state}: {result.manifest.get('reason') or 'no reason given'}")
+    return result.exit_code

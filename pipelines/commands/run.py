@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ...schemas.errors import ConfigError
-from .base import CONFIG, PASSED, RUN, show_result
+from .base import CONFIG, PASSED, show_end
 
 if TYPE_CHECKING:
     from ...schemas.config import EvaluationConfig
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _RUN_ABOUT = """\
 Runs an evaluation and shows its summary. CONFIG is a YAML or JSON file; everything in it can be changed, or given
 without a file, by the options below. Options that are not listed go to Apache Beam, for example
---direct_num_workers=4 or --runner=FlinkRunner."""
+--runner=FlinkRunner --flink_master=localhost:8081."""
 _RUN_EXAMPLES = """\
 examples:
   evalbeam run eval.yaml
@@ -42,39 +42,34 @@ def add(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace, rest: list[str]) -> int:
-    from ..console import fault, logs, note, say, stoppable, workers_unheard
+    from ..console import logs, note, stoppable, workers_unheard
 
     config, flags = config_of(args, rest)
-    from .. import engines, progress
+    from .. import engines, progress, remote
     from ..evaluate import run
     from ..plan import make_plan
+    from ..report.html import write_report
+    from ..resume import paid, state
 
     with logs(args.debug, note):
         options = engines.pipeline_options(flags)
         plan = make_plan(config)
-    if engines.is_local(options):
-        from ..report.html import write_report
-        from ..resume import paid, state
-
-        hush = engines.has_worker_processes(options) and not args.debug
-        hint = "" if plan.recorded else "; the same command goes on with the calls that are left"
-        if kept := paid(config.output.path) if not plan.recorded and state(plan) == "unfinished" else 0:
-            note(f"{config.output.path} holds an unfinished run: {kept} calls are paid for and not made again")
-        with workers_unheard(hush), stoppable(hint):
-            shown = progress.shown(sys.stderr, config.dataset.limit, config.trials, not plan.recorded)
-            with shown as bar, logs(args.debug, bar.say):
-                result = run(plan, options)
-        try:
-            write_report(result)
-        except OSError as error:
-            note(f"the report could not be written: {error}")
-    else:
-        with stoppable(), logs(args.debug, note, "apache_beam.runners"):
+    live, path = not plan.recorded, config.output.path
+    hush = engines.has_worker_processes(options) and not args.debug
+    hint = "; the same command goes on with the calls that are left" if live else ""
+    if kept := paid(path) if live and state(plan) == "unfinished" else 0:
+        note(f"{path} holds an unfinished run: {kept} calls are paid for and not made again")
+    with workers_unheard(hush), stoppable(hint):
+        here = engines.calls_from_here(options)
+        limit, trials = config.dataset.limit, config.trials
+        shown = progress.shown(sys.stderr, limit, trials, live) if here else remote.shown(sys.stderr, path, live)
+        with shown as bar, logs(args.debug, bar.say):
             result = run(plan, options)
-    show_result(result, say)
-    if result.exit_code == RUN:
-        fault(f"the run {result.state}: {result.manifest.get('reason') or 'no reason given'}")
-    return result.exit_code
+    try:
+        write_report(result)
+    except OSError as error:
+        note(f"the report could not be written: {error}")
+    return show_end(result)
 
 
 def _check(args: argparse.Namespace, rest: list[str]) -> int:
@@ -83,14 +78,17 @@ def _check(args: argparse.Namespace, rest: list[str]) -> int:
     config, flags = config_of(args, rest)
     from .. import engines
     from ..check import check
+    from ..engine_check import look_at
 
     with logs(args.debug, note):
-        engines.pipeline_options(flags)
+        options = engines.pipeline_options(flags)
         found = check(config)
-    say(found.render(width()))
-    for problem in found.problems:
+        engine = look_at(options, found.plan)
+    say(f"{found.render(width())}\n{engine.render()}")
+    problems = [*found.problems, *engine.problems]
+    for problem in problems:
         fault(problem)
-    return CONFIG if found.problems else PASSED
+    return CONFIG if problems else PASSED
 
 
 def config_of(args: argparse.Namespace, rest: list[str]) -> tuple[EvaluationConfig, list[str]]:
@@ -98,6 +96,10 @@ def config_of(args: argparse.Namespace, rest: list[str]) -> tuple[EvaluationConf
     from ..settings import assemble, split
 
     source, flags = split(rest)
+    if args.workers is not None:
+        from ..engines import local_workers
+
+        flags += local_workers(args.workers)
     return assemble(source, settings_of(args), args.run_date), flags
 
 
@@ -138,6 +140,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     setting("--slices", "slices", "COLUMN,...", "break the summary down by columns; a+b by both at once")
     setting("--limit", "dataset.limit", "N", "at most N rows, chosen by hash")
     setting("--sample", "dataset.sample", "SHARE", "a share of the rows, chosen by hash: 0.1 is a tenth")
+    parser.add_argument("--workers", type=int, metavar="N", help="worker processes of the local engine (default: none)")
     parser.add_argument(
         "--set",
         action="append",

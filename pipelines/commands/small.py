@@ -65,18 +65,7 @@ def _journal(args: argparse.Namespace, rest: list[str]) -> int:
     return PASSED
 
 
-def _cancel(args: argparse.Namespace, rest: list[str]) -> int:
-    from ..console import say
-    from ..resume import cancel
-
-    no_more(rest)
-    cancel(args.output)
-    say(f"{args.output}: no more calls are made; the run ends with the tables it has")
-    return PASSED
-
-
 _OF_A_RUN = (
     ("show", _show, "show the summary of a finished run", "Shows a run's summary."),
     ("journal", _journal, "show the calls of a run", "Shows what a run has called so far, from its journal."),
-    ("cancel", _cancel, "stop the calls of a run", "Stops a run's calls; it ends with the tables it has."),
 )

@@ -1,0 +1,135 @@
+"""What an engine lacks, found out before anything starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from apache_beam.options.pipeline_options import (
+    FlinkRunnerOptions,
+    PipelineOptions,
+    PortableOptions,
+    PrismRunnerOptions,
+)
+
+from ..schemas.errors import ConfigError
+from ..transforms import secrets
+from . import engines
+from .flink import FlinkCluster, Unreachable
+from .plan import Plan
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_NO_RESTART = ("", "none", "off", "disable")
+_BUFFERS = "taskmanager.network.sort-shuffle.min-buffers"
+
+
+@dataclass
+class EngineReport:
+    """What was found.
+
+    Attributes:
+        engine: Name of the engine, and where it is.
+        problems: Why a run cannot start.
+        warnings: What a run may suffer from.
+    """
+
+    engine: str
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def render(self) -> str:
+        """The report as text, to stand below that of the plan."""
+        lines = [self.engine, *(f"warning: {w}" for w in self.warnings)]
+        return "\n".join(f"{'engine' if i == 0 else '':<8} {line}" for i, line in enumerate(lines))
+
+
+def look_at(options: PipelineOptions, plan: Plan | None = None) -> EngineReport:
+    """Looks at what the engine of some options needs, for a plan where one is given."""
+    report = EngineReport(engines.engine(options))
+    if report.engine == "PrismRunner":
+        report.problems += _prism(options)
+    elif report.engine == "FlinkRunner":
+        _flink(options, report)
+    if plan is not None:
+        _agent(options, plan, report)
+    return report
+
+
+def require(options: PipelineOptions, plan: Plan) -> None:
+    """Refuses a run that cannot start.
+
+    Raises:
+        ConfigError: The first thing that is missing.
+    """
+    for problem in look_at(options, plan).problems:
+        raise ConfigError(problem)
+
+
+def _prism(options: PipelineOptions) -> Iterator[str]:
+    prism = options.view_as(PrismRunnerOptions).prism_location
+    install = "the path of the binary that `go install github.com/apache/beam/sdks/v2/go/cmd/prism@VERSION` makes"
+    if not prism:
+        yield f"--prism_location: no prism on the PATH (allowed: {install})"
+    elif "://" not in prism and not Path(prism).is_file():
+        yield f"--prism_location: no such file: {prism} (allowed: {install})"
+
+
+def _flink(options: PipelineOptions, report: EngineReport) -> None:
+    flink, portable = options.view_as(FlinkRunnerOptions), options.view_as(PortableOptions)
+    cluster = engines.flink_cluster(options)
+    if portable.job_endpoint is None and not (cluster and flink.flink_submit_uber_jar) and not shutil.which("java"):
+        report.problems.append("FlinkRunner: no java on the PATH, which runs the job server (allowed: Java 11 or 17)")
+    jar = flink.flink_job_server_jar
+    if jar is None and portable.job_endpoint is None:
+        report.warnings.append("no --flink_job_server_jar: Beam will try to download it (`make flink-jar` makes one)")
+    elif jar is not None and "://" not in jar and not Path(jar).is_file():
+        report.problems.append(f"--flink_job_server_jar: no such file: {jar} (`make flink-jar` makes one)")
+    if cluster is None:
+        report.engine += ", embedded in a job server of this machine"
+        return
+    try:
+        _cluster(cluster, report)
+    except Unreachable as error:
+        report.problems.append(f"--flink_master: {error}")
+
+
+def _cluster(cluster: FlinkCluster, report: EngineReport) -> None:
+    slots, settings = cluster.slots(), cluster.settings()
+    report.engine += f" {cluster.version()} at {cluster.url}, {slots} slots on {cluster.taskmanagers()} TaskManagers"
+    if not slots:
+        report.problems.append(f"--flink_master: the cluster at {cluster.url} has no TaskManager")
+    restart = settings.get("restart-strategy.type") or settings.get("restart-strategy") or ""
+    if restart.lower() in _NO_RESTART:
+        text = "the cluster has no restart strategy: one killed worker process or TaskManager ends the run"
+        report.warnings.append(f"{text} (set restart-strategy.type: fixed-delay in Flink's configuration)")
+    if int(settings.get(_BUFFERS, 512)) > 64:
+        report.warnings.append(f"{_BUFFERS} is above 64: Beam's shuffles may find too few network buffers")
+
+
+def _agent(options: PipelineOptions, plan: Plan, report: EngineReport) -> None:
+    config = plan.config.agent
+    if engines.calls_from_here(options):
+        for name, reference in config.secrets.items():
+            if reference.startswith("${env:"):
+                try:
+                    secrets.resolved(reference, f"agent.secrets.{name}")
+                except ConfigError as error:
+                    report.problems.append(str(error))
+        return
+    if config.target is not None and not isinstance(config.target, str):
+        text = "an object given from Python cannot reach the workers"
+        report.problems.append(f'agent.target: {text} (allowed: "module:name")')
+    elif isinstance(config.target, str) and not plan.packages:
+        module = sys.modules.get(config.target.partition(":")[0])
+        file = getattr(module, "__file__", None)
+        if file and "site-packages" not in Path(file).parts and not config.target.startswith("evalbeam."):
+            name = os.path.basename(file)
+            report.warnings.append(f"{name} lies here: workers find it by agent.packages, or where it is installed")
+    cluster = engines.flink_cluster(options)
+    path = plan.config.output.path
+    if cluster is not None and "://" not in path and not any(h in cluster.url for h in _LOOPBACK):
+        report.warnings.append(f"output.path: every TaskManager must see the folder {path}")

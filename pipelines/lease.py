@@ -1,0 +1,173 @@
+"""One run at a time for each output: who holds it, how to find the job, and when it may be taken over.
+
+`<run>/lease/<n>` is a small JSON object that says who runs. Objects are never changed: the next holder creates n + 1,
+which only one of several can, and only where n was released or its holder is gone. That needs no more of the storage
+than a create-if-absent. `cancel` and `wait` find the engine's job in the latest one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+
+from ..schemas.errors import ConfigError
+from ..transforms import storage
+from .flink import FlinkCluster, Unreachable
+
+FOLDER = "lease"
+_RELEASED = ".released"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who runs.
+
+    Attributes:
+        host, process, began: The process that started the run: its machine, id, and start time as the system tells it.
+        engine: Name of the engine.
+        master: Address of the Flink cluster the job was sent to; `None` for other engines.
+        job: Name of the engine's job.
+        token: Tells two holders apart.
+    """
+
+    host: str
+    process: int
+    began: str
+    engine: str
+    master: str | None = None
+    job: str | None = None
+    token: str = ""
+
+    @classmethod
+    def here(cls, engine: str, master: str | None = None) -> Holder:
+        """This process, with a job name of its own."""
+        token = uuid.uuid4().hex
+        return cls(socket.gethostname(), os.getpid(), _began(os.getpid()), engine, master, f"evalbeam-{token}", token)
+
+    def state(self) -> str:
+        """What became of the holder: "running", "gone", or "unknown" where that cannot be told from here."""
+        if self.master is not None:
+            try:
+                job = FlinkCluster(self.master).job(self.job or "")
+            except Unreachable:
+                return "unknown"
+            if job is not None:
+                return "gone" if job.ended else "running"
+        if self.host != socket.gethostname():
+            return "gone" if self.master is not None else "unknown"
+        return "running" if self.began and _began(self.process) == self.began else "gone"
+
+    def end(self) -> None:
+        """Ends the job on its engine, or the process where that is all there is.
+
+        Raises:
+            ConfigError: The process is on another machine.
+            Unreachable: The Flink cluster does not answer.
+        """
+        if self.master is not None:
+            FlinkCluster(self.master).stop(self.job or "")
+        elif self.host == socket.gethostname():
+            os.kill(self.process, signal.SIGTERM)
+        else:
+            found = f"process {self.process} runs on {self.host}"
+            raise ConfigError(found, where="cancel --now", allowed="the same machine; or cancel without --now")
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One entry: its number, its holder, and whether it was given back."""
+
+    number: int
+    holder: Holder
+    released: bool
+
+
+def latest(output: str) -> Lease | None:
+    """The latest lease of a run, `None` where it never had one."""
+    folder = storage.join(output, FOLDER)
+    names = [path.rpartition("/")[2] for path in storage.below(folder)]
+    numbers = sorted(int(n) for n in names if n.isdecimal())
+    if not numbers:
+        return None
+    number = numbers[-1]
+    holder = Holder(**orjson.loads(storage.read_bytes(_path(output, number))))
+    return Lease(number, holder, f"{number:06d}{_RELEASED}" in names)
+
+
+@contextlib.contextmanager
+def held(output: str, holder: Holder, create: Callable[[str, bytes], bool] = storage.create_new) -> Iterator[None]:
+    """Holds the lease of a run meanwhile; given back however it ends, unless the process is killed.
+
+    Args:
+        output: Folder of the run.
+        holder: Who wants it.
+        create: Writes a file unless there is one, and says whether it did.
+
+    Raises:
+        ConfigError: Somebody else runs there, or may do.
+    """
+    number = _taken(output, holder, create)
+    try:
+        yield
+    finally:
+        storage.write_bytes(_path(output, number) + _RELEASED, b"")
+
+
+def _taken(output: str, holder: Holder, create: Callable[[str, bytes], bool]) -> int:
+    last = latest(output)
+    if last is not None and not last.released:
+        _refuse(output, last)
+    number = 1 if last is None else last.number + 1
+    create(_path(output, number), orjson.dumps(asdict(holder)))
+    now = latest(output)
+    if now is not None and now.holder != holder:  # somebody was faster, or has gone further meanwhile
+        _refuse(output, now, "running")
+    storage.delete([_path(output, n) + end for n in range(max(1, number - 3), number) for end in ("", _RELEASED)])
+    return number
+
+
+def _refuse(output: str, lease: Lease, state: str | None = None) -> None:
+    state = state or lease.holder.state()
+    if state == "gone":
+        return
+    who = f"process {lease.holder.process} on {lease.holder.host}"
+    if state == "running":
+        allowed = "wait for its end (`evalbeam wait`), or stop it (`evalbeam cancel`)"
+        raise ConfigError(f"{output} is being written by another run ({who})", where="output.path", allowed=allowed)
+    found = f"{output} may be written by another run ({who}), which cannot be asked from here"
+    allowed = f"end it, then delete {_path(output, lease.number)}"
+    raise ConfigError(found, where="output.path", allowed=allowed)
+
+
+def _path(output: str, number: int) -> str:
+    return storage.join(output, FOLDER, f"{number:06d}")
+
+
+def _began(process: int) -> str:
+    """When a process started, in the system's own unit; "" where there is none of that id."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return _alive(process)
+    state, *fields = stat.rpartition(")")[2].split()
+    return "" if state in "ZX" else fields[18]
+
+
+def _alive(process: int) -> str:
+    if Path("/proc/self/stat").exists():
+        return ""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return ""
+    except OSError:
+        pass
+    return "alive"

@@ -1,0 +1,110 @@
+"""How far a run on another machine has come: its journal counts the calls, the engine tells the job's state.
+
+The engine's own counters show only the last attempt of a stage, and only once it is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TextIO
+
+from apache_beam.io.filesystems import FileSystems
+
+from ..schemas.errors import EvalbeamError
+from ..transforms import storage
+from ..transforms.counters import NAMES
+from ..transforms.journal import decoded
+from . import lease
+from .flink import FlinkCluster
+from .progress import Progress, draws, ticking
+from .resume import JOURNAL
+
+LOCAL_TICK, REMOTE_TICK = 2.0, 10.0
+"""Seconds between two looks at a journal on a disk, and on object storage."""
+
+
+class JournalCounts:
+    """Counts the calls of a run's journals; each byte of them is read once.
+
+    Args:
+        output: Folder of the run.
+    """
+
+    def __init__(self, output: str) -> None:
+        self._pattern = storage.join(output, JOURNAL, "*", "*", "seg-*")
+        self._read: dict[str, int] = {}
+        self._counts: dict[str, int] = dict.fromkeys(NAMES, 0)
+
+    def __call__(self) -> Mapping[str, int]:
+        """`calls_done` and `calls_failed`; what a journal does not tell is 0."""
+        for found in FileSystems.match([self._pattern])[0].metadata_list:
+            of_judges = found.path.split("/")[-3] == "judges"
+            if not of_judges and found.size_in_bytes > self._read.get(found.path, 0):
+                self._count(found.path)
+        return self._counts
+
+    def _count(self, path: str) -> None:
+        start = self._read.get(path, 0)
+        with storage.opened(path) as file:
+            file.seek(start)
+            data = file.read()
+        whole = data.rfind(b"\n") + 1
+        self._read[path] = start + whole
+        try:
+            for _, _, outcome in decoded(data[:whole]):
+                self._counts["calls_done"] += 1
+                self._counts["calls_failed"] += outcome.kind != "ok"
+        except ValueError:  # a torn segment: whoever reads it for its answers reports it
+            self._read[path] = 1 << 62
+
+
+class JobState:
+    """What the engine says of a run's job, found by the run's lease.
+
+    Args:
+        output: Folder of the run.
+    """
+
+    def __init__(self, output: str) -> None:
+        self._output = output
+        self._holder: lease.Holder | None = None
+
+    def __call__(self) -> str:
+        """For example "RUNNING, 3 of 14 stages done"; "" where nothing is known."""
+        if self._holder is None:
+            found = lease.latest(self._output)
+            self._holder = None if found is None or found.released else found.holder
+        holder = self._holder
+        if holder is None or holder.master is None or holder.job is None:
+            return ""
+        try:
+            cluster = FlinkCluster(holder.master, timeout=5)
+            job = cluster.job(holder.job)
+            if job is None:
+                return "submitting"
+            stages = cluster.stages(job.id)
+        except EvalbeamError:
+            return "the cluster does not answer"
+        return f"{job.state}, {stages.get('FINISHED', 0)} of {sum(stages.values())} stages done"
+
+
+@contextmanager
+def shown(stream: TextIO, output: str, live: bool, state: Callable[[], str] | None = None) -> Iterator[Progress]:
+    """Shows the progress of a run whose workers are elsewhere.
+
+    Args:
+        stream: Where to.
+        output: Folder of the run.
+        live: Whether an agent is called.
+        state: Says what the engine says; default: by the run's lease.
+    """
+    progress = Progress(
+        read=JournalCounts(output),
+        stream=stream,
+        bar=draws(stream),
+        live=live,
+        state=state or JobState(output),
+    )
+    with ticking(progress, REMOTE_TICK if "://" in output else LOCAL_TICK):
+        yield progress
