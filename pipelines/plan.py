@@ -23,7 +23,7 @@ from ..transforms.facts import Allowed
 from ..transforms.finish import STOP, RunRecord
 from ..transforms.invoke import InvokeAgent
 from ..transforms.judge import JudgeExamples, JudgeUse
-from ..transforms.judging.metric import JudgedMetric
+from ..transforms.judging.metric import is_judged
 from ..transforms.metrics.base import Metric
 from ..transforms.normalize import RowRules, auto_dialects, names_of
 from ..transforms.read import FileInfo, expand
@@ -69,7 +69,7 @@ class Plan:
     @property
     def computed(self) -> tuple[MetricUse, ...]:
         """The metrics that ask no judge."""
-        return tuple(u for u in self.metrics if not isinstance(u.metric, JudgedMetric))
+        return tuple(u for u in self.metrics if not is_judged(u.metric))
 
     @property
     def recorded(self) -> bool:

@@ -19,7 +19,7 @@ from .budget import Budget
 from .fanout import FanOut, Work
 from .jsonable import jsonable
 from .judges.base import Judge, Question, Refused, Truncated
-from .judging.metric import JudgedMetric
+from .judging.metric import JudgedMetric, is_judged
 from .judging.parse import InvalidVerdict, checked, read_verdict
 from .metrics.base import failure_of
 from .score import Inputs, MetricUse, rounded, spread
@@ -156,7 +156,7 @@ class JudgeCaller:
         return Call(key, request, example.instance.instance_id[:2], LANE + ask.judge)
 
     def _judged(self) -> list[MetricUse]:
-        return [use for use in self.metrics if isinstance(use.metric, JudgedMetric)]
+        return [use for use in self.metrics if is_judged(use.metric)]
 
     def _identity(self, judge: str) -> bytes:
         known = self._identities.get(judge)

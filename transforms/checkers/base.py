@@ -8,20 +8,23 @@ pairs are asked for, and what becomes of the verdicts, is the same for all of th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.instance import Json
+from ...schemas.judging import Answer, Ask
+from ...schemas.result import ScoreError
 from ..grounding.check import Checking, Outcome, Source, Verdict, checking, drive
 from ..grounding.claims import claims_of
 from ..grounding.passages import Text, passages_of
 from ..grounding.request import Request
 from ..grounding.response import response_of
 from ..grounding.search import Index
+from ..judging.panel import Seat
 from ..registry import build, find, register
 
-__all__ = ["Checker", "PairChecker", "Verdict", "checker_of", "checking_of", "register"]
+__all__ = ["AskingChecker", "Checker", "PairChecker", "Unjudged", "Verdict", "checker_of", "checking_of", "register"]
 
 UNHELPFUL = {"code": "helpfulness_needs_judge", "message": "only a judge model scores helpfulness (checker: judge)"}
 
@@ -59,6 +62,46 @@ class PairChecker(Checker):
         """The response to each request; the claims of all of them are weighed together."""
         outcomes = drive([checking_of(request, corpus, language) for request in requests], self.weigh)
         return [o if isinstance(o, RowError) else _response(o, r) for o, r in zip(outcomes, requests, strict=True)]
+
+
+class Unjudged(Exception):
+    """Judges gave no verdict on a claim.
+
+    Attributes:
+        error: Why.
+        open: Whether they were not asked, so that a later start of the run may still do so.
+    """
+
+    def __init__(self, error: ScoreError, open: bool) -> None:
+        super().__init__(error.message)
+        self.error, self.open = error, open
+
+
+class AskingChecker(Checker):
+    """Base of checkers that put questions to judges, and in a run do not call them themselves.
+
+    Attributes:
+        prompts: Names of the prompts they use, the one for helpfulness last.
+    """
+
+    prompts: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def asking(
+        self, request: Request, places: Sequence[Seat], corpus: Source | None = None, language: str = "en"
+    ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
+        """Yields questions, is sent their answers in order, and returns the response as the API's JSON.
+
+        Args:
+            request: A request within the API's limits.
+            places: The places of the panel that votes on each question.
+            corpus: Where the facts are found, instead of in the request.
+            language: Code of the language whose abbreviations do not end sentences.
+
+        Raises:
+            RowError: The request cannot be checked.
+            Unjudged: Judges gave no verdict.
+        """
 
 
 def _response(outcome: Outcome, request: Request) -> dict[str, Json]:

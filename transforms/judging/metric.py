@@ -121,6 +121,11 @@ class JudgedMetric(Metric):
         return panel(self.places, ask, read, Rule(self.aggregate, tie))
 
 
+def is_judged(metric: Metric) -> bool:
+    """Whether judges score it: a metric that can do without them names none."""
+    return isinstance(metric, JudgedMetric) and bool(metric.judges)
+
+
 def rating(*choices: int) -> Schema:
     """An explanation and a score, one of some whole numbers."""
     return object_of(explanation=TEXT, score=one_of(*choices))

@@ -13,21 +13,25 @@ from typing import Any, ClassVar
 
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.instance import Chunk, Example, Json
+from ...schemas.judging import Judging
 from ...schemas.result import Score, ScoreColumn
-from ..checkers.base import Checker, checker_of
+from ..checkers.base import AskingChecker, Checker, Unjudged, checker_of
 from ..grounding.check import Spec
 from ..grounding.passages import Fact
 from ..grounding.request import Request, check_limits
 from ..grounding.response import VACUOUS
 from ..grounding.sources import check_source, is_column, source_of
-from .base import Metric, ScoringBatch, register
+from ..judging.metric import MAX_SAMPLES, JudgedMetric
+from ..judging.panel import Aggregate
+from ..judging.prompts import Prompt, load
+from .base import ScoringBatch, register
 
 _FORMS = "a text, or a list of texts, of {factText, attributes} or of {content, doc_uri}"
 
 
 @register("metric", "grounding")
-@dataclass(frozen=True)
-class Grounding(Metric):
+@dataclass(frozen=True, kw_only=True)
+class Grounding(JudgedMetric):
     """Share of the response that its facts support, in [0, 1], higher is better: mean score of its claims.
 
     A claim is a sentence; its score is the probability that the facts entail all of it. Sentences that assert nothing
@@ -36,15 +40,18 @@ class Grounding(Metric):
     cited chunks, claims with byte positions, scores and citations, and what else is asked for.
 
     Attributes:
-        checker: Name of a checker (`lexical`, `nli`, `vertex`), or `{type: NAME, parameters ...}`.
+        checker: Name of a checker (`lexical`, `nli`, `judge`, `vertex`), or `{type: NAME, parameters ...}`.
         facts_from: Column with the facts: a text, or a list of texts, of {factText, attributes} or of {content,
             doc_uri}; or a corpus that is searched for each claim: a path of JSONL, Parquet or CSV documents, or the
             serving config of a Vertex AI Search app.
         citation_threshold: Probability of entailment from which a chunk is cited, in [0, 1].
         anti_citations: Cite contradicting chunks, and give a contradiction score.
         anti_citation_threshold: Probability of contradiction from which a chunk is cited against a claim, in [0, 1].
-        helpfulness: Score how well the response answers the prompt (by checkers that can).
+        helpfulness: Score how well the response answers the prompt, in [0, 1] (by `judge` and `vertex`).
         language: Code of the language whose abbreviations do not end sentences.
+        judge: For `checker: judge`, name of the judge in the configuration, or several.
+        samples: For `checker: judge`, votes of each judge on each claim.
+        aggregate: How votes become a probability: their mean.
     """
 
     checker: Any = "lexical"
@@ -54,6 +61,7 @@ class Grounding(Metric):
     anti_citation_threshold: float = 0.8
     helpfulness: bool = False
     language: str = "en"
+    aggregate: Aggregate = "mean"
     built: Checker = field(init=False, repr=False, compare=False)
 
     inputs: ClassVar[tuple[str, ...]] = ("response", "retrieved_context")
@@ -61,6 +69,10 @@ class Grounding(Metric):
     outputs: ClassVar[tuple[str, ...]] = ("explanation", "details")
 
     def __post_init__(self) -> None:
+        if not 1 <= self.samples <= MAX_SAMPLES:
+            raise ConfigError(f"found {self.samples}", where="samples", allowed=f"1 to {MAX_SAMPLES}")
+        if self.aggregate != "mean":
+            raise ConfigError(f"found {self.aggregate!r}", where="aggregate", allowed="mean")
         for name in ("citation_threshold", "anti_citation_threshold"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"found {getattr(self, name)}", where=name, allowed="a number in [0, 1]")
@@ -69,6 +81,37 @@ class Grounding(Metric):
         column = (self.facts_from,) if is_column(self.facts_from) else ()
         inputs = ("response", *column, *(("prompt",) if self.helpfulness else ()))
         object.__setattr__(self, "inputs", inputs)
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Names of the judges it asks: none, unless a judge is the checker."""
+        return super().judges if isinstance(self.built, AskingChecker) else ()
+
+    @property
+    def calls(self) -> tuple[int, int]:
+        """(fewest, most) calls for a row of one claim; each further claim takes as many again."""
+        size = len(self.places)
+        return size, size * (3 + self.helpfulness)
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        """The prompts that judges are asked with."""
+        if not isinstance(self.built, AskingChecker):
+            return ()
+        return tuple(load(name) for name in self.built.prompts[: None if self.helpfulness else -1])
+
+    def judged(self, example: Example) -> Judging:
+        """Has judges score one response."""
+        assert isinstance(self.built, AskingChecker)
+        try:
+            corpus = source_of(self.facts_from, self.language)
+            asking = self.built.asking(self._request(example), self.places, corpus, self.language)
+            return _score((yield from asking))
+        except RowError as error:
+            return Score.failed(error.code, error.message)
+        except Unjudged as unjudged:
+            made = Score.skipped if unjudged.open else Score.failed
+            return made(unjudged.error.code, unjudged.error.message)
 
     def score(self, example: Example) -> Score:
         """Scores one response."""
