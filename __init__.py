@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .pipelines.evaluate import Evaluate, evaluate, run
     from .pipelines.evaluate_instances import evaluate_instances
     from .pipelines.grounding import check_grounding
+    from .pipelines.mlflow_evaluate import mlflow_evaluate
     from .pipelines.plan import Plan, make_plan
     from .pipelines.result import EvaluationResult
     from .schemas.config import EvaluationConfig
@@ -33,6 +34,7 @@ _HOMES = {
     "pipelines.evaluate": ("Evaluate", "evaluate", "run"),
     "pipelines.evaluate_instances": ("evaluate_instances",),
     "pipelines.grounding": ("check_grounding",),
+    "pipelines.mlflow_evaluate": ("mlflow_evaluate",),
     "pipelines.plan": ("Plan", "make_plan"),
     "pipelines.result": ("EvaluationResult",),
     "schemas.config": ("EvaluationConfig",),
@@ -91,6 +93,7 @@ __all__ = [
     "evaluate",
     "evaluate_instances",
     "make_plan",
+    "mlflow_evaluate",
     "register",
     "run",
 ]

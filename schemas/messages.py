@@ -79,6 +79,24 @@ def response_text(response: Json) -> Json:
     return _text(said[-1]["content"], response) if said else response
 
 
+def tool_calls_of(response: Json) -> list[dict[str, Json]]:
+    """Calls of tools in the messages of a response, as OpenAI's `tool_calls`."""
+    if not isinstance(response, Mapping):
+        return []
+    told = [c.get("message") for c in _messages(response.get("choices"))] or response.get("messages")
+    messages = [m for m in told if isinstance(m, Mapping)] if isinstance(told, list) else []
+    calls = [call for m in messages for call in _messages(m.get("tool_calls"))]
+    return [{**c} for c in calls if isinstance(c.get("function"), Mapping) and c["function"].get("name")]
+
+
+def trace_of(response: Json) -> Json:
+    """The trace that stands in a response: under `trace`, or where Databricks' endpoints put it."""
+    if not isinstance(response, Mapping):
+        return None
+    beside = response.get("databricks_output")
+    return response.get("trace") or (beside.get("trace") if isinstance(beside, Mapping) else None)
+
+
 def chat_of(messages: Json) -> Json:
     """Messages of parts, as the GenAI conventions of OpenTelemetry write them, as chat messages.
 

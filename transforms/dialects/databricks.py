@@ -25,7 +25,7 @@ import orjson
 from ...schemas.databricks import context_of, expectation_fields
 from ...schemas.errors import RowError
 from ...schemas.instance import Json
-from ...schemas.messages import REQUEST_KEYS, RESPONSE_KEYS, parsed, response_text
+from ...schemas.messages import REQUEST_KEYS, RESPONSE_KEYS, parsed, response_text, trace_of
 from ..traces.derive import fields_of, request_fields
 from ..traces.spans import is_trace, parse_trace
 from .base import Dialect, register
@@ -50,14 +50,14 @@ class Databricks(Dialect):
         return not gemini and (request is not None or _is_trace(row.get("trace")))
 
     def fields(self, row: dict[str, Json]) -> dict[str, Json]:
-        found = _trace_fields(row)
+        response = parsed(_either(row, "response", "outputs"), RESPONSE_KEYS)
+        found = _trace_fields(row, response)
         request = parsed(_either(row, "request", "inputs"), REQUEST_KEYS if "request" in row else None)
         if request is None and "prompt" not in found:
             raise RowError(
                 "missing_request", "the row has no request (allowed: 'request', 'inputs', or a 'trace' of it)"
             )
         found |= request_fields(request)
-        response = parsed(_either(row, "response", "outputs"), RESPONSE_KEYS)
         if response is not None:
             found = {k: v for k, v in found.items() if k not in _FAILURE}
             found["response"] = response_text(response)
@@ -72,10 +72,12 @@ def _is_trace(value: Json) -> bool:
     return is_trace(value)
 
 
-def _trace_fields(row: Mapping[str, Json]) -> dict[str, Json]:
-    if row.get("trace") is None:
+def _trace_fields(row: Mapping[str, Json], response: Json) -> dict[str, Json]:
+    """What the trace of a row says: of its column, or in its response, where endpoints of Databricks put it."""
+    given = row.get("trace") or trace_of(response)
+    if given is None:
         return {}
-    trace = parse_trace(row["trace"])
+    trace = parse_trace(given)
     return {**expectation_fields(trace.expectations), **fields_of(trace)}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from ...schemas.instance import Json
-from ...schemas.messages import agent_input, chat_of, request_text, response_text
+from ...schemas.messages import agent_input, chat_of, request_text, response_text, tool_calls_of
 from .spans import Span, Trace
 
 MODELS = ("CHAT_MODEL", "LLM")
@@ -108,25 +108,13 @@ def trajectory(trace: Trace) -> list[dict[str, Json]]:
     tools = [s for s in trace.spans if s.kind == "TOOL"]
     if tools:
         return [{"tool_name": s.name or "unnamed", "tool_input": _tool_input(s.inputs)} for s in tools]
-    asked = [call for s in trace.spans if s.kind in MODELS for call in _asked(chat_of(s.outputs))]
-    return [c for c in asked if isinstance(c.get("function"), Mapping) and c["function"].get("name")]
+    return [call for s in trace.spans if s.kind in MODELS for call in tool_calls_of(chat_of(s.outputs))]
 
 
 def _tool_input(inputs: Json) -> Json:
     if inputs is None:
         return {}
     return inputs if isinstance(inputs, dict | str) else orjson.dumps(inputs).decode()
-
-
-def _asked(outputs: Json) -> Iterator[dict[str, Json]]:
-    """Calls in the messages that a model gave back, as OpenAI's `tool_calls`."""
-    if not isinstance(outputs, Mapping):
-        return
-    choices, messages = outputs.get("choices"), outputs.get("messages")
-    told = [c.get("message") for c in choices if isinstance(c, Mapping)] if isinstance(choices, list) else messages
-    for message in told if isinstance(told, list) else ():
-        calls = message.get("tool_calls") if isinstance(message, Mapping) else None
-        yield from (c for c in calls if isinstance(c, dict)) if isinstance(calls, list) else ()
 
 
 def usage(trace: Trace) -> dict[str, Json] | None:

@@ -1,0 +1,103 @@
+"""mlflow.evaluate's arguments and results, as the documentation of Agent Evaluation uses them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from evalbeam import ConfigError, mlflow_evaluate
+
+QUIET = {"databricks-agent": {"metrics": []}}
+EVAL_SET = [
+    {
+        "request": "What is the difference between reduceByKey and groupByKey in Spark?",
+        "response": "reduceByKey aggregates data before shuffling, whereas groupByKey shuffles all data.",
+        "guidelines": {"english": ["The response must be in English"], "clarity": ["The response must be clear"]},
+        "retrieved_context": [{"doc_uri": "a", "content": "x"}, {"doc_uri": "b"}],
+        "expected_retrieved_context": [{"doc_uri": "a"}, {"doc_uri": "c"}],
+    }
+]
+GLOBAL = {"english": ["The response must be in English"], "clarity": ["The response must be clear"]}
+
+
+def test_the_example_of_the_documentation() -> None:
+    with pytest.warns(UserWarning, match="need a judge model and are not computed: relevance_to_query, safety"):
+        result = mlflow_evaluate(
+            data=pd.DataFrame(EVAL_SET),
+            model_type="databricks-agent",
+            evaluator_config={"databricks-agent": {"global_guidelines": GLOBAL}},
+        )
+    table = result.tables["eval_results"]
+    assert table["retrieval/ground_truth/document_recall"].tolist() == [0.5]
+    assert table["retrieval/ground_truth/document_ratings"].tolist() == [["yes", "no"]]
+    assert table["request"].tolist() == [EVAL_SET[0]["request"]]
+    assert table["response"].tolist() == [EVAL_SET[0]["response"]]
+    assert table["request_id"].str.len().tolist() == [32]
+    assert "model_error_message" in table
+    assert result.metrics["retrieval/ground_truth/document_recall/average"] == 0.5
+    assert "agent/total_token_count/average" not in result.metrics
+
+
+REQUESTS = [
+    "What is the difference between reduceByKey and groupByKey in Spark?",
+    {"messages": [{"role": "user", "content": "How can you minimize data shuffling in Spark?"}]},
+    {"query": "Explain broadcast variables.", "history": [{"role": "user", "content": "What are they?"}]},
+    {"message_history": [{"user_0": "What are broadcast variables?"}], "last_user_request": "How?"},
+]
+
+
+def test_an_agent_is_given_what_the_schema_says() -> None:
+    def agent(request: dict[str, Any]) -> dict[str, Any]:
+        usage = {"prompt_tokens": 3, "completion_tokens": 4}
+        return {"choices": [{"message": {"content": json.dumps(request)}}], "usage": usage}
+
+    data = pd.DataFrame({"request": REQUESTS, "expected_response": ["x"] * 4, "request_id": list("abcd")})
+    result = mlflow_evaluate(data, agent, evaluator_config=QUIET, extra_metrics=["exact_match"])
+    table = result.tables["eval_results"]
+    given = [json.loads(text) for text in table["response"]]
+    assert given == [{"messages": [{"role": "user", "content": REQUESTS[0]}]}, *REQUESTS[1:]]
+    assert table["request_id"].tolist() == list("abcd")
+    assert table["agent/total_token_count"].tolist() == [7.0] * 4
+    assert table["metric/exact_match/value"].tolist() == [0.0] * 4
+    assert (table["agent/latency_seconds"] >= 0).all()
+    assert result.metrics["agent/total_input_token_count/average"] == 3.0
+    assert result.metrics["row_count"] == 4
+
+
+def test_a_failing_agent_is_told_in_its_row() -> None:
+    def agent(request: dict[str, Any]) -> str:
+        raise ValueError("no such model")
+
+    result = mlflow_evaluate([{"request": "Hi"}], agent, evaluator_config=QUIET, agent={"abort_when": None})
+    assert result.tables["eval_results"]["model_error_message"].tolist() == ["no such model"]
+
+
+def test_traces_of_mlflow_are_taken_as_objects(conformance: Path) -> None:
+    from mlflow.entities import Trace
+
+    text = (conformance / "traces" / "mlflow_v3" / "rag_simple.json").read_text()
+    for data in ([{"trace": Trace.from_json(text)}], pd.DataFrame({"trace": [Trace.from_json(text)]})):
+        result = mlflow_evaluate(data, evaluator_config=QUIET)
+        assert result.metrics["agent/total_token_count/average"] == 549.0
+        assert result.metrics["agent/latency_seconds/average"] == 0.416
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"model_type": "question-answering"}, "model_type"),
+        ({"evaluator_config": {"metrics": []}}, "unknown key 'metrics'"),
+        ({"evaluator_config": {"databricks-agent": {"metric": []}}}, "unknown key 'metric'"),
+        ({"evaluator_config": {"databricks-agent": {"metrics": ["kindness"]}}}, "no judge named 'kindness'"),
+        ({"evaluator_config": {"databricks-agent": {"metrics": ["safety"]}}}, "safety need a judge model"),
+        ({"evaluator_config": {"databricks-agent": {"metrics": [], "global_guidelines": "x"}}}, "global_guidelines"),
+        ({"model": "models:/agent/1", "evaluator_config": QUIET}, "models:/agent/1"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        mlflow_evaluate(EVAL_SET, **arguments)

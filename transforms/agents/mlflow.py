@@ -1,0 +1,79 @@
+"""An agent that is called as MLflow and Databricks Agent Evaluation call theirs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...schemas.errors import ConfigError
+from ...schemas.instance import Json
+from ...schemas.messages import agent_input, response_text, tool_calls_of, trace_of
+from ..traces.derive import fields_of
+from ..traces.spans import parse_trace
+from .base import Agent, Ask, loaded, register
+
+_OURS = ("response", "predicted_trajectory", "turns")
+
+
+@register("agent", "mlflow")
+@dataclass(frozen=True)
+class MlflowAgent(Agent):
+    """Calls a function with the request, or the `predict` method of an object (an MLflow pyfunc model, a ChatAgent).
+
+    The request is an object: text is made `{"messages": [{"role": "user", "content": text}]}`. The answer is text or
+    any form of a chat response (`choices`, `messages`, `content`, `output`), as an object, a list of one, or a pydantic
+    model. Calls of tools in its messages become the predicted trajectory, its `usage` the tokens; a trace beside it
+    (`trace`, or `databricks_output.trace`) gives what it says beyond that. A mapping with the keys of a function's
+    answer is taken as it is.
+
+    Attributes:
+        target: The function or object, or `"module:name"` of it.
+    """
+
+    target: Any
+
+    def __post_init__(self) -> None:
+        found = loaded(self.target)
+        if isinstance(found, type) or not callable(getattr(found, "predict", found)):
+            what = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+            raise ConfigError(
+                f"the target is {what}", where="agent.target", allowed="a function, or an object with predict"
+            )
+
+    def connect(self) -> Ask:
+        found = loaded(self.target)
+        predict: Callable[[Json], Any] = getattr(found, "predict", found)
+
+        def ask(given: Json, key: str) -> Any:
+            return predict(agent_input(given))
+
+        async def ask_async(given: Json, key: str) -> Any:
+            return await predict(agent_input(given))
+
+        asynchronous = inspect.iscoroutinefunction(predict) or inspect.iscoroutinefunction(type(predict).__call__)
+        return ask_async if asynchronous else ask
+
+    def read(self, raw: Any) -> Any:
+        raw = _plain(raw)
+        if isinstance(raw, list):
+            raw = _plain(raw[0]) if raw else None
+        if not isinstance(raw, Mapping) or any(key in raw for key in _OURS):
+            return raw
+        raw = {k: [_plain(e) for e in v] if isinstance(v, list) else _plain(v) for k, v in raw.items()}
+        trace = trace_of(raw)
+        told = {} if trace is None else fields_of(parse_trace(trace))
+        answer = {k: told.get(k) for k in ("retrieved_context", "predicted_trajectory", "usage")}
+        answer |= {"response": response_text(raw), "usage": raw.get("usage") or answer["usage"]}
+        if calls := tool_calls_of(raw):
+            answer["predicted_trajectory"] = calls
+        return answer
+
+
+def _plain(value: Any) -> Any:
+    """The mapping that a pydantic model, or an MLflow object, stands for."""
+    for method in ("model_dump", "to_dict"):
+        if callable(found := getattr(value, method, None)):
+            return found()
+    return value
