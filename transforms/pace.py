@@ -1,9 +1,12 @@
 """How many calls an endpoint is given at once, and how fast: careful at first, and paced once it says it is too many.
 
-At the head of a run the window starts small and grows fast while nothing is refused. The first refusal for the rate
-(HTTP 429 and its like) starts the pacing: calls per second are cut below what was last accepted and follow a cubic
-back to it and beyond, as TCP CUBIC does (Ha, Rhee, Xu 2008), scaled to the rate so that it fits one call a minute and
-thousands a second. Other failures never slow anything down. Time is the caller's: seconds of any clock.
+At the head of a run the window starts small and grows fast. A refusal for the rate (HTTP 429 and its like) alone says
+little: an endpoint may refuse some calls at any rate, and to slow down would not help. So pacing starts only where
+surely more than a small share of the calls is refused. From then on each refusal cuts the calls per second below what
+was last admitted, and they follow a cubic back to it and beyond, as TCP CUBIC does (RFC 9438), scaled to the rate so
+that it fits one call a minute and thousands a second; where refusals are a smaller share than what is put up with, the
+pace is at least that of Scalable TCP (Kelly 2003), whose calls add what a refused one takes away. Other failures never
+slow anything down. Time is the caller's: seconds of any clock.
 """
 
 from __future__ import annotations
@@ -15,16 +18,22 @@ from ..schemas.calls import CallPolicy
 DOUBLING = 0.25
 """Seconds in which the window doubles at the head of a run, whatever is answered."""
 _FIRST = 8
-_GROWTH = 3
+_TOLERATED = 0.05
+"""Share of calls that may be refused without being a reason to slow down."""
+_TOO_MANY = 0.15
+"""Share that surely is one."""
+_SURE = 5.0
+"""Logarithm of how much likelier that share must be, 150 to 1."""
 _CUT = 0.7
 _RECOVERY = 3.0
 _CALLS_TO_RECOVER = 6.0
 _SLOWEST = 0.05
 _MEMORY = 1.0
+_USUAL = 60.0
+_LEAST_SHARE = 0.5
 _UNKNOWN = 2.0
 _PAUSE = 5.0
-_LEAST_SHARE = 0.25
-_FORGET = 120.0
+_PATIENCE = 0.1
 
 
 class Pace:
@@ -40,12 +49,13 @@ class Pace:
         self._ceiling = math.inf
         self._opened: float | None = None
         self._refused_since: float | None = None
+        self._doubt = 0.0
         self._paced = False
-        self._peak = self._recovery = 0.0
+        self._peak = self._recovery = self._scalable = 0.0
         self._cut_at = -math.inf
         self._next = -math.inf
-        self._accepted = self._best = self._best_at = 0.0
-        self._counted_at = 0.0
+        self._held = False
+        self._lately, self._usual = Fading(_MEMORY), Fading(_USUAL)
 
     def open(self, policies: list[CallPolicy]) -> None:
         """Takes over the ceilings of those who use the lane: the least of each."""
@@ -54,25 +64,34 @@ class Pace:
         self.limit = min(self.limit, self._most)
 
     def rate(self, now: float) -> float:
-        """Calls a second that may be started; infinite where nothing was refused."""
+        """Calls a second that may be started; infinite where nothing bounds them."""
         if not self._paced:
             return self._ceiling
         since = now - self._cut_at - self._recovery
-        factor = 1.0 + (1.0 - _CUT) * (since / self._recovery) ** 3
-        return min(self._ceiling, max(self._least(now), self._peak * factor))
+        cubic = self._peak * (1.0 + (1.0 - _CUT) * (since / self._recovery) ** 3)
+        rate = max(self._least(now), cubic, self._scalable)
+        if (stalled := self.stalled(now)) > self._recovery:  # looked for again now and then
+            rate = min(rate, 1.0 / (_PATIENCE * stalled))
+        return min(self._ceiling, rate)
 
     def _least(self, now: float) -> float:
-        """A share of what was once accepted, slowly forgotten: refusals for other reasons do not end all calls."""
-        return max(_SLOWEST, _LEAST_SHARE * self._best * math.exp((self._best_at - now) / _FORGET))
+        """A share of what was admitted over the last minute: refusals for other reasons do not end all calls."""
+        return max(_SLOWEST, _LEAST_SHARE * self._usual.at(now) / _USUAL)
 
     def wait(self, now: float) -> float:
         """Seconds until a call may start; 0 starts it now, which is counted."""
         if self._next > now:
+            self._held = True
             return self._next - now
         rate = self.rate(now)
         if rate < math.inf:
             # A little of the pace may be made up for after a short stall, none of it after a long one.
             self._next = max(self._next, now - 0.1) + 1.0 / rate
+        if self._held:
+            self._scalable += _TOLERATED * self._step()
+        self._held = False
+        self._count(now, 1.0)
+        self._weigh(_ADMITTED)
         return 0.0
 
     def growing(self, now: float) -> bool:
@@ -91,29 +110,60 @@ class Pace:
     def accepted(self, now: float) -> None:
         """The endpoint did what it was asked, or failed for another reason than the rate."""
         self._refused_since = None
-        self._count(now, 1.0)
-        rate = self._accepted / _MEMORY
-        if _LEAST_SHARE * rate > self._least(now):
-            self._best, self._best_at = rate, now
         if self.limit < self._most:
-            self.limit = min(self._most, self.limit + _GROWTH)
+            self.limit = min(self._most, self.limit + 1)
 
     def refused(self, now: float, began: float, retry_after: float | None) -> None:
         """The endpoint refused a call that began at `began`, for the rate."""
         if self._refused_since is None:
             self._refused_since = began
-        if retry_after is not None and retry_after >= _PAUSE:
+        self._count(now, -1.0)
+        self._weigh(_REFUSED)
+        sure = self._doubt >= _SURE or self._lately.at(now) < 1.0
+        if not (self._paced or sure):
+            return
+        if sure and retry_after is not None and retry_after >= _PAUSE:
             self._next = max(self._next, now + retry_after)
-        if began <= self._cut_at:
-            return  # sent before the last cut: it says nothing new
-        self._count(now, 0.0)
-        self._peak = max(self._least(now), self.rate(now) if self._paced else max(_UNKNOWN, self._accepted / _MEMORY))
+        if began <= self._cut_at or (self._paced and self.stalled(now) > self._recovery):
+            return  # sent before the last cut, or while nothing is admitted: it says nothing new
+        self._scalable = max(0.0, self._scalable - (1 + _TOLERATED) * self._step())
+        lately, usual = self._lately.at(now) / _MEMORY, self._usual.at(now) / _USUAL
+        self._peak = max(self._least(now), self.rate(now) if self._paced else max(_UNKNOWN, lately))
+        if sure:
+            self._scalable = min(self._scalable, _CUT * self._peak) if self._paced else _CUT * self._peak
         self._paced = True
-        self._recovery = max(_RECOVERY, _CALLS_TO_RECOVER / self._peak)
+        self._recovery = max(_RECOVERY, _CALLS_TO_RECOVER / max(self._peak, usual))
         self._cut_at = now
         self._next = max(self._next, now)
 
+    def _step(self) -> float:
+        """Calls a second that a refused call takes away: one, of a slow pace a quarter."""
+        return min(1.0 / _MEMORY, self._scalable / 4)
+
     def _count(self, now: float, calls: float) -> None:
-        """Accepted calls of about the last second, older ones fading."""
-        self._accepted = self._accepted * math.exp((self._counted_at - now) / _MEMORY) + calls
-        self._counted_at = now
+        self._lately.add(now, calls)
+        self._usual.add(now, calls)
+
+    def _weigh(self, evidence: float) -> None:
+        """Page's test (1954) of whether a larger share of calls is refused than is put up with."""
+        self._doubt = min(_SURE, max(0.0, self._doubt + evidence))
+
+
+_ADMITTED = math.log((1 - _TOO_MANY) / (1 - _TOLERATED))
+_REFUSED = math.log(_TOO_MANY / _TOLERATED) - _ADMITTED
+
+
+class Fading:
+    """A count of which a share of 1 - 1/e is forgotten in some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._value = self._at = 0.0
+
+    def at(self, now: float) -> float:
+        """The count that is left at some time, at least 0."""
+        return max(0.0, self._value) * math.exp((self._at - now) / self._seconds)
+
+    def add(self, now: float, count: float) -> None:
+        """Counts something."""
+        self._value, self._at = self._value * math.exp((self._at - now) / self._seconds) + count, now

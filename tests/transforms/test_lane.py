@@ -156,7 +156,7 @@ def test_what_fails_for_good_says_why_and_how_often(error, kind, attempts):
     async def fail(request, attempt):
         raise error
 
-    (outcome,) = World(fail, max_attempts=3).run([0])
+    (outcome,) = World(fail, max_attempts=3, max_refusal=1e5).run([0])
     assert (outcome.kind, outcome.error_type, outcome.attempts) == (kind, type(error).__name__, attempts)
     assert outcome.value is None
     assert outcome.latency_in_seconds is None
@@ -312,11 +312,12 @@ class Quota:
 @pytest.mark.parametrize(
     ("workers", "rate", "halved_at", "first_share", "slower", "refused"),
     [
-        (8, 100, math.inf, 1 / 8, 1.15, 0.10),
-        (16, 100, math.inf, 1 / 16, 1.15, 0.12),
-        (8, 100, 30.0, 1 / 8, 1.15, 0.12),
-        (8, 100, math.inf, 1 / 2, 1.15, 0.10),
-        (64, 1000, math.inf, 1 / 64, 1.15, 0.10),
+        (8, 100, math.inf, 1 / 8, 1.10, 0.10),
+        (16, 100, math.inf, 1 / 16, 1.10, 0.12),
+        (8, 100, 30.0, 1 / 8, 1.10, 0.10),
+        (16, 100, 30.0, 1 / 16, 1.10, 0.16),
+        (8, 100, math.inf, 1 / 2, 1.10, 0.10),
+        (64, 1000, math.inf, 1 / 64, 1.10, 0.10),
     ],
 )
 def test_workers_that_know_nothing_of_each_other_share_a_quota(workers, rate, halved_at, first_share, slower, refused):
@@ -347,6 +348,23 @@ def test_workers_that_know_nothing_of_each_other_share_a_quota(workers, rate, ha
     assert server.refused <= refused * server.accepted
 
 
+@pytest.mark.parametrize(("share", "slower"), [(0.03, 1.15), (0.05, 1.5)])
+def test_refusals_that_do_not_depend_on_the_rate_do_not_slow_the_calls_down(share, slower):
+    """10,000 calls of 50 ms, 64 in flight, of which some are refused whatever the rate."""
+    draw = random.Random(5)
+    random.seed(5)  # the jitter of the retries
+
+    async def moody(request, attempt):
+        await asyncio.sleep(0.05)
+        if draw.random() < share:
+            raise HttpError(429)
+        return request
+
+    world = World(moody, max_in_flight=64)
+    assert {o.kind for o in world.run(list(range(10_000)), rows=100)} == {"ok"}
+    assert max(t[-1] for t in world.attempts.values()) <= slower * 10_000 / 64 * 0.05
+
+
 def test_an_endpoint_that_only_refuses_does_not_hold_the_run_for_ever():
     async def closed(request, attempt):
         await asyncio.sleep(0.1)
@@ -370,9 +388,8 @@ def test_a_long_retry_after_stops_all_calls_of_the_endpoint():
 
     world = World(closed_once, max_in_flight=4)
     assert {o.kind for o in world.run([0] * 50)} == {"ok"}
-    times = sorted(t for tries in world.attempts.values() for t in tries)
-    assert times[:4] == [0] * 4
-    assert times[4] >= 60
+    times = [t for tries in world.attempts.values() for t in tries]
+    assert sum(t < 60 for t in times) <= 10  # a few that make sure that it is not about single calls
 
 
 BEHAVIOURS = {
