@@ -1,8 +1,8 @@
 """What a scheduled run leaves open in its configuration: the day it is for, and variables of the environment.
 
-`{run_date}` and `${NAME}` stand in the paths of a configuration (`dataset.path`, `dataset.query`, `output.path`), so
-that one file serves every day and every stage of a deployment. They are filled in before anything else is read: tables
-and manifest show the paths as they became.
+`{run_date}` and `${NAME}` stand in the paths of a configuration (`dataset.path`, `dataset.query`, `output.path`) and in
+what else depends on the day (`PLACES`), so that one file serves every day and every stage of a deployment. They are
+filled in before anything else is read: tables and manifest show the values as they became.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from typing import Any
 
 from ..schemas.errors import ConfigError
 
-PLACES = (("dataset", "path"), ("dataset", "query"), ("output", "path"))
+PLACES = (
+    ("dataset", "path"),
+    ("dataset", "query"),
+    ("dataset", "where"),
+    ("output", "path"),
+    ("output", "bigquery", "run_id"),
+    ("output", "bigquery", "run_date"),
+)
 """Keys in which placeholders are filled in; anywhere else they are text."""
 
 _PLACEHOLDER = re.compile(r"\{run_date\}|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -50,11 +57,14 @@ def fill(data: Any, run_date: str | None, source: str, environ: Mapping[str, str
     Raises:
         ConfigError: A placeholder has no value; names the key.
     """
-    for section, key in PLACES:
-        part = data.get(section) if isinstance(data, dict) else None
+    for place in PLACES:
+        *sections, key = place
+        part = data
+        for section in sections:
+            part = part.get(section) if isinstance(part, dict) else None
         if not isinstance(part, dict) or key not in part:
             continue
-        where, value = f"{source}: {section}.{key}", part[key]
+        where, value = f"{source}: {'.'.join(place)}", part[key]
         if isinstance(value, str):
             part[key] = _filled(value, run_date, where, environ)
         elif isinstance(value, list):

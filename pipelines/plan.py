@@ -14,7 +14,9 @@ from ..schemas.config import AgentConfig, EvaluationConfig, MetricConfig
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
 from ..schemas.names import is_rating, registered_names, titles
+from ..schemas.storage_config import OutputConfig
 from ..schemas.tables import PERFORMANCE, MetricColumns
+from ..schemas.warehouse import Stamp
 from ..transforms import criteria, registry, storage
 from ..transforms.agents.base import Agent
 from ..transforms.budget import Budget
@@ -24,6 +26,7 @@ from ..transforms.finish import STOP, RunRecord
 from ..transforms.invoke import InvokeAgent
 from ..transforms.judge import JudgeExamples, JudgeUse
 from ..transforms.judging.metric import is_judged
+from ..transforms.load import LoadTables
 from ..transforms.metrics.base import Metric
 from ..transforms.normalize import RowRules, auto_dialects, names_of
 from ..transforms.read import FileInfo, expand
@@ -167,7 +170,15 @@ class Plan:
             statistics=self.config.statistics,
             criteria=tuple(self.config.criteria),
             fingerprint=self.fingerprint,
+            loading=self.loading(),
         )
+
+    def loading(self) -> LoadTables | None:
+        """What loads the tables into BigQuery, if that is asked for."""
+        output = self.config.output
+        if (asked := output.bigquery) is None:
+            return None
+        return LoadTables(asked.dataset, stamp(output), self.start, asked.prefix, asked.write)
 
     def with_parts(self, change: Callable[[Any], Any]) -> Plan:
         """The plan with its agent, metrics and judges changed, one by one."""
@@ -207,7 +218,10 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
     criteria.check(config.criteria, summary_names(facts), config.slices)
     files = expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
     rules, writer = build_rules(config, agent), build_writer(config)
-    return Plan(config, tuple(files), rules, agent, metrics, writer, judges=judges, packages=packages)
+    plan = Plan(config, tuple(files), rules, agent, metrics, writer, judges=judges, packages=packages)
+    if (loading := plan.loading()) is not None:
+        loading.check()
+    return plan
 
 
 def agent_type(config: AgentConfig) -> str:
@@ -326,7 +340,15 @@ def build_writer(config: EvaluationConfig) -> Writer:
         raise ConfigError(found, where="output.compression", allowed=", ".join(("auto", *writer.compressions)))
     if output.escape_formulas and output.format != "csv":
         raise ConfigError("only CSV can carry formulas", where="output.escape_formulas", allowed="output.format: csv")
+    if output.bigquery is not None:
+        return registry.build(registry.find("writer", "bigquery"), {"files": writer, "stamp": stamp(output)}, "output")
     return replace(writer, escape_formulas=output.escape_formulas)
+
+
+def stamp(output: OutputConfig) -> Stamp:
+    """What rows in BigQuery say of a run."""
+    assert output.bigquery is not None
+    return Stamp(output.bigquery.run_id or output.path.rstrip("/"), output.bigquery.run_date)
 
 
 def _facts(use: MetricUse, config: EvaluationConfig) -> MetricFacts:

@@ -11,6 +11,7 @@ import orjson
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
 from ..schemas.names import aggregates, registered_names
+from ..schemas.warehouse import ORIGINAL
 from ..transforms import storage
 from ..transforms.finish import FAILED, FINISHED, MANIFEST
 
@@ -171,6 +172,8 @@ def _parquet(data: bytes) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False)
+    names = [(f.metadata or {}).get(ORIGINAL, f.name.encode()).decode() for f in table.schema]  # BigQuery has its own
+    table = table.rename_columns(names).select([name for name in names if name])
     return table.to_pandas(use_threads=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -93,6 +94,32 @@ class DatasetConfig(ConfigPart):
         return {name: value for name in names if (value := getattr(self, name))}
 
 
+class BigQueryConfig(ConfigPart):
+    """Tables of BigQuery that a finished run is loaded into.
+
+    Attributes:
+        dataset: "project.dataset" of the tables instances, summary and errors.
+        prefix: Stands before their names.
+        write: "replace" the rows that the tables have of the run, or "append" it once and never change it.
+        run_id: Name of the run in the column of that name; default: `output.path`.
+        run_date: The day the run is for, in the column of that name, by which the tables are partitioned.
+    """
+
+    dataset: str
+    prefix: str = Field(default="", pattern=r"^\w*$")
+    write: Literal["replace", "append"] = "replace"
+    run_id: str = ""
+    run_date: str | None = None
+
+    @field_validator("run_date", mode="before")
+    @classmethod
+    def _day(cls, value: Any) -> Any:
+        try:
+            return value if value is None else datetime.date.fromisoformat(str(value)).isoformat()
+        except ValueError:
+            raise ValueError("a day such as 2026-11-20") from None
+
+
 class OutputConfig(ConfigPart):
     """Where the tables go.
 
@@ -105,6 +132,7 @@ class OutputConfig(ConfigPart):
         overwrite: Replace a finished run at `path`, or what an unfinished run of another agent left there.
         resume_anyway: Go on with an unfinished run at `path` although its agent has changed since.
         escape_formulas: Prefix cells that a spreadsheet would run as formulas with an apostrophe (CSV only).
+        bigquery: Tables of BigQuery that a finished run is loaded into as well; needs Parquet on gs://.
     """
 
     path: str = "evalbeam-out"
@@ -115,6 +143,13 @@ class OutputConfig(ConfigPart):
     overwrite: bool = False
     resume_anyway: bool = False
     escape_formulas: bool = False
+    bigquery: BigQueryConfig | None = None
+
+    @model_validator(mode="after")
+    def _loadable(self) -> OutputConfig:
+        if self.bigquery and not (self.path.startswith("gs://") and self.format == "parquet"):
+            raise ValueError("'bigquery' with a path on gs:// and format parquet")
+        return self
 
     @field_validator("shards")
     @classmethod

@@ -23,6 +23,7 @@ from ..schemas.result import Summary
 from . import criteria, storage
 from .aggregate import arranged
 from .facts import Allowed, RunFacts
+from .load import LoadTables
 from .slices import MetricFacts
 from .write import WrittenFile, write_table
 from .writers.base import Writer
@@ -47,6 +48,7 @@ class RunRecord:
         slices, statistics: How they were summarised.
         criteria: Bounds to judge.
         fingerprint: What the agent's answers depend on beside the rows.
+        loading: What loads the tables of a finished run into BigQuery.
     """
 
     output: str
@@ -58,6 +60,7 @@ class RunRecord:
     statistics: StatisticsConfig = StatisticsConfig()
     criteria: tuple[CriterionConfig, ...] = ()
     fingerprint: str | None = None
+    loading: LoadTables | None = None
     started: float = field(default_factory=time.time)
 
 
@@ -116,7 +119,7 @@ def _finish(
         "criteria": [] if refused else [asdict(j) for j in judged],
     }
     manifest = _manifest(record, outcome, kept, facts)
-    publish(record.output, kept, manifest)
+    publish(record.output, kept, manifest, record.loading if outcome["state"] == FINISHED else None)
     return manifest
 
 
@@ -130,8 +133,8 @@ def _stopped(output: str, files: Sequence[WrittenFile]) -> str | None:
     return f"{reason}; {left} rows were not called, the same command goes on with them"
 
 
-def publish(output: str, files: Sequence[WrittenFile], manifest: bytes) -> None:
-    """Renames the files, removes what is stale, writes the manifest."""
+def publish(output: str, files: Sequence[WrittenFile], manifest: bytes, loading: LoadTables | None = None) -> None:
+    """Renames the files, removes what is stale, loads the files into BigQuery, writes the manifest."""
     names = {f.name: f.temporary for f in files}
     storage.delete([storage.join(output, MANIFEST)])
     for name in sorted(names):
@@ -145,6 +148,8 @@ def publish(output: str, files: Sequence[WrittenFile], manifest: bytes) -> None:
             if (p := storage.join(output, table + ending)) not in wanted
         ]
     storage.delete(stale)
+    if loading is not None:
+        loading.load(output, files)
     temporary = storage.join(output, ".tmp", MANIFEST)
     storage.write_bytes(temporary, manifest)
     storage.move(temporary, storage.join(output, MANIFEST))

@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -86,14 +86,21 @@ class Proxy:
         port: Of the proxy.
         share: Share of requests that fail, in [0, 1].
         only: Pattern of the "METHOD /path" that may fail.
-        failed: Failures by kind: "500", "503", "reset" (before the server saw the request), "lost" (after it did).
+        kinds: How they fail: "500", "503", "reset" (before the server saw the request), "lost" (after it did).
+        failed: Failures by kind.
         seen: Requests.
+        witness: Is told of each failure before the client is.
+        jobs: Ids of the jobs of BigQuery that were begun: as documented, a second one of an id is refused with 409,
+            which the server behind does not do.
     """
 
     port: int = 0
     share: float = 0.0
     only: str = ""
+    kinds: tuple[str, ...] = ("500", "503", "reset", "lost")
     failed: dict[str, int] = field(default_factory=dict)
+    witness: Callable[[], None] = lambda: None
+    jobs: set[str] = field(default_factory=set)
     seen: list[str] = field(default_factory=list)
     backend: int = 0
     dice: random.Random = field(default_factory=lambda: random.Random(20240330))
@@ -110,18 +117,25 @@ class Proxy:
             self.seen.append(request)
             if self.dice.random() >= self.share or not re.search(self.only, request):
                 return None
-            kind = self.dice.choice(("500", "503", "reset", "lost"))
+            kind = self.dice.choice(self.kinds)
             self.failed[kind] = self.failed.get(kind, 0) + 1
             return kind
 
     @contextlib.contextmanager
-    def failing(self, share: float, only: str = "") -> Iterator[dict[str, int]]:
+    def failing(self, share: float, only: str = "", kinds: tuple[str, ...] = kinds) -> Iterator[dict[str, int]]:
         """Fails this share of the requests meanwhile; gives the failures."""
-        self.share, self.only, self.failed = share, only, {}
+        self.share, self.only, self.kinds, self.failed = share, only, kinds, {}
         try:
             yield self.failed
         finally:
-            self.share = 0.0
+            self.share, self.witness = 0.0, lambda: None
+
+    def begun(self, job: str) -> bool:
+        """Whether a job of this id was begun before; it is, from now on."""
+        with self.lock:
+            before = job in self.jobs
+            self.jobs.add(job)
+            return bool(job) and before
 
 
 class _Forward(BaseHTTPRequestHandler):
@@ -131,11 +145,16 @@ class _Forward(BaseHTTPRequestHandler):
     def _forward(self) -> None:
         proxy: Proxy = self.server.proxy  # type: ignore[attr-defined]
         body = self._body()
-        fate = proxy.fate(f"{self.command} {self.path}")
+        job = job_id(body) if self.command == "POST" and self.path.partition("?")[0].endswith("/jobs") else ""
+        fate = proxy.fate(f"{self.command} {self.path} {job}".rstrip())
+        if fate == "reset":
+            proxy.witness()
+            return self._reset()
         if fate in ("500", "503"):
             return self._answer(int(fate), [], b'{"error": {"code": %b, "message": "injected"}}' % fate.encode())
-        if fate == "reset":
-            return self._reset()
+        if proxy.begun(job):
+            answer = {"code": 409, "message": f"Already Exists: Job {job}", "errors": [{"reason": "duplicate"}]}
+            return self._answer(409, [("Content-Type", "application/json")], json.dumps({"error": answer}).encode())
         backend = http.client.HTTPConnection("127.0.0.1", proxy.backend, timeout=120)
         try:
             headers = {k: v for k, v in self.headers.items() if k.lower() not in HOP}
@@ -145,6 +164,7 @@ class _Forward(BaseHTTPRequestHandler):
         finally:
             backend.close()
         if fate == "lost":
+            proxy.witness()
             return self._reset()
         return self._answer(response.status, response.getheaders(), data, response.getheader("Content-Length"))
 
@@ -176,6 +196,11 @@ class _Forward(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
+
+
+def job_id(body: bytes) -> str:
+    """Id of the job of BigQuery that a request begins."""
+    return json.loads(body).get("jobReference", {}).get("jobId", "")
 
 
 @contextlib.contextmanager

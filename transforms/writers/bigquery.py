@@ -1,0 +1,48 @@
+"""Parquet files as a load job of BigQuery takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from ...schemas.warehouse import Stamp
+from .base import Sink, Writer, register
+
+
+@register("writer", "bigquery")
+@dataclass(frozen=True)
+class BigQueryFiles(Writer):
+    """Files of another writer (Parquet), with the run in front of each row and column names that BigQuery takes.
+
+    Attributes:
+        files: Writes them.
+        stamp: The run.
+    """
+
+    files: Any = None
+    stamp: Stamp = field(default_factory=lambda: Stamp(""))
+
+    @property
+    def ending(self) -> str:
+        return self.files.ending
+
+    @contextmanager
+    def open(self, stream: BinaryIO, schema: pa.Schema) -> Iterator[_Stamped]:
+        target = self.stamp.schema(schema)
+        with self.files.open(stream, target) as sink:
+            yield _Stamped(sink, target, self.stamp)
+
+
+@dataclass(frozen=True)
+class _Stamped:
+    sink: Sink
+    schema: pa.Schema
+    stamp: Stamp
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        columns = [*self.stamp.arrays(batch.num_rows), *batch.columns]
+        self.sink.write(pa.record_batch(columns, schema=self.schema))
