@@ -155,7 +155,7 @@ def facts_of(value: Json) -> list[str]:
         RowError: Code 1006.
     """
     found = _unpacked(value)
-    if not isinstance(found, list) or not all(isinstance(f, str) for f in found):
+    if not _are_texts(found):
         raise RowError(INVALID, f"expected_facts is {_shown(value)} (allowed: a list of texts)")
     return found
 
@@ -167,15 +167,19 @@ def guidelines_of(value: Json, judge: str = "guideline_adherence") -> dict[str, 
         RowError: Code 1006; it is neither a list of texts nor a mapping of names to such lists, or too long.
     """
     found = _unpacked(value)
-    named = {judge: found} if isinstance(found, list) else found
-    if not isinstance(named, Mapping) or not all(
-        isinstance(g, list) and all(isinstance(t, str) for t in g) for g in named.values()
-    ):
+    given = {"": found} if isinstance(found, list) else found
+    if not isinstance(given, Mapping) or not all(_are_texts(g) for g in given.values() if g is not None):
         raise RowError(INVALID, f"guidelines is {_shown(value)} (allowed: a list of texts, or {{name: list of texts}})")
+    # A record column has every name in every row, null where a row lacks it.
+    named = {f"{judge}/{name}" if name else judge: list(g) for name, g in given.items() if g is not None}
     for name, guidelines in named.items():
         if len(guidelines) > MAX_GUIDELINES:
             raise RowError(INVALID, f"{name} has {len(guidelines)} guidelines (allowed: at most {MAX_GUIDELINES})")
-    return dict(named) if named is not found else {f"{judge}/{name}": list(g) for name, g in named.items()}
+    return named
+
+
+def _are_texts(value: Json) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def context_of(value: Json, name: str = "retrieved_context") -> list[dict[str, Json]]:

@@ -68,7 +68,7 @@ def response_text(response: Json) -> Json:
         return response_text(response[0])
     if not isinstance(response, Mapping):
         return response
-    if "content" in response:
+    if response.get("content") is not None:
         return _text(response["content"], response)
     if choices := _messages(response.get("choices")):
         message = choices[0].get("message")

@@ -97,6 +97,7 @@ def test_what_is_missing_is_named_in_the_words_of_the_schema() -> None:
         ({"english": ["a"], "tone": ["b"]}, {"guideline_adherence/english": ["a"], "guideline_adherence/tone": ["b"]}),
         ('{"english": ["a"]}', {"guideline_adherence/english": ["a"]}),
         ('["a"]', {"guideline_adherence": ["a"]}),
+        ({"english": ["a"], "of another row": None}, {"guideline_adherence/english": ["a"]}),
     ],
 )
 def test_guidelines_are_a_list_or_named_lists(given: Any, expected: dict[str, list[str]]) -> None:

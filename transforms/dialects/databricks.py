@@ -105,5 +105,5 @@ def _expectations(row: Mapping[str, Json]) -> dict[str, Json]:
         raise RowError("ambiguous_expectations", "the row has both 'expectations' and 'custom_expected' (allowed: one)")
     own = {name: row[name] for name in _EXPECTED if row.get(name) is not None}
     lifted = {k: v for k, v in (given or {}).items() if k in _EXPECTED}
-    custom = {k: v for k, v in (given or {}).items() if k not in _EXPECTED}
+    custom = {k: v for k, v in (given or {}).items() if k not in _EXPECTED and v is not None}
     return expectation_fields({**lifted, **own, **({"custom_expected": custom} if custom else {})})

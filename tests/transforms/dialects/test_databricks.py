@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from evalbeam import Instance, RowError
+from evalbeam import Instance, RowError, evaluate
 from evalbeam.transforms import registry
 from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.dialects.databricks import Databricks
@@ -211,3 +215,50 @@ def test_a_row_is_recognised_by_one_dialect(row: dict[str, Any], name: str) -> N
     dialects = [registry.build(registry.find("dialect", n), {}, "") for n in registry.names("dialect")]
     found = [registry.name_of("dialect", d) for d in dialects if d.recognises(row)]
     assert [n for n in found if n != "plain"] == ([] if name == "plain" else [name])
+
+
+def test_record_columns_of_parquet_are_read(tmp_path: Path) -> None:
+    """There every row has every key of every other, with null where it had none."""
+    rows = [
+        {"request": {"messages": [{"role": "user", "content": "Hi"}]}, "response": {"content": "Ho"}},
+        {
+            "request": {"query": "Hi", "history": [{"role": "user", "content": "x"}]},
+            "response": {"choices": [{"message": {"content": "Ha"}}]},
+            "retrieved_context": [{"doc_uri": "u"}],
+            "expected_retrieved_context": [{"doc_uri": "u", "content": "x"}],
+        },
+    ]
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), path)
+    table = evaluate(str(path), ["document_recall"], output=str(tmp_path / "out")).metrics_table
+    found = dict(zip(table["response"], table["document_recall/score"].fillna(-1), strict=True))
+    assert found == {"Ho": -1.0, "Ha": 1.0}
+
+
+_MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
+_CONTEXT = pa.list_(pa.struct({"doc_uri": pa.string(), "content": pa.string()}))
+_SCHEMA = pa.schema(
+    {
+        "request": pa.struct({"messages": _MESSAGES, "query": pa.string(), "history": _MESSAGES}),
+        "response": pa.struct(
+            {"content": pa.string(), "choices": pa.list_(pa.struct({"message": pa.struct({"content": pa.string()})}))}
+        ),
+        "retrieved_context": _CONTEXT,
+        "expected_retrieved_context": _CONTEXT,
+    }
+)
+
+
+def test_csv_cells_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    frame = pd.DataFrame(
+        {
+            "request": ["Hi"],
+            "response": ['{"choices": [{"message": {"content": "Ho"}}]}'],
+            "retrieved_context": ['[{"doc_uri": "u"}]'],
+            "expected_retrieved_context": ['["u", "v"]'],
+        }
+    )
+    frame.to_csv(path, index=False)
+    table = evaluate(str(path), ["document_recall"], output=str(tmp_path / "out")).metrics_table
+    assert (table["response"][0], table["document_recall/score"][0]) == ("Ho", 0.5)
