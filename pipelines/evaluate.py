@@ -24,6 +24,7 @@ from ..transforms.held import holding
 from ..transforms.normalize import Normalize
 from ..transforms.read import ReadRows
 from ..transforms.score import ScoreExamples
+from ..transforms.spend import SumSpending
 from ..transforms.write import WriteErrors, WriteInstances
 from . import engines, lease
 from .driving import drive, prepare_job
@@ -64,7 +65,8 @@ class Evaluate(beam.PTransform):
         instances = scored | "Instances" >> write
         errors = (rows.rejected, scored) | "Errors" >> WriteErrors(side, output.path, plan.writer)
         files = (instances, errors) | "Files" >> beam.Flatten()
-        return input_or_inputs | "FinishRun" >> FinishRun(files, summaries, facts, plan.record(), plan.writer)
+        spent = scored | "Spending" >> SumSpending() if plan.judges else None
+        return input_or_inputs | "FinishRun" >> FinishRun(files, summaries, facts, plan.record(), plan.writer, spent)
 
 
 def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:

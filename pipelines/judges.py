@@ -9,14 +9,18 @@ from typing import Any
 from ..schemas.calls import CallPolicy
 from ..schemas.config import JudgeConfig, MetricConfig
 from ..schemas.errors import ConfigError
+from ..schemas.instance import Json
 from ..transforms import registry
 from ..transforms.judge import JudgeUse
 from ..transforms.judges.base import Judge
 from ..transforms.judging.metric import JudgedMetric
+from ..transforms.metrics.base import Metric
 from ..transforms.score import MetricUse
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {"databricks": ("databricks",), "adk": ("adk",)}
 """For a dialect the families of metrics whose bare names are meant, after the metrics without a family."""
+JUDGES = "judges"
+"""Folder of the votes below that of the journal."""
 _EXAMPLE = "judges: {%s: {type: google, model: gemini-2.5-flash}}"
 
 
@@ -29,6 +33,12 @@ def full_names(configs: Sequence[MetricConfig], dialect: str) -> list[MetricConf
             config = config.model_copy(update={"metric": registry.full_name("metric", config.metric, families)})
         found.append(config)
     return found
+
+
+def prompts_of(metric: Metric) -> list[Json]:
+    """Name, version and hash of the prompts of a metric."""
+    found = metric.prompts if isinstance(metric, JudgedMetric) else ()
+    return [{"name": p.name, "version": p.version, "hash": p.hash} for p in found]
 
 
 def build_judges(configs: Mapping[str, JudgeConfig], metrics: Sequence[MetricUse]) -> dict[str, JudgeUse]:

@@ -33,7 +33,7 @@ from ..transforms.read import FileInfo, expand
 from ..transforms.score import MetricUse
 from ..transforms.slices import MetricFacts, summary_names
 from ..transforms.writers.base import Writer
-from .judges import build_judges, full_names
+from .judges import JUDGES, build_judges, full_names, prompts_of
 from .packages import Packages, collect
 
 
@@ -75,9 +75,19 @@ class Plan:
         return tuple(u for u in self.metrics if not is_judged(u.metric))
 
     @property
+    def judged(self) -> tuple[MetricUse, ...]:
+        """The metrics that ask judges."""
+        return tuple(u for u in self.metrics if is_judged(u.metric))
+
+    @property
     def recorded(self) -> bool:
         """Whether answers come with the rows, so that nothing is called."""
         return self.config.agent.type == "recorded"
+
+    @property
+    def calls(self) -> bool:
+        """Whether anything is called: the agent, or judges."""
+        return bool(self.judges) or not self.recorded
 
     @property
     def shards(self) -> int:
@@ -124,7 +134,7 @@ class Plan:
 
     @property
     def calls_per_row(self) -> int:
-        """Calls that a row needs at least, all its trials together."""
+        """Calls that a row needs at least, all its trials together; what judges are asked is not among them."""
         return 0 if self.recorded else self.config.trials
 
     @property
@@ -154,7 +164,7 @@ class Plan:
     def judge(self) -> JudgeExamples:
         """The step that puts the questions of judge metrics to their judges."""
         path = self.config.output.path
-        journal, stop = storage.join(path, "journal", "judges"), storage.join(path, STOP)
+        journal, stop = storage.join(path, "journal", JUDGES), storage.join(path, STOP)
         float32 = self.config.compat.float32
         return JudgeExamples(self.metrics, self.judges, journal, stop, self.processes, self.budget, float32)
 
@@ -171,6 +181,9 @@ class Plan:
             criteria=tuple(self.config.criteria),
             fingerprint=self.fingerprint,
             loading=self.loading(),
+            prompts={u.name: prompts_of(u.metric) for u in self.judged},
+            models={name: use.judge.model_name for name, use in self.judges.items()},
+            prices=self.config.prices,
         )
 
     def loading(self) -> LoadTables | None:

@@ -19,12 +19,14 @@ from ..transforms.budget import Budget
 from ..transforms.finish import FINISHED, MANIFEST, STOP
 from ..transforms.journal_summary import summarize
 from . import lease
+from .judges import JUDGES
 
 if TYPE_CHECKING:
     from .plan import Plan
 
 JOURNAL = "journal"
 _RECORD = "fingerprint.json"
+_JUDGED = "prompts.json"
 
 
 def fingerprint_parts(plan: Plan) -> dict[str, Json]:
@@ -76,6 +78,8 @@ def prepare(plan: Plan) -> str | None:
             raise ConfigError(found, where="output.path", allowed="another path, or output.overwrite (--overwrite)")
         storage.delete_folder(folder)
     storage.delete([storage.join(output.path, name) for name in (MANIFEST, STOP)])
+    if plan.judges:
+        storage.write_bytes(storage.join(folder, JUDGES, _JUDGED), orjson.dumps(plan.record().prompts))
     if plan.recorded:
         return None
     parts = fingerprint_parts(plan)
@@ -103,7 +107,7 @@ def state(plan: Plan) -> str:
         return "finished"
     earlier = {} if plan.recorded else _earlier(storage.join(path, JOURNAL))
     if not earlier:
-        return "new"
+        return "unfinished" if plan.judges and _votes(path) else "new"
     return "unfinished" if fingerprint(fingerprint_parts(plan)) in earlier else "changed"
 
 
@@ -114,9 +118,9 @@ def ended_as(output: str) -> str | None:
 
 
 def journals(output: str) -> list[str]:
-    """Folders of the journals of a run, one for each fingerprint its calls were made under."""
+    """Folders of the journals of a run: one for each fingerprint its calls were made under, then that of the votes."""
     folder = storage.join(output, JOURNAL)
-    return [storage.join(folder, own) for own in sorted(_earlier(folder))]
+    return [storage.join(folder, own) for own in sorted(_earlier(folder))] + _votes(output)
 
 
 def paid(output: str) -> int:
@@ -156,6 +160,12 @@ def cancel(output: str, reason: str = "cancelled by evalbeam cancel", now: bool 
     if ended_as(output) is not None or not journals(output):
         raise nothing
     storage.write_bytes(storage.join(output, STOP), reason.encode())
+
+
+def _votes(output: str) -> list[str]:
+    """The folder of the votes of judges, where any were asked."""
+    folder = storage.join(output, JOURNAL, JUDGES)
+    return [folder] if storage.exists(storage.join(folder, _JUDGED)) else []
 
 
 def _earlier(folder: str) -> dict[str, dict[str, Json]]:

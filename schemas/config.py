@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -54,6 +55,19 @@ class AgentConfig(CallPolicy):
     def params(self) -> dict[str, Any]:
         """The agent's own parameters beside `target`."""
         return dict(self.__pydantic_extra__ or {})
+
+
+class PriceConfig(ConfigPart):
+    """What 1,000,000 tokens of a model cost, and the day on which that was so.
+
+    Attributes:
+        input, output: Price of tokens given and made, in any currency, the same for all models.
+        date: The day.
+    """
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    date: datetime.date
 
 
 class JudgeConfig(CallPolicy):
@@ -184,6 +198,7 @@ class EvaluationConfig(ConfigPart):
         agent: What answers them; recorded answers where left out.
         metrics: What is measured, in the order of the output columns.
         judges: The judge models by name; a metric that names none asks "default".
+        prices: Prices of judge models by the model's name; the cost of others is unknown.
         criteria: Bounds that decide the verdict: {metric: minimum} or a list of criteria.
         slices: Lists of dataset columns by whose values the summary is broken down.
         trials: How often the agent runs on each row.
@@ -196,6 +211,7 @@ class EvaluationConfig(ConfigPart):
     agent: AgentConfig = AgentConfig()
     metrics: Annotated[list[MetricConfig], Field(min_length=1)]
     judges: dict[str, JudgeConfig] = {}
+    prices: dict[str, PriceConfig] = {}
     criteria: list[CriterionConfig] = []
     slices: list[list[str]] = []
     trials: int = Field(default=1, ge=1, le=1000)

@@ -116,6 +116,7 @@ class Tally:
         failed: Questions without one; what they cost is unknown.
         unknown: Of `calls`, those without token counts.
         input_tokens, output_tokens: Tokens of the others.
+        open: Questions that were not asked, since the run was stopped or its budget spent.
     """
 
     calls: int = 0
@@ -123,6 +124,7 @@ class Tally:
     unknown: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    open: int = 0
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(
@@ -131,6 +133,7 @@ class Tally:
             self.unknown + other.unknown,
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
+            self.open + other.open,
         )
 
 

@@ -17,14 +17,15 @@ import orjson
 from apache_beam.pvalue import AsList, AsSingleton
 
 from ..schemas import tables
-from ..schemas.config import CriterionConfig, StatisticsConfig
+from ..schemas.config import CriterionConfig, PriceConfig, StatisticsConfig
 from ..schemas.instance import Json
-from ..schemas.result import Summary
+from ..schemas.result import Summary, Tally
 from . import criteria, storage
 from .aggregate import arranged
 from .facts import Allowed, RunFacts
 from .load import LoadTables
 from .slices import MetricFacts
+from .spend import Spent, spending
 from .write import WrittenFile, write_table
 from .writers.base import Writer
 
@@ -49,6 +50,9 @@ class RunRecord:
         criteria: Bounds to judge.
         fingerprint: What the agent's answers depend on beside the rows.
         loading: What loads the tables of a finished run into BigQuery.
+        prompts: For each judge metric the prompts it uses: name, version and hash.
+        models: Model of each judge that is asked.
+        prices: Prices of models by their names.
     """
 
     output: str
@@ -61,6 +65,9 @@ class RunRecord:
     criteria: tuple[CriterionConfig, ...] = ()
     fingerprint: str | None = None
     loading: LoadTables | None = None
+    prompts: Mapping[str, Json] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+    prices: Mapping[str, PriceConfig] = field(default_factory=dict)
     started: float = field(default_factory=time.time)
 
 
@@ -74,6 +81,7 @@ class FinishRun(beam.PTransform):
         facts: PCollection[RunFacts].
         record: What the manifest says beside them.
         writer: Writer of the summary table.
+        spent: PCollection[Spent], `None` where no judge is asked.
     """
 
     files: Any
@@ -81,10 +89,12 @@ class FinishRun(beam.PTransform):
     facts: Any
     record: RunRecord
     writer: Writer
+    spent: Any = None
 
     def expand(self, input_or_inputs: Any) -> Any:
         sides = (AsList(self.files), AsList(self.summaries))
-        step = beam.Map(_finish, self.record, self.writer, *sides, AsSingleton(self.facts))
+        asked = () if self.spent is None else (AsList(self.spent),)
+        step = beam.Map(_finish, self.record, self.writer, *sides, AsSingleton(self.facts), *asked)
         one = input_or_inputs | "OneRun" >> beam.Create([0], reshuffle=False)
         return one | "Finish" >> step.with_output_types(bytes)
 
@@ -96,6 +106,7 @@ def _finish(
     files: Sequence[WrittenFile],
     summaries: Sequence[Summary],
     facts: RunFacts,
+    spent: Sequence[Spent] = (),
 ) -> bytes:
     refused = facts.refusal(record.allowed)
     ordered = arranged(summaries, record.facts, record.slices, record.statistics)
@@ -111,26 +122,28 @@ def _finish(
         writer,
     )
     kept = [f for f in files if f.table == "errors"] if refused else [*files, summary]
-    stopped = None if refused else _stopped(record.output, kept)
+    stopped = None if refused else _stopped(record.output, kept, spent)
     outcome = {
         "state": FAILED if refused else STOPPED if stopped else FINISHED,
         "reason": refused or stopped,
         "verdict": verdict if record.criteria and not refused else None,
         "criteria": [] if refused else [asdict(j) for j in judged],
     }
-    manifest = _manifest(record, outcome, kept, facts)
+    manifest = _manifest(record, outcome, kept, facts, spent)
     publish(record.output, kept, manifest, record.loading if outcome["state"] == FINISHED else None)
     return manifest
 
 
-def _stopped(output: str, files: Sequence[WrittenFile]) -> str | None:
-    """Why rows were left without a call, or `None` where none was."""
-    left = sum(f.counts.get("not_called", 0) + f.counts.get("over_budget", 0) for f in files)
-    if not left:
+def _stopped(output: str, files: Sequence[WrittenFile], spent: Sequence[Spent]) -> str | None:
+    """Why calls were left, or `None` where none was."""
+    rows = sum(f.counts.get("not_called", 0) + f.counts.get("over_budget", 0) for f in files)
+    asks = sum(Tally(*numbers).open for _, numbers in spent)
+    if not rows and not asks:
         return None
     sign = storage.join(output, STOP)
     reason = storage.read_bytes(sign).decode("utf-8", "replace") if storage.exists(sign) else "no more calls were made"
-    return f"{reason}; {left} rows were not called, the same command goes on with them"
+    left = f"{rows} rows were not called" if rows else f"{asks} questions to judges were not asked"
+    return f"{reason}; {left}, the same command goes on with them"
 
 
 def publish(output: str, files: Sequence[WrittenFile], manifest: bytes, loading: LoadTables | None = None) -> None:
@@ -156,7 +169,13 @@ def publish(output: str, files: Sequence[WrittenFile], manifest: bytes, loading:
     storage.delete_folder(storage.join(output, ".tmp"))
 
 
-def _manifest(record: RunRecord, outcome: Mapping[str, Json], files: Sequence[WrittenFile], facts: RunFacts) -> bytes:
+def _manifest(
+    record: RunRecord,
+    outcome: Mapping[str, Json],
+    files: Sequence[WrittenFile],
+    facts: RunFacts,
+    spent: Sequence[Spent],
+) -> bytes:
     described: dict[str, Any] = {}
     counts = {"rows": facts.rows, "rejected": facts.rejected}
     for file in sorted(files, key=lambda f: f.name):
@@ -171,11 +190,20 @@ def _manifest(record: RunRecord, outcome: Mapping[str, Json], files: Sequence[Wr
         "counts": counts,
         "tables": described,
         "fingerprint": record.fingerprint,
+        **({"judging": _judging(record, spent)} if record.models else {}),
         "config": record.config,
         "versions": record.versions,
         "measured": {"started": record.started, "finished": now, "seconds": round(now - record.started, 3)},
     }
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _judging(record: RunRecord, spent: Sequence[Spent]) -> dict[str, Json]:
+    """What judges were asked with, and what that cost: a total only where all of it is known."""
+    shown = spending(spent, record.models, record.prices)
+    costs = [one["cost"] for one in shown]
+    total = None if None in costs else sum(costs)
+    return {"cost": total, "spent": shown, "prompts": record.prompts}
 
 
 def _columns(file: WrittenFile) -> list[dict[str, Any]]:

@@ -216,7 +216,7 @@ def _answer(outcome: Outcome) -> Answer:
 
 def _tally(answer: Answer) -> Tally:
     if answer.open:
-        return Tally()
+        return Tally(open=1)
     if answer.error is not None:
         return Tally(failed=1)
     usage = answer.usage

@@ -54,7 +54,7 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
     with logs(args.debug, note):
         options = engines.pipeline_options(flags)
         plan = make_plan(config)
-    live, path = not plan.recorded, config.output.path
+    live, path = plan.calls, config.output.path
     hush = engines.has_worker_processes(options) and not args.debug
     hint = "; the same command goes on with the calls that are left" if live else ""
     if kept := paid(path) if live and state(plan) == "unfinished" else 0:

@@ -11,10 +11,13 @@ import pytest
 
 from evalbeam import evaluate
 from evalbeam.pipelines.plan import make_plan
+from evalbeam.pipelines.report.calls import calls_report
+from evalbeam.pipelines.resume import cancel
 from evalbeam.schemas.config import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Usage
 from evalbeam.schemas.judging import Reply
+from evalbeam.transforms.judging.prompts import load
 
 ROWS = [{"prompt": f"question {i}", "response": f"{i}: " + "word " * (i % 5 + 1), "context": "text"} for i in range(40)]
 SEEN: Counter[str] = Counter()
@@ -78,3 +81,69 @@ def test_a_graph_without_judge_metrics_asks_no_judge(tmp_path: Path) -> None:
     evaluate(ROWS, ["exact_match"], **config(tmp_path))
     assert not SEEN
     assert not (tmp_path / "out" / "journal").exists()
+
+
+def spent_of(result: Any) -> dict[str, Any]:
+    (one,) = result.manifest["judging"]["spent"]
+    return one
+
+
+def test_what_judges_cost_stands_in_the_manifest(tmp_path: Path) -> None:
+    judges = {"default": {"target": by_words, "model": "m-1"}}
+    prices = {"m-1": {"input": 2.0, "output": 10.0, "date": "2026-11-01"}}
+    result = evaluate(ROWS, ["fluency"], judges=judges, prices=prices, output=str(tmp_path / "out"))
+    judging = result.manifest["judging"]
+    assert spent_of(result) == {
+        "metric": "fluency", "judge": "default", "model": "m-1", "answers": 40, "failed": 0, "not_asked": 0,
+        "input_tokens": 4000, "output_tokens": 400, "cost": pytest.approx(0.012), "price_date": "2026-11-01",
+    }  # fmt: skip
+    assert judging["cost"] == pytest.approx(0.012)
+    assert judging["prompts"]["fluency"] == [
+        {"name": "rapid/fluency", "version": 1, "hash": load("rapid/fluency").hash}
+    ]
+
+
+def test_an_unknown_price_is_no_zero(tmp_path: Path) -> None:
+    result = evaluate(ROWS, ["fluency"], **config(tmp_path))
+    assert (spent_of(result)["cost"], result.manifest["judging"]["cost"]) == (None, None)
+
+
+def test_a_run_whose_budget_is_spent_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    agent = {"judges": {"default": {"target": by_words, "max_in_flight": 1}}}
+    first = evaluate(ROWS, ["fluency"], **(config(tmp_path) | agent), budget={"max_calls": 15})
+    assert (first.state, first.exit_code) == ("stopped", 3)
+    assert "questions to judges were not asked" in first.manifest["reason"]
+    table = first.metrics_table
+    assert 15 <= sum(SEEN.values()) < 40
+    assert table["fluency/status"].value_counts().to_dict() == {
+        "skipped": 40 - sum(SEEN.values()),
+        "scored": sum(SEEN.values()),
+    }
+    assert {e.partition(":")[0] for e in table["fluency/error"].dropna()} == {"over_budget"}
+    second = evaluate(ROWS, ["fluency"], **(config(tmp_path) | agent))
+    assert (second.state, sum(SEEN.values()), set(SEEN.values())) == ("finished", 40, {1})
+    assert spent_of(second)["answers"] == 40
+
+
+def test_calls_of_judges_are_shown_and_can_be_cancelled(tmp_path: Path) -> None:
+    evaluate(ROWS, ["fluency"], **config(tmp_path))
+    assert "answered                    40" in calls_report(str(tmp_path / "out"))
+    with pytest.raises(ConfigError, match="no unfinished run"):
+        cancel(str(tmp_path / "out"))
+    (tmp_path / "out" / "manifest.json").unlink()
+    cancel(str(tmp_path / "out"))
+
+
+def test_a_judge_that_only_fails_stops_the_run(tmp_path: Path) -> None:
+    rows = [{"prompt": str(i), "response": f"answer {i}"} for i in range(600)]
+    judges = {"default": {"target": broken, "max_in_flight": 4, "max_attempts": 1, "abort_after": 50}}
+    result = evaluate(rows, ["fluency"], judges=judges, output=str(tmp_path / "out"))
+    assert result.state == "stopped"
+    assert "abort_when" in result.manifest["reason"]
+    counts = result.metrics_table["fluency/status"].value_counts()
+    assert counts["error"] >= 50
+    assert counts["skipped"] + counts["error"] == 600
+
+
+async def broken(messages: Any, schema: Any) -> Any:
+    raise ValueError("no judge today")
