@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
+from ..schemas.calls import CallPolicy
 from ..schemas.config import AgentConfig, EvaluationConfig, MetricConfig
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
@@ -243,18 +244,17 @@ def agent_type(config: AgentConfig) -> str:
         return config.type
     if config.target is None:
         return "recorded"
-    target = config.target
-    parts = ((name, registry.find("agent", name).factory) for name in registry.names("agent"))
-    claimed = next((name for name, kind in parts if getattr(kind, "claims", _never)(target)), None)
-    if claimed is not None:
-        return claimed
-    if isinstance(target, str):
+    target, name = config.target, _claimed(config.target)
+    if name is None and isinstance(target, str):
         target = registry.load_object(target, "agent.target")
-    return "queryable" if callable(getattr(target, "query", None)) else "function"
+        name = _claimed(target)
+    return name or ("queryable" if callable(getattr(target, "query", None)) else "function")
 
 
-def _never(target: Any) -> bool:
-    return False
+def _claimed(target: Any) -> str | None:
+    """The type whose agent a target plainly is."""
+    parts = ((name, registry.find("agent", name).factory) for name in registry.names("agent"))
+    return next((name for name, kind in parts if hasattr(kind, "claims") and kind.claims(target)), None)  # type: ignore[attr-defined]
 
 
 def build_agent(config: AgentConfig, where: str = "") -> Agent:
@@ -267,7 +267,9 @@ def build_agent(config: AgentConfig, where: str = "") -> Agent:
     elif name != "recorded":
         raise ConfigError("missing", where="agent.target", allowed='"module:name" of the agent')
     if is_dataclass(part.factory):
-        known = sorted({*AgentConfig.model_fields, *(f.name for f in fields(part.factory))})
+        own = {f.name for f in fields(part.factory)}
+        params |= {key: getattr(config, key) for key in sorted(own & CallPolicy.model_fields.keys())}
+        known = sorted({*AgentConfig.model_fields, *own})
         for key in params:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=3) or known

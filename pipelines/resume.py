@@ -15,6 +15,7 @@ import orjson
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
 from ..transforms import registry, storage
+from ..transforms.agents.base import is_address
 from ..transforms.budget import Budget
 from ..transforms.finish import FINISHED, MANIFEST, STOP
 from ..transforms.journal_summary import summarize
@@ -45,7 +46,7 @@ def fingerprint(parts: Mapping[str, Json]) -> str:
 def source_of(target: Any) -> str | None:
     """sha256 of the file of the module that a target stands in, or of the sources below a folder that it is; `None`
     where there is no such file."""
-    if target is None:
+    if target is None or is_address(target):
         return None
     if isinstance(target, str) and Path(target).is_dir():
         sources = sorted(p for p in Path(target).rglob("*") if p.suffix in (".py", ".yaml"))

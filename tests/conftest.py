@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from hypothesis import settings
 
 settings.register_profile("house", deadline=None)  # how long an example takes says how busy the machine is
@@ -28,6 +33,42 @@ def conformance() -> Path:
     if not CONFORMANCE.is_dir():
         pytest.skip(NOT_BESIDE)
     return CONFORMANCE
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop that runs on a thread of its own, as the engine's does."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield loop
+    gc.collect()  # clients close while the loop runs
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+
+
+@pytest.fixture
+def serve(loop: asyncio.AbstractEventLoop) -> Iterator[Callable[..., str]]:
+    """Starts HTTP servers on the loopback: `serve(handler)` is the address; a handler takes every request."""
+    runners: list[web.AppRunner] = []
+
+    async def start(handler: Callable[[web.Request], Awaitable[web.StreamResponse]], ssl_context: object) -> str:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", handler)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        runners.append(runner)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, backlog=2048, ssl_context=ssl_context).start()  # type: ignore[arg-type]
+        return f"{'https' if ssl_context else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
+
+    def serve(handler: Callable[[web.Request], Awaitable[web.StreamResponse]], ssl_context: object = None) -> str:
+        return asyncio.run_coroutine_threadsafe(start(handler, ssl_context), loop).result()
+
+    yield serve
+    for runner in runners:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
 
 
 @pytest.hookimpl(wrapper=True)

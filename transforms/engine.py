@@ -23,6 +23,7 @@ from . import counters
 from .budget import Budget, Ledger
 from .faults import Fault, fault_of
 from .lane import Flight, Lane, Timeouts
+from .threads import LoopExecutor, Threads
 
 _POLL = 1.0
 _TAKEN_AT_ONCE = 64
@@ -232,6 +233,7 @@ class Engine:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.loop = asyncio.new_event_loop()
+        self.loop.set_default_executor(LoopExecutor(Threads(self.loop)))
         self._lines: dict[Hashable, tuple[Line, int, str]] = {}
         self._lanes: dict[str, Lane] = {}
         self._ledgers: dict[str, Ledger] = {}

@@ -62,10 +62,12 @@ _BY_NAME: dict[str, CallClass] = {
             "OverloadedError",
             "Aborted",
             "CancelledError",
+            "TransportError",
             "gaierror",
         ),
         "transient",
     ),
+    **dict.fromkeys(("ClientConnectorCertificateError", "SSLCertVerificationError"), "permanent"),
     "InvalidAnswer": "invalid_answer",
 }
 _BY_GRPC: dict[str, CallClass] = {

@@ -1,7 +1,8 @@
 """Secrets by reference: what a configuration may say instead of a key, resolved where the key is used.
 
-`${env:NAME}` is a variable of the worker's environment, `${secret:projects/P/secrets/S/versions/V}` a version in Google
-Secret Manager. The secret itself never stands in a configuration, so it cannot reach a manifest, a log or a pickle.
+`${env:NAME}` is a variable of the worker's environment, `${file:PATH}` the content of a file there, without the line end
+it may have, `${secret:projects/P/secrets/S/versions/V}` a version in Google Secret Manager. The secret itself never
+stands in a configuration, so it cannot reach a manifest, a log or a pickle.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from collections.abc import Mapping
 
 from ..schemas.errors import ConfigError
 
-ALLOWED = "${env:NAME}, or ${secret:projects/P/secrets/S/versions/V}"
-_REFERENCE = re.compile(r"\$\{(env|secret):([^{}]+)\}")
+ALLOWED = "${env:NAME}, ${file:PATH} or ${secret:projects/P/secrets/S/versions/V}"
+_REFERENCE = re.compile(r"\$\{(env|file|secret):([^{}]+)\}")
+_LIKE_ONE = re.compile(r"\$\{\w+:[^{}]*\}")
+_NAMES = re.compile(r"auth|cookie|token|secret|password|credential|api-?_?key|-key$", re.IGNORECASE)
 
 
 def check_reference(value: str | None, where: str) -> None:
@@ -26,6 +29,23 @@ def check_reference(value: str | None, where: str) -> None:
         raise ConfigError("a secret is written out", where=where, allowed=ALLOWED)
 
 
+def check_text(value: str, where: str, name: str = "") -> None:
+    """Looks at the references in a text, not at what they refer to.
+
+    Args:
+        value: The text.
+        where: Its key of the configuration.
+        name: The header it is the value of; one that holds a secret must refer to it.
+
+    Raises:
+        ConfigError: There is a reference of another kind, or a secret is written out; it is not shown.
+    """
+    if unknown := next((found for found in _LIKE_ONE.findall(value) if not _REFERENCE.fullmatch(found)), None):
+        raise ConfigError(f"found {unknown!r}", where=where, allowed=ALLOWED)
+    if _NAMES.search(name) and not _REFERENCE.search(value):
+        raise ConfigError("a secret is written out", where=where, allowed=ALLOWED)
+
+
 def resolved(value: str | None, where: str, environ: Mapping[str, str] = os.environ) -> str | None:
     """The secret that a reference names; `None` stays `None`.
 
@@ -34,16 +54,37 @@ def resolved(value: str | None, where: str, environ: Mapping[str, str] = os.envi
     """
     check_reference(value, where)
     match = _REFERENCE.fullmatch(value or "")
-    if match is None:
-        return None
-    if match[1] == "env":
-        if match[2] not in environ:
-            raise ConfigError(f"the environment has no variable {match[2]!r}", where=where)
-        return environ[match[2]]
-    from google.cloud import secretmanager
+    return None if match is None else _look(match[1], match[2], where, environ)
 
-    answer = secretmanager.SecretManagerServiceClient().access_secret_version(name=match[2])
-    return answer.payload.data.decode()
+
+class Secrets:
+    """Resolves references within texts, and keeps what it resolved out of messages."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def fill(self, text: str, where: str) -> str:
+        """The text with secrets in place of the references to them.
+
+        Raises:
+            ConfigError: There is nothing under a name, or it cannot stand in a header.
+        """
+
+        def look(match: re.Match[str]) -> str:
+            value = _look(match[1], match[2], where, os.environ)
+            if not value or not value.isprintable():
+                found = "characters that cannot be printed, such as a line end" if value else "nothing"
+                raise ConfigError(f"{match[0]} holds {found}", where=where)
+            self._known.add(value)
+            return value
+
+        return _REFERENCE.sub(look, text)
+
+    def hide(self, text: str) -> str:
+        """The text with `***` in place of every secret that was resolved."""
+        for value in sorted(self._known, key=len, reverse=True):
+            text = text.replace(value, "***")
+        return text
 
 
 def provide(references: Mapping[str, str], where: str = "agent.secrets") -> None:
@@ -58,3 +99,20 @@ def provide(references: Mapping[str, str], where: str = "agent.secrets") -> None
     """
     for name, reference in references.items():
         os.environ[name] = resolved(reference, f"{where}.{name}") or ""
+
+
+def _look(kind: str, name: str, where: str, environ: Mapping[str, str]) -> str:
+    if kind == "env":
+        if name not in environ:
+            raise ConfigError(f"the environment has no variable {name!r}", where=where)
+        return environ[name]
+    if kind == "file":
+        try:
+            with open(name, encoding="utf-8") as file:
+                return file.read().rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"the file {name!r} cannot be read: {type(error).__name__}", where=where) from None
+    from google.cloud import secretmanager
+
+    answer = secretmanager.SecretManagerServiceClient().access_secret_version(name=name)
+    return answer.payload.data.decode()

@@ -7,6 +7,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -100,3 +102,31 @@ class Threads:
             else:
                 self._idle += 1
             job.done(job)
+
+
+class LoopExecutor(ThreadPoolExecutor):
+    """What coroutines hand to threads (`asyncio.to_thread`, a LangChain tool that is a plain function) runs at once.
+
+    asyncio's own executor has a few threads for all calls of the process, and the interpreter waits for them to end.
+
+    Args:
+        threads: Where the work runs.
+    """
+
+    def __init__(self, threads: Threads) -> None:
+        super().__init__(1)  # of its own threads none is ever started
+        self._own = threads
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Starts the work; called on the loop's thread, as `run_in_executor` does."""
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        self._own.start(Job(lambda _: fn(*args, **kwargs), None, partial(_settle, future)))
+        return future
+
+
+def _settle(future: Future[Any], job: Job) -> None:
+    if job.error is None:
+        future.set_result(job.value)
+    else:
+        future.set_exception(job.error)

@@ -17,6 +17,7 @@ An agent is a frozen dataclass whose fields are the parameters a config may set,
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, TypeAlias
@@ -33,11 +34,14 @@ from ..jsonable import NotJson, jsonable
 from ..registry import load_object, register
 
 __all__ = [
+    "ANSWER",
+    "ENGINE",
     "Agent",
     "Ask",
     "InvalidAnswer",
     "chunks_of",
     "invocation_of",
+    "is_address",
     "loaded",
     "read_answer",
     "register",
@@ -47,11 +51,16 @@ __all__ = [
 Ask: TypeAlias = Callable[[Json, str], Any]
 """(what the agent is given, idempotency key) -> raw answer; a coroutine function, or a function that may block."""
 
+ANSWER = ("response", "predicted_trajectory", "retrieved_context", "usage", "latency_in_seconds")
+"""Keys of an answer that become columns of their own."""
+ENGINE = re.compile(r"projects/[^/{}]+/locations/([a-z0-9-]+)/reasoningEngines/[^/{}]+")
+"""Resource name of a Vertex AI Agent Engine; its location."""
+
 _ALLOWED = (
     "text, or a mapping with response (text) and any of predicted_trajectory, retrieved_context, usage, "
     "latency_in_seconds, turns, trace"
 )
-_READ = ("response", "predicted_trajectory", "retrieved_context", "usage", "latency_in_seconds", "turns")
+_READ = (*ANSWER, "turns")
 _CONTENT = ("content", "page_content", "text", "chunk_text")
 _SOURCE = ("doc_uri", "uri", "source", "url")
 
@@ -103,6 +112,13 @@ class Agent:
     def recall(self, instance: Instance) -> Invocation:
         """The recorded answer of a row."""
         raise NotImplementedError(f"{type(self).__name__} records nothing")
+
+
+def is_address(target: Any) -> bool:
+    """Whether a target is found over the network: no module holds it."""
+    return isinstance(target, str) and (
+        target.startswith(("http://", "https://")) or ENGINE.fullmatch(target) is not None
+    )
 
 
 def loaded(target: Any) -> Any:

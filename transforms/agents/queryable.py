@@ -10,6 +10,7 @@ from typing import Any
 from ...schemas.errors import ConfigError
 from ...schemas.instance import Json
 from .base import Agent, Ask, loaded, register
+from .forms.langchain import step_calls, text_of
 
 
 @register("agent", "queryable")
@@ -51,27 +52,7 @@ class QueryableAgent(Agent):
         if not isinstance(raw, Mapping) or "output" not in raw:
             return raw
         answer = {k: v for k, v in raw.items() if k not in ("output", "intermediate_steps", "input")}
-        answer["response"] = _text(raw["output"])
-        steps = raw.get("intermediate_steps")
-        if steps is not None:
-            answer["predicted_trajectory"] = [_call(s) for s in steps] if isinstance(steps, (list, tuple)) else steps
+        answer["response"] = text_of(raw["output"])
+        if (steps := raw.get("intermediate_steps")) is not None:
+            answer["predicted_trajectory"] = step_calls(steps)
         return answer
-
-
-def _call(step: Any) -> Any:
-    """The tool call of a step; the step itself where it has none, for the trajectory's reader to refuse."""
-    action = step[0] if isinstance(step, (list, tuple)) and step else step
-    if isinstance(action, Mapping):
-        action = action.get("kwargs") if isinstance(action.get("kwargs"), Mapping) else action
-        name, arguments = action.get("tool"), action.get("tool_input")  # type: ignore[union-attr]
-    else:
-        name, arguments = getattr(action, "tool", None), getattr(action, "tool_input", None)
-    return step if name is None else {"tool_name": name, "tool_input": {} if arguments is None else arguments}
-
-
-def _text(output: Any) -> Any:
-    """The text of an output; LangChain's content blocks are joined."""
-    if isinstance(output, (list, tuple)):
-        texts = [b.get("text") if isinstance(b, Mapping) else b for b in output]
-        return "".join(t for t in texts if isinstance(t, str))
-    return output

@@ -1,0 +1,25 @@
+"""The answer of OpenAI's chat completions, as its many compatible servers give it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def answer_of(completion: Any) -> dict[str, Any]:
+    """The answer in a chat completion: the first choice's message, its tool calls (none is an empty list), the usage.
+
+    A message without text is a refusal's, or one that only calls tools.
+    """
+    choices = completion.get("choices") if isinstance(completion, Mapping) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, Mapping) else None
+    if not isinstance(message, Mapping):
+        return {}
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(part.get("text") or "" for part in content if isinstance(part, Mapping))
+    calls, usage = message.get("tool_calls") or [], completion.get("usage")
+    text = content if content is not None else message.get("refusal")
+    found = {"response": "" if text is None and calls else text, "predicted_trajectory": calls, "usage": usage}
+    return {key: value for key, value in found.items() if value is not None}

@@ -1,0 +1,132 @@
+"""What LangChain's agents answer: messages and intermediate steps, as objects or as they are dumped to JSON.
+
+Read are messages of langchain-core, their `dumpd` and `model_dump` forms, and dicts with OpenAI's `role`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+_OUTPUTS = ("output", "answer", "response", "result", "text")
+_DOCUMENTS = ("context", "source_documents", "documents")
+
+
+def answer_of(output: Any, output_key: str | None = None, sent: str | None = None) -> Any:
+    """An agent's output as an answer's mapping.
+
+    Args:
+        output: Text, a message, or a state: a mapping with `messages`, or with the answer under `output`, `answer`,
+            `response`, `result` or `text`.
+        output_key: Key of a state under which the answer is instead.
+        sent: Id of the last message that the agent was given; what stands before it is not the agent's doing.
+
+    Returns:
+        Keys of an answer where they are known; the output itself where it is none of these.
+    """
+    if isinstance(output, str):
+        return {"response": output}
+    if _kind(output) is not None:
+        return _from_messages([output], None)
+    if not isinstance(output, Mapping):
+        return output
+    key = output_key or next((k for k in _OUTPUTS if output.get(k) is not None), None)
+    messages = output.get("messages")
+    found = _from_messages(messages, sent) if isinstance(messages, Sequence) else {}
+    if key is not None and (output_key or "response" not in found) and output.get(key) is not None:
+        found["response"] = _said(output[key])
+    steps = output.get("intermediate_steps")
+    if steps is not None:
+        found["predicted_trajectory"] = step_calls(steps)
+    documents = next((output[k] for k in _DOCUMENTS if _are_documents(output.get(k))), None)
+    if documents is not None and "retrieved_context" not in found:
+        found["retrieved_context"] = chunks(documents)
+    return found if "response" in found else output
+
+
+def step_calls(steps: Any) -> Any:
+    """The tool calls of an executor's (action, observation) pairs; a step of another form stays as it is."""
+    return [_step_call(step) for step in steps] if isinstance(steps, list | tuple) else steps
+
+
+def text_of(content: Any) -> Any:
+    """The text of a message's content; blocks are joined, other values stay."""
+    if isinstance(content, list | tuple):
+        texts = [block.get("text") if isinstance(block, Mapping) else block for block in content]
+        return "".join(text for text in texts if isinstance(text, str))
+    return content
+
+
+def chunks(documents: Iterable[Any]) -> list[dict[str, Any]]:
+    """Retrieved documents as passages: their text, and the source their metadata names."""
+    found = []
+    for document in documents:
+        metadata = _get(document, "metadata") or {}
+        uri = next((metadata[k] for k in ("doc_uri", "source", "uri", "url") if metadata.get(k)), None)
+        found.append({"content": _get(document, "page_content"), **({"doc_uri": str(uri)} if uri else {})})
+    return found
+
+
+def token_counts(usages: Iterable[Any]) -> dict[str, int] | None:
+    """Tokens of several calls of models together; `None` where none of them says any."""
+    known = [usage for usage in usages if usage]
+    names = ("input_tokens", "output_tokens")
+    return {name: sum(usage.get(name) or 0 for usage in known) for name in names} if known else None
+
+
+def _from_messages(messages: Sequence[Any], sent: str | None) -> dict[str, Any]:
+    at = next((i for i, m in enumerate(messages) if sent is not None and _get(m, "id") == sent), -1)
+    new = messages[at + 1 :]
+    own = [m for m in new if _kind(m) == "ai"]
+    found: dict[str, Any] = {"predicted_trajectory": [call for m in own for call in _calls(m)]}
+    if own:
+        found["response"] = text_of(_get(own[-1], "content"))
+    if usage := token_counts(_get(m, "usage_metadata") for m in own):
+        found["usage"] = usage
+    documents = [d for m in new if _are_documents(made := _get(m, "artifact")) for d in made]
+    return {**found, "retrieved_context": chunks(documents)} if documents else found
+
+
+def _said(value: Any) -> Any:
+    return text_of(_get(value, "content")) if _kind(value) is not None else text_of(value)
+
+
+def _calls(message: Any) -> list[Any]:
+    calls = _get(message, "tool_calls") or []
+    bad = _get(message, "invalid_tool_calls") or []
+    return [_call(call) for call in (*calls, *bad)]
+
+
+def _call(call: Any) -> Any:
+    name, given = _get(call, "name"), _get(call, "args")
+    return call if name is None else {"tool_name": name, "tool_input": {} if given is None else given}
+
+
+def _step_call(step: Any) -> Any:
+    action = step[0] if isinstance(step, list | tuple) and step else step
+    name, given = _get(action, "tool"), _get(action, "tool_input")
+    return step if name is None else {"tool_name": name, "tool_input": {} if given is None else given}
+
+
+def _kind(message: Any) -> str | None:
+    """ "ai", "human", "tool", "system" ... of a message; `None` of anything else."""
+    role = _get(message, "role")
+    kind = {"assistant": "ai", "user": "human"}.get(role, role) if isinstance(role, str) else _get(message, "type")
+    if not isinstance(kind, str) or _get(message, "content") is None:
+        return None
+    return "ai" if kind == "AIMessageChunk" else kind
+
+
+def _are_documents(value: Any) -> bool:
+    listed = isinstance(value, list | tuple) and len(value) > 0
+    return listed and all(_get(v, "page_content") is not None for v in value)
+
+
+def _get(thing: Any, name: str) -> Any:
+    """An attribute of an object, or a key of it as it is dumped."""
+    if isinstance(thing, Mapping):
+        inner = thing.get("kwargs")
+        return (
+            inner.get(name) if isinstance(inner, Mapping) and ("lc" in thing or name not in thing) else thing.get(name)
+        )
+    return None if isinstance(thing, str | list | tuple) else getattr(thing, name, None)

@@ -1,0 +1,231 @@
+"""An agent behind an HTTP address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from http import HTTPStatus
+from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import orjson
+
+from ...schemas.errors import AgentError, ConfigError
+from ...schemas.instance import Instance, Json
+from ..google_token import GoogleToken
+from ..http_client import HttpClient, Reply
+from ..secrets import Secrets, check_text
+from .base import ANSWER, ENGINE, Agent, Ask, InvalidAnswer, is_address, register
+from .forms import chat, langchain, templates
+from .forms.paths import Path
+
+_SHOWN = 300
+
+
+class HttpError(AgentError):
+    """The server refused or failed; each status has a type of its own, `HTTP503` for example.
+
+    Args:
+        message: Status and the beginning of the body.
+        status: HTTP status.
+        headers: Of the response, names in lower case.
+    """
+
+    def __init__(self, message: str, status: int, headers: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, dict(headers)
+
+
+class _Preset(NamedTuple):
+    body: dict[str, Json]
+    read: Callable[[Any], Any]
+    google: bool = False
+
+
+def _engine_output(value: Any) -> Any:
+    return langchain.answer_of(value.get("output")) if isinstance(value, Mapping) else value
+
+
+_PRESETS = {
+    "openai_chat": _Preset({"messages": [{"role": "user", "content": "{prompt}"}]}, chat.answer_of),
+    "agent_engine": _Preset({"class_method": "query", "input": {"input": "{prompt}"}}, _engine_output, google=True),
+}
+
+
+@register("agent", "http")
+@dataclass(frozen=True)
+class HttpAgent(Agent):
+    """Sends each row to an address and reads the answer out of the JSON that comes back.
+
+    `{name}` in the target's path and query and in the texts of the body stands for a field of the row (`{prompt}`,
+    `{user_id}` ...), which every row must then have; a text that is nothing but `{name}` becomes the field's value,
+    whatever its type. Secrets are references, `${env:NAME}`, `${file:PATH}` or
+    `${secret:projects/...}`, resolved on the worker that calls and
+    hidden in error messages. Each call carries `Idempotency-Key`, the same for every attempt of a row. Redirects are
+    errors. An answer beyond `max_answer_bytes` is not read to its end.
+
+    Attributes:
+        target: The address (http or https), or the resource name of a Vertex AI Agent Engine
+            (projects/*/locations/*/reasoningEngines/*), which is called at `:query`.
+        preset: What the server speaks. "openai_chat": chat completions of OpenAI and compatible servers, tool calls
+            included. "agent_engine": an Agent Engine, with Google's credentials (the default for a resource name).
+        method: HTTP method; GET sends no body.
+        headers: Headers; those that hold secrets by reference only.
+        body: JSON with places for fields; default: `{"prompt": "{prompt}"}`. With a preset, keys beside or instead of
+            the preset's.
+        answer: Where the answer has response, predicted_trajectory, retrieved_context, usage, latency_in_seconds:
+            paths such as `output.text`, `steps[*].call`, `choices[0].message`. What is left out comes from the preset;
+            without one and without paths, the answer has these keys itself, or is plain text.
+        auth: "google" sends an access token of Google's Application Default Credentials.
+        max_answer_bytes: As in the call policy.
+    """
+
+    target: str
+    preset: Literal["openai_chat", "agent_engine"] | None = None
+    method: Literal["POST", "PUT", "PATCH", "GET"] = "POST"
+    headers: dict[str, str] = field(default_factory=dict)
+    body: Json = None
+    answer: dict[str, str] = field(default_factory=dict)
+    auth: Literal["none", "google"] = "none"
+    max_answer_bytes: int = 4 << 20
+
+    @classmethod
+    def claims(cls, target: Any) -> bool:
+        return is_address(target)
+
+    def __post_init__(self) -> None:
+        self._check_target()
+        for name, value in self.headers.items():
+            check_text(value, f"agent.headers.{name}", name)
+        for text in templates.texts(self.body):
+            check_text(text, "agent.body")
+        for name, path in self.answer.items():
+            if name not in ANSWER:
+                raise ConfigError(f"unknown key {name!r}", where="agent.answer", allowed=", ".join(ANSWER))
+            try:
+                Path(path)
+            except ValueError as error:
+                allowed = "names, [index] and [*], such as steps[*].call"
+                raise ConfigError(str(error), where=f"agent.answer.{name}", allowed=allowed) from None
+
+    def _check_target(self) -> None:
+        where, address = "agent.target", urlsplit(self._address)
+        check_text(self.target, where)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            allowed = "http://..., https://... or projects/*/locations/*/reasoningEngines/*"
+            raise ConfigError(f"{self.target!r} is no address", where=where, allowed=allowed)
+        if templates.names(f"{address.scheme}://{address.netloc}"):
+            raise ConfigError("a row may not choose the host", where=where, allowed="{name} in path and query")
+        if address.username is not None or address.password is not None:
+            allowed = "headers: {Authorization: 'Basic ${env:CREDENTIALS}'}"
+            raise ConfigError("the address holds a user name", where=where, allowed=allowed)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return templates.names(self._address, self._body)
+
+    def request(self, instance: Instance) -> Json:
+        return {name: instance.get(name) for name in self.inputs}
+
+    def connect(self) -> Ask:
+        client, secrets = HttpClient(), Secrets()
+        address = secrets.fill(self._address, "agent.target")
+        headers = {k: secrets.fill(v, f"agent.headers.{k}") for k, v in self.headers.items()}
+        headers = {"User-Agent": "evalbeam", "Accept": "application/json", **headers}
+        body = _resolved(self._body, secrets)
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        token = GoogleToken() if self._google else None
+
+        async def ask(given: Json, key: str) -> Any:
+            sent = {**headers, "Idempotency-Key": key}
+            if token is not None:
+                sent["Authorization"] = f"Bearer {await token.get()}"
+            url = templates.fill_address(address, given)
+            data = None if body is None else orjson.dumps(templates.fill(body, given))
+            return _checked(await client.send(self.method, url, sent, data, self.max_answer_bytes), secrets)
+
+        return ask
+
+    def read(self, raw: Reply) -> Any:
+        if not self.answer and self.preset is None and raw.headers.get("content-type", "").startswith("text/plain"):
+            return raw.body.decode("utf-8", "replace")
+        try:
+            value = orjson.loads(raw.body)
+        except orjson.JSONDecodeError as error:
+            shown = raw.body[:_SHOWN].decode("utf-8", "replace")
+            raise InvalidAnswer(f"the answer is no JSON: {error}; it begins with {shown!r}") from None
+        preset = self._preset
+        found = value if preset is None else preset.read(value)
+        if not self.answer:
+            return found if found or preset is None else _without(value, f"response of {self._speaks}")
+        found = {**found} if preset is not None and isinstance(found, Mapping) else {}
+        for name, path in self.answer.items():
+            if (there := _path(path).find(value)) is not None:
+                found[name] = there
+        if "response" not in found and "predicted_trajectory" not in found:
+            return _without(value, self.answer.get("response") or self.answer.get("predicted_trajectory") or "response")
+        return found
+
+    @property
+    def _speaks(self) -> str | None:
+        return "agent_engine" if self.preset is None and ENGINE.fullmatch(self.target) else self.preset
+
+    @property
+    def _preset(self) -> _Preset | None:
+        return _PRESETS.get(self._speaks or "")
+
+    @property
+    def _google(self) -> bool:
+        return self.auth == "google" or (self._preset is not None and self._preset.google)
+
+    @property
+    def _address(self) -> str:
+        match = ENGINE.fullmatch(self.target)
+        return f"https://{match[1]}-aiplatform.googleapis.com/v1/{self.target}:query" if match else self.target
+
+    @property
+    def _body(self) -> Json:
+        if self.method == "GET":
+            return self.body
+        if self._preset is None:
+            return {"prompt": "{prompt}"} if self.body is None else self.body
+        return {**self._preset.body, **(self.body or {})}
+
+
+_path = cache(Path)
+
+
+def _resolved(template: Json, secrets: Secrets) -> Json:
+    if isinstance(template, str):
+        return secrets.fill(template, "agent.body")
+    if isinstance(template, Mapping):
+        return {key: _resolved(value, secrets) for key, value in template.items()}
+    return [_resolved(value, secrets) for value in template] if isinstance(template, list) else template
+
+
+def _checked(reply: Reply, secrets: Secrets) -> Reply:
+    status = reply.status
+    if status < 300:
+        if reply.whole:
+            return reply
+        raise InvalidAnswer("the answer is larger than max_answer_bytes; the rest was not read")
+    text = secrets.hide(" ".join(reply.body.decode("utf-8", "replace").split()))[:_SHOWN]
+    if 300 <= status < 400:
+        text = f"leads to {reply.headers.get('location', 'another address')}, which is not followed"
+    raise _type_of(status)(f"HTTP {status}{_phrase(status)}{': ' if text else ''}{text}", status, reply.headers)
+
+
+@cache
+def _type_of(status: int) -> type[HttpError]:
+    return type(f"HTTP{status}", (HttpError,), {"__doc__": f"HTTP {status}{_phrase(status)}."})
+
+
+def _phrase(status: int) -> str:
+    return f" {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else ""
+
+
+def _without(value: Any, wanted: str) -> Any:
+    keys = ", ".join(sorted(map(str, value))[:10]) if isinstance(value, Mapping) else type(value).__name__
+    raise InvalidAnswer(f"the answer has no {wanted}; it has {keys or 'no keys'}")

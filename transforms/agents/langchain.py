@@ -1,0 +1,155 @@
+"""An agent of LangChain or LangGraph: anything with `invoke` and `ainvoke`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...schemas.errors import ConfigError
+from ...schemas.instance import Json
+from .base import Agent, Ask, loaded, register
+from .forms.langchain import answer_of, chunks, token_counts
+
+_INPUTS = ("messages", "input")
+
+
+@register("agent", "langchain")
+@dataclass(frozen=True)
+class LangChainAgent(Agent):
+    """Calls `target.ainvoke(...)` of a Runnable: a chain, a chat model, an executor or a LangGraph graph.
+
+    A prompt that is text becomes what the target takes, as its input schema says: a state with `messages`, a mapping
+    of one key, or text. A prompt that is a list of messages or a mapping (JSON in the dataset) is given as it is.
+    The answer is the text of the last message, or of the state's `output` or `answer`. The trajectory is the tool calls
+    of the new messages (with arguments that could not be parsed as they are), else the tools that were run; retrieved
+    context is what retrievers returned, else the documents in tool messages and in the output; tokens are those of all
+    calls of models. Every call is a thread of its own for a graph's checkpointer.
+
+    Attributes:
+        target: The Runnable, or `"module:name"` of it.
+        input_key: Key under which the prompt is given, where the schema does not tell.
+        output_key: Key of the output that is the response, where it is none of the usual ones.
+    """
+
+    target: Any
+    input_key: str | None = None
+    output_key: str | None = None
+
+    @classmethod
+    def claims(cls, target: Any) -> bool:
+        other = isinstance(target, str) or hasattr(target, "query")
+        return not other and all(callable(getattr(target, name, None)) for name in ("invoke", "ainvoke"))
+
+    def __post_init__(self) -> None:
+        found = loaded(self.target)
+        if isinstance(found, type) or not callable(getattr(found, "invoke", None)):
+            what = f"the class {found.__name__}" if isinstance(found, type) else f"{type(found).__name__}"
+            shown = self.target if isinstance(self.target, str) else "the target"
+            allowed = "a Runnable of LangChain or a compiled graph of LangGraph"
+            raise ConfigError(f"{shown} is {what}", where="agent.target", allowed=allowed)
+        _input_key(found, self.input_key)
+
+    def connect(self) -> Ask:
+        target, output_key = loaded(self.target), self.output_key
+        key = _input_key(target, self.input_key)
+        watcher = _watcher()
+
+        def begin(given: Json) -> tuple[Any, str, Any, dict[str, Any]]:
+            sent, watch = uuid.uuid4().hex, watcher()
+            config = {"callbacks": [watch], "configurable": {"thread_id": sent}}
+            return _as_input(given, key, sent), sent, watch, config
+
+        def ask(given: Json, _: str) -> Any:
+            state, sent, watch, config = begin(given)
+            return watch.complete(answer_of(target.invoke(state, config), output_key, sent))
+
+        async def ask_async(given: Json, _: str) -> Any:
+            state, sent, watch, config = begin(given)
+            return watch.complete(answer_of(await target.ainvoke(state, config), output_key, sent))
+
+        return ask_async if callable(getattr(target, "ainvoke", None)) else ask
+
+
+def _input_key(target: Any, asked: str | None) -> str | None:
+    """The key of the target's input under which a prompt belongs; `None` where it takes text.
+
+    Raises:
+        ConfigError: There are several keys and none is a usual one.
+    """
+    if asked is not None:
+        return asked
+    keys, needed = _keys(target)
+    usual = next((key for key in _INPUTS if key in keys), None)
+    if usual is not None or len(keys) <= 1:
+        return usual or next(iter(keys), None)
+    if len(needed) == 1:
+        return needed[0]
+    raise ConfigError("the target takes several keys", where="agent.input_key", allowed=", ".join(keys))
+
+
+def _keys(target: Any) -> tuple[list[str], list[str]]:
+    """Keys that the target's input may have, and those it must have; none where it is no mapping."""
+    try:
+        schema = target.get_input_jsonschema()
+    except Exception:  # of types without a schema: a graph's state may still be annotated
+        state = getattr(getattr(target, "builder", None), "input_schema", None)
+        return list(getattr(state, "__annotations__", {})), []
+    keys: list[str] = list(schema.get("properties") or ()) if schema.get("type") == "object" else []
+    return ([] if keys == ["root"] else keys), list(schema.get("required", ()))
+
+
+def _as_input(given: Json, key: str | None, sent: str) -> Any:
+    """What the target is given; the last of its messages has the id `sent`."""
+    if isinstance(given, Mapping):
+        return given
+    if key == "messages":
+        from langchain_core.messages import convert_to_messages
+
+        messages = convert_to_messages(given if isinstance(given, list) else [("user", given)])
+        if messages:
+            messages[-1].id = sent
+        return {"messages": messages}
+    return given if key is None else {key: given}
+
+
+def _watcher() -> Any:
+    """A class that notes what happens within one call; as a callback it sees nested calls too."""
+    try:
+        from langchain_core.callbacks import BaseCallbackHandler
+    except ImportError:
+        allowed = "pip install 'evalbeam[langchain]'"
+        raise ConfigError("langchain-core is not installed", where="agent.type", allowed=allowed) from None
+
+    class Watch(BaseCallbackHandler):
+        run_inline = True
+        ignore_chain = ignore_retry = ignore_custom_event = True  # type: ignore[assignment]
+
+        def __init__(self) -> None:
+            self.tools: list[Any] = []
+            self.passages: list[Any] = []
+            self.usage: list[Any] = []
+
+        def on_tool_start(self, serialized: Any, input_str: str, **more: Any) -> None:
+            name, given = more.get("name") or (serialized or {}).get("name"), more.get("inputs")
+            self.tools.append({"tool_name": name, "tool_input": input_str if given is None else given})
+
+        def on_retriever_end(self, documents: Any, **_: Any) -> None:
+            self.passages += chunks(documents)
+
+        def on_llm_end(self, response: Any, **_: Any) -> None:
+            for generations in response.generations:
+                self.usage += [getattr(getattr(g, "message", None), "usage_metadata", None) for g in generations]
+
+        def complete(self, answer: Any) -> Any:
+            """The answer with what only the calls show."""
+            if not isinstance(answer, Mapping) or "response" not in answer:
+                return answer
+            seen = {"predicted_trajectory": self.tools, **answer}
+            if self.passages:
+                seen["retrieved_context"] = self.passages
+            usage = token_counts(self.usage)
+            return {**seen, "usage": usage} if usage else seen
+
+    return Watch
