@@ -23,8 +23,9 @@ class AgentConfig(CallPolicy):
     """Which agent is called, and how; the keys of the call policy stand beside the agent's own.
 
     Attributes:
-        type: "function", "queryable" or "recorded" (the default where no target is given).
-        target: "module:name" of the agent, or the object itself from Python.
+        type: Registered name of an agent, such as "function"; "auto" finds it from the target; where there is none,
+            the rows carry the answers.
+        target: "module:name" of the agent, the object itself from Python, or an address.
         version: Declared version of the agent, part of its fingerprint.
         abort_when: As in the call policy; by default an agent of which half the first 200 calls fail is asked no more.
         packages: Wheels, folders with Python code and at most one requirements file that the agent consists of; they

@@ -80,7 +80,7 @@ def test_secrets_are_looked_up_by_the_worker_and_shown_nowhere(echo, call, monke
     (tmp_path / "key").write_text("from-a-file\n")
     headers = {"Authorization": "Bearer ${env:AGENT_TOKEN}", "X-Api-Key": f"${{file:{tmp_path / 'key'}}}"}
     agent = HttpAgent(echo, headers=headers)
-    with pytest.raises(ConfigError, match="agent.headers.Authorization: the environment has no variable 'AGENT_TOKEN'"):
+    with pytest.raises(ConfigError, match=r"Authorization: the environment has no variable 'AGENT_TOKEN'"):
         agent.connect()
     monkeypatch.setenv("AGENT_TOKEN", "s3cret")
     found = sent(call(agent))["headers"]
