@@ -233,7 +233,8 @@ class Engine:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.loop = asyncio.new_event_loop()
-        self.loop.set_default_executor(LoopExecutor(Threads(self.loop)))
+        self._threads = Threads(self.loop)
+        self.loop.set_default_executor(LoopExecutor(self._threads))
         self._lines: dict[Hashable, tuple[Line, int, str]] = {}
         self._lanes: dict[str, Lane] = {}
         self._ledgers: dict[str, Ledger] = {}
@@ -308,6 +309,8 @@ class Engine:
             del self._lanes[endpoint]
             with suppress(RunError):
                 lane.post(lane.close)
+                if not self._lanes:
+                    lane.post(self._threads.release)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)

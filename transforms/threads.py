@@ -45,7 +45,7 @@ class Threads:
 
     Not an executor of the standard library: those are joined when the interpreter ends, which a hung call would block
     for ever. A job that hangs keeps its thread; since a thread is started whenever none is idle, it is replaced by the
-    next job. `start` and `close` are called on the loop's thread.
+    next job. `start`, `close` and `release` are called on the loop's thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -71,6 +71,10 @@ class Threads:
     def close(self) -> None:
         """Ends the idle threads; busy ones end with their job."""
         self._closed = True
+        self.release()
+
+    def release(self) -> None:
+        """Ends the idle threads; later jobs start others."""
         for _ in range(self._idle):
             self._jobs.put(None)
         self._idle = 0

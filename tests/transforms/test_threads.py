@@ -14,8 +14,10 @@ from evalbeam.transforms.threads import LoopExecutor, Threads
 def own():
     """A loop whose executor is ours."""
     loop = asyncio.new_event_loop()
-    loop.set_default_executor(LoopExecutor(Threads(loop)))
+    threads = Threads(loop)
+    loop.set_default_executor(LoopExecutor(threads))
     yield loop
+    threads.close()
     loop.close()
 
 
