@@ -1,8 +1,8 @@
 """Secrets by reference: what a configuration may say instead of a key, resolved where the key is used.
 
 `${env:NAME}` is a variable of the worker's environment, `${file:PATH}` the content of a file there (without the line
-end it may have), `${secret:projects/P/secrets/S/versions/V}` a version in Google Secret Manager. The secret itself never
-stands in a configuration, so it cannot reach a manifest, a log or a pickle.
+end it may have), `${secret:projects/P/secrets/S/versions/V}` a version in Google Secret Manager. The secret itself
+never stands in a configuration, so it cannot reach a manifest, a log or a pickle.
 """
 
 from __future__ import annotations
