@@ -122,7 +122,7 @@ class FlinkCluster:
 
 def _innermost(reasons: list[str], causes: list[str]) -> str:
     """Of a stack trace's lines, the last of a Python error that a worker sent along, else the last cause."""
-    python = [i for i, line in enumerate(reasons) if line.startswith("Traceback (most recent call last)")]
+    python = [i for i, line in enumerate(reasons) if "Traceback (most recent call last)" in line]
     if python:
         after = [line for line in reasons[python[-1] + 1 :] if not line.startswith(("^", "~", "Caused by: "))]
         errors = [line for line in after if ": " in line and " " not in line.partition(": ")[0]]

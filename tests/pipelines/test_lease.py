@@ -1,0 +1,141 @@
+"""One run at a time: who may start, and when what a killed run left may be taken over."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evalbeam import ConfigError
+from evalbeam.pipelines import lease
+from evalbeam.pipelines.lease import Holder, held
+from evalbeam.transforms import storage
+
+KEPT = []
+
+
+def left(output: str, *given) -> None:
+    """A lease that is taken and not given back."""
+    KEPT.append(held(output, *given))
+    KEPT[-1].__enter__()
+
+
+def local() -> Holder:
+    return Holder.here("DirectRunner")
+
+
+def gone() -> Holder:
+    return replace(local(), process=2**22 + 1)
+
+
+def test_a_run_gives_its_lease_back_however_it_ends(tmp_path: Path) -> None:
+    output = str(tmp_path / "out")
+    for _ in range(5):
+        with pytest.raises(ZeroDivisionError), held(output, local()):
+            _ = 1 // 0
+    found = lease.latest(output)
+    assert found is not None
+    assert (found.number, found.released) == (5, True)
+    assert len(list((tmp_path / "out" / "lease").iterdir())) <= 4
+
+
+def test_while_a_run_goes_on_nobody_else_starts(tmp_path: Path) -> None:
+    output = str(tmp_path)
+    with held(output, local()):
+        with pytest.raises(ConfigError, match=f"is being written by another run .process {os.getpid()} on"):
+            left(output, local())
+        with pytest.raises(ConfigError):
+            left(output, local())
+    with held(output, local()):
+        pass
+
+
+def test_what_a_killed_process_held_is_taken_over(tmp_path: Path) -> None:
+    output = str(tmp_path)
+    left(output, gone())
+    with held(output, local()):
+        found = lease.latest(output)
+        assert found is not None
+        assert found.number == 2
+
+
+def test_a_process_of_another_machine_cannot_be_asked(tmp_path: Path) -> None:
+    output = str(tmp_path)
+    left(output, replace(local(), host="elsewhere"))
+    with pytest.raises(ConfigError, match=r"cannot be asked from here .allowed: end it, then delete .*lease/000001"):
+        left(output, local())
+
+
+def test_an_id_that_is_used_again_is_another_process(tmp_path: Path) -> None:
+    assert replace(local(), began="1").state() == "gone"
+    assert local().state() == "running"
+
+
+def test_a_job_outlives_the_client_that_sent_it(tmp_path: Path, flink) -> None:
+    output = str(tmp_path)
+    holder = replace(gone(), master=flink.url, engine="FlinkRunner", job="evalbeam-x")
+    left(output, holder)
+    flink.jobs = {"evalbeam-x": "RESTARTING"}
+    with pytest.raises(ConfigError, match="is being written by another run"):
+        left(output, local())
+    flink.jobs = {"evalbeam-x": "FAILED"}
+    with held(output, local()):
+        pass
+    assert replace(holder, master="127.0.0.1:9").state() == "unknown"
+    flink.jobs = {}
+    assert holder.state() == "gone"
+
+
+def test_of_many_that_start_at_once_one_runs(tmp_path: Path) -> None:
+    output, running, refused = str(tmp_path), [], []
+    together, over = threading.Barrier(8), threading.Event()
+    left(output, gone())
+
+    def start() -> None:
+        together.wait()
+        try:
+            with held(output, local()):
+                running.append(1)
+                over.wait(30)
+        except ConfigError:
+            refused.append(1)
+
+    threads = [threading.Thread(target=start) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    while len(refused) < 7 and any(t.is_alive() for t in threads):
+        over.wait(0.01)
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert (len(running), len(refused)) == (1, 7)
+
+
+def test_whoever_was_overtaken_before_creating_steps_back(tmp_path: Path) -> None:
+    """A run reads the folder, others come and go and tidy it up, and only then it creates what it found free."""
+    output = str(tmp_path)
+
+    def late(path: str, data: bytes) -> bool:
+        for _ in range(4):
+            with held(output, local()):
+                pass
+        left(output, local())
+        return storage.create_new(path, data)
+
+    with held(output, local()):
+        pass
+    with pytest.raises(ConfigError, match="another run"):
+        left(output, local(), late)
+
+
+def test_a_file_is_created_once(tmp_path: Path) -> None:
+    path = str(tmp_path / "a" / "b")
+    assert storage.create_new(path, b"first")
+    assert not storage.create_new(path, b"second")
+    assert Path(path).read_bytes() == b"first"
+    assert [p.name for p in Path(path).parent.iterdir()] == ["b"]
+    with pytest.raises(ConfigError, match="without a create-if-absent"):
+        storage.create_new("s3://bucket/x", b"")
