@@ -103,8 +103,21 @@ def latest(output: str) -> Lease | None:
 
 
 @contextlib.contextmanager
-def held(output: str, holder: Holder, create: Callable[[str, bytes], bool] = storage.create_new) -> Iterator[None]:
+def held(output: str, holder: Holder) -> Iterator[None]:
     """Holds the lease of a run meanwhile; given back however it ends, unless the process is killed.
+
+    Raises:
+        ConfigError: As `take`.
+    """
+    number = take(output, holder)
+    try:
+        yield
+    finally:
+        storage.write_bytes(_path(output, number) + _RELEASED, b"")
+
+
+def take(output: str, holder: Holder, create: Callable[[str, bytes], bool] = storage.create_new) -> int:
+    """Takes the lease of a run; returns its number.
 
     Args:
         output: Folder of the run.
@@ -114,14 +127,6 @@ def held(output: str, holder: Holder, create: Callable[[str, bytes], bool] = sto
     Raises:
         ConfigError: Somebody else runs there, or may do.
     """
-    number = _taken(output, holder, create)
-    try:
-        yield
-    finally:
-        storage.write_bytes(_path(output, number) + _RELEASED, b"")
-
-
-def _taken(output: str, holder: Holder, create: Callable[[str, bytes], bool]) -> int:
     last = latest(output)
     if last is not None and not last.released:
         _refuse(output, last)

@@ -11,16 +11,8 @@ import pytest
 
 from evalbeam import ConfigError
 from evalbeam.pipelines import lease
-from evalbeam.pipelines.lease import Holder, held
+from evalbeam.pipelines.lease import Holder, held, take
 from evalbeam.transforms import storage
-
-KEPT = []
-
-
-def left(output: str, *given) -> None:
-    """A lease that is taken and not given back."""
-    KEPT.append(held(output, *given))
-    KEPT[-1].__enter__()
 
 
 def local() -> Holder:
@@ -46,16 +38,16 @@ def test_while_a_run_goes_on_nobody_else_starts(tmp_path: Path) -> None:
     output = str(tmp_path)
     with held(output, local()):
         with pytest.raises(ConfigError, match=f"is being written by another run .process {os.getpid()} on"):
-            left(output, local())
+            take(output, local())
         with pytest.raises(ConfigError):
-            left(output, local())
+            take(output, local())
     with held(output, local()):
         pass
 
 
 def test_what_a_killed_process_held_is_taken_over(tmp_path: Path) -> None:
     output = str(tmp_path)
-    left(output, gone())
+    take(output, gone())
     with held(output, local()):
         found = lease.latest(output)
         assert found is not None
@@ -64,9 +56,9 @@ def test_what_a_killed_process_held_is_taken_over(tmp_path: Path) -> None:
 
 def test_a_process_of_another_machine_cannot_be_asked(tmp_path: Path) -> None:
     output = str(tmp_path)
-    left(output, replace(local(), host="elsewhere"))
+    take(output, replace(local(), host="elsewhere"))
     with pytest.raises(ConfigError, match=r"cannot be asked from here .allowed: end it, then delete .*lease/000001"):
-        left(output, local())
+        take(output, local())
 
 
 def test_an_id_that_is_used_again_is_another_process(tmp_path: Path) -> None:
@@ -77,10 +69,10 @@ def test_an_id_that_is_used_again_is_another_process(tmp_path: Path) -> None:
 def test_a_job_outlives_the_client_that_sent_it(tmp_path: Path, flink) -> None:
     output = str(tmp_path)
     holder = replace(gone(), master=flink.url, engine="FlinkRunner", job="evalbeam-x")
-    left(output, holder)
+    take(output, holder)
     flink.jobs = {"evalbeam-x": "RESTARTING"}
     with pytest.raises(ConfigError, match="is being written by another run"):
-        left(output, local())
+        take(output, local())
     flink.jobs = {"evalbeam-x": "FAILED"}
     with held(output, local()):
         pass
@@ -92,7 +84,7 @@ def test_a_job_outlives_the_client_that_sent_it(tmp_path: Path, flink) -> None:
 def test_of_many_that_start_at_once_one_runs(tmp_path: Path) -> None:
     output, running, refused = str(tmp_path), [], []
     together, over = threading.Barrier(8), threading.Event()
-    left(output, gone())
+    take(output, gone())
 
     def start() -> None:
         together.wait()
@@ -122,13 +114,13 @@ def test_whoever_was_overtaken_before_creating_steps_back(tmp_path: Path) -> Non
         for _ in range(4):
             with held(output, local()):
                 pass
-        left(output, local())
+        take(output, local())
         return storage.create_new(path, data)
 
     with held(output, local()):
         pass
     with pytest.raises(ConfigError, match="another run"):
-        left(output, local(), late)
+        take(output, local(), late)
 
 
 def test_a_file_is_created_once(tmp_path: Path) -> None:

@@ -10,20 +10,11 @@ import pytest
 from evalbeam import ConfigError
 from evalbeam.pipelines.cli import main
 from evalbeam.pipelines.driving import PATIENCE
-from evalbeam.pipelines.lease import Holder, held
+from evalbeam.pipelines.lease import Holder, held, take
 from evalbeam.pipelines.wait import wait
 from evalbeam.schemas.errors import RunError
 
 MANIFEST = '{"state": "finished", "verdict": "PASSED", "counts": {}, "tables": {}}'
-
-
-KEPT = []
-
-
-def left(output: str, *given) -> None:
-    """A lease that is taken and not given back."""
-    KEPT.append(held(output, *given))
-    KEPT[-1].__enter__()
 
 
 def holder(**changes) -> Holder:
@@ -42,7 +33,7 @@ def waiting(output: Path, timeout: float | None = None, then=lambda: None):
 
 def test_the_manifest_ends_the_wait(tmp_path: Path, flink) -> None:
     flink.jobs = {"x": "RUNNING"}
-    left(str(tmp_path), holder(master=flink.url, job="x"))
+    take(str(tmp_path), holder(master=flink.url, job="x"))
     (tmp_path / "manifest.json").write_text(MANIFEST)  # of an earlier run, for this one goes on
 
     def end() -> None:
@@ -54,7 +45,7 @@ def test_the_manifest_ends_the_wait(tmp_path: Path, flink) -> None:
 
 def test_a_job_that_died_without_a_manifest_is_told_with_its_cause(tmp_path: Path, flink) -> None:
     flink.jobs, flink.stacktrace = {"x": "RUNNING"}, "java.io.IOException: no space left"
-    left(str(tmp_path), holder(master=flink.url, job="x"))
+    take(str(tmp_path), holder(master=flink.url, job="x"))
     with pytest.raises(RunError, match=r"without a manifest .Flink job id-x: FAILED: java.io.IOException: no space"):
         waiting(tmp_path, then=lambda: flink.jobs.update(x="FAILED"))
     flink.jobs = {}
@@ -63,18 +54,18 @@ def test_a_job_that_died_without_a_manifest_is_told_with_its_cause(tmp_path: Pat
 
 
 def test_a_local_run_that_was_killed_is_over(tmp_path: Path, capsys) -> None:
-    left(str(tmp_path), holder())
+    take(str(tmp_path), holder())
     assert main(["wait", str(tmp_path)]) == 3
     assert "ended without a manifest; the same command goes on" in capsys.readouterr().err
 
 
 def test_a_wait_has_an_end(tmp_path: Path, flink) -> None:
     flink.jobs = {"x": "RUNNING"}
-    left(str(tmp_path), holder(master=flink.url, job="x"))
+    take(str(tmp_path), holder(master=flink.url, job="x"))
     with pytest.raises(RunError, match="still goes on after 60 seconds"):
         waiting(tmp_path, 60)
     (tmp_path / "lease" / "000001").unlink()
-    left(str(tmp_path), holder(master="http://127.0.0.1:9", job="x"))
+    take(str(tmp_path), holder(master="http://127.0.0.1:9", job="x"))
     with pytest.raises(RunError, match=f"nothing was heard of the run for {PATIENCE:.0f} seconds"):
         waiting(tmp_path)
 

@@ -195,12 +195,17 @@ class Bench:
         return [*self.embedded(), f"--flink_master=127.0.0.1:{cluster.port}", *options]
 
 
-@pytest.fixture
-def bench(installed: Path, tmp_path: Path) -> Iterator[Bench]:
-    """A folder to work in; whatever was started there is ended."""
-    found = Bench(tmp_path, installed)
-    yield found
-    for process in found.started:
+@pytest.fixture(scope="session")
+def new_bench(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Bench]]:
+    """Makes folders to work in; whatever was started there is ended."""
+    made: list[Bench] = []
+
+    def make(name: str) -> Bench:
+        made.append(Bench(tmp_path_factory.mktemp(name), installed))
+        return made[-1]
+
+    yield make
+    for process in (p for bench in made for p in bench.started):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
