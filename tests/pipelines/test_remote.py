@@ -1,0 +1,56 @@
+"""How far a run elsewhere has come: its journals, read piece by piece, and the state of its job."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from evalbeam.pipelines import lease, remote
+from evalbeam.schemas.calls import Outcome
+from evalbeam.transforms.journal import encoded
+
+
+def test_calls_are_counted_as_journals_grow(tmp_path: Path) -> None:
+    counts = remote.JournalCounts(str(tmp_path))
+    assert counts()["calls_done"] == 0
+    folder = tmp_path / "journal" / "f1" / "0a"
+    folder.mkdir(parents=True)
+    good = encoded("k1", "run", Outcome({"response": 'kind":"ok'}))
+    bad = encoded("k2", "run", Outcome(kind="timeout", error_type="TimeoutError"))
+    (folder / "seg-1").write_bytes(good + bad + good[:20])
+    assert (counts()["calls_done"], counts()["calls_failed"]) == (2, 1)
+    with (folder / "seg-1").open("ab") as file:
+        file.write(good[20:] + good)
+    (folder / "seg-2").write_bytes(bad)
+    assert (counts()["calls_done"], counts()["calls_failed"]) == (5, 2)
+    judges = tmp_path / "journal" / "judges" / "0a"
+    judges.mkdir(parents=True)
+    (judges / "seg-1").write_bytes(good)
+    (folder / "seg-3").write_bytes(b"torn\n")
+    assert counts()["calls_done"] == 5
+
+
+def test_the_state_of_the_job_is_that_of_the_engine(tmp_path: Path, flink) -> None:
+    state = remote.JobState(str(tmp_path))
+    assert state() == ""
+    holder = lease.Holder.here("FlinkRunner", flink.url)
+    lease.take(str(tmp_path), holder)
+    assert state() == "submitting"
+    flink.jobs = {holder.job: "RUNNING"}
+    assert state() == "RUNNING, 2 of 3 stages done"
+    gone = remote.JobState(str(tmp_path / "gone"))
+    lease.take(str(tmp_path / "gone"), replace(holder, master="127.0.0.1:9"))
+    assert gone() == "the cluster does not answer"
+
+
+def test_both_are_shown_while_a_run_goes_on(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(remote, "LOCAL_TICK", 0.01)
+    folder = tmp_path / "journal" / "f1" / "0a"
+    folder.mkdir(parents=True)
+    (folder / "seg-1").write_bytes(encoded("k1", "run", Outcome({"response": "x"})))
+    text = io.StringIO()
+    with remote.shown(text, str(tmp_path), True, lambda: "RUNNING") as progress:
+        while not text.getvalue():
+            progress.tick()
+    assert text.getvalue() == "calling: 1 rows, 0 failed, RUNNING\n"
