@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,7 @@ def prepare_job(options: PipelineOptions, holder: Holder, packages: Packages) ->
     Raises:
         Unreachable: The Flink cluster does not answer.
     """
+    logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)  # says that servers end at the end
     setup = options.view_as(SetupOptions)
     setup.extra_packages = [*(setup.extra_packages or ()), *packages.wheels] or None
     setup.requirements_file = setup.requirements_file or packages.requirements

@@ -1,0 +1,38 @@
+"""Prism: worker processes by our command, and an end for a run that takes too long."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.engines
+
+
+def prism(bench: Any, *options: str) -> list[str]:
+    return ["--runner=PrismRunner", f"--prism_location={bench.installed / 'prism' / 'prism'}", *options]
+
+
+def test_workers_are_processes_that_get_the_agents_package(new_bench: Any) -> None:
+    bench = new_bench("prism")
+    bench.write(300, 0.001)
+    bench.run("local")
+    here = json.dumps({"command": str(Path(sys.executable).parent / "evalbeam-worker")})
+    bench.run("out", *prism(bench, "--environment_type=PROCESS", f"--environment_config={here}"))
+    assert bench.tables("out") == bench.tables("local")
+    assert len(bench.calls()) == 2 * (300 - 2)
+
+
+def test_a_run_that_takes_too_long_is_ended_and_goes_on(new_bench: Any) -> None:
+    bench = new_bench("slow")
+    bench.write(300, 20)
+    process = bench.start("out", *prism(bench, "--time_limit=12"))
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == 3, out + err
+    assert "stopped after 12 seconds (time_limit)" in err
+    leftover = subprocess.run(["pgrep", "-g", str(process.pid)], capture_output=True, text=True, check=False)
+    assert leftover.stdout == ""
