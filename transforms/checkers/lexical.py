@@ -17,7 +17,7 @@ from typing import NamedTuple
 from rapidfuzz.distance import LCSseq
 
 from ..grounding.passages import Text
-from ..grounding.words import Sentence, Word, words
+from ..grounding.words import Sentence, Word, stems_of, words
 from .base import PairChecker, Verdict, register
 
 MISSING, SWAPPED, NEGATED = 0.4, 0.4, 0.3
@@ -83,7 +83,7 @@ def _weighed(claim: _Claim, premise: Text) -> Verdict:
     coverage = sum(w.weight for w in claim.words if w.stem in known) / claim.weight
     if coverage < _LEAST:
         return Verdict(coverage / 2, 0.0)
-    in_order = sum(claim.words[i].weight for i, _ in _anchors(claim, premise.words)) / claim.weight
+    in_order = sum(claim.words[i].weight for i, _ in _anchors(claim, premise.order)) / claim.weight
     support = (coverage + in_order) / 2
     support *= MISSING ** sum(w.stem not in known for w in claim.needed)
     clash = _clash(claim, _nearest(claim, premise))
@@ -91,16 +91,18 @@ def _weighed(claim: _Claim, premise: Text) -> Verdict:
     return Verdict(min(support, 1.0), min(clash.contradiction, 1.0))
 
 
-def _anchors(claim: _Claim, sentence: Sentence) -> list[tuple[int, int]]:
-    """Places of the words that claim and sentence have in the same order, as many as there can be."""
-    blocks = LCSseq.editops(claim.order, [w.stem for w in sentence]).as_matching_blocks()
+def _anchors(claim: _Claim, stems: Sequence[str]) -> list[tuple[int, int]]:
+    """Places of the words that a claim and a text have in the same order, as many as there can be."""
+    blocks = LCSseq.editops(claim.order, stems).as_matching_blocks()
     return [(block.a + i, block.b + i) for block in blocks for i in range(block.size)]
 
 
 def _nearest(claim: _Claim, premise: Text) -> Sentence:
     """The sentence of the text that has most of the claim's words."""
-    weights, stems = claim.weights, claim.stems
-    return max(premise.sentences, key=lambda s: sum(weights[x] for x in stems.intersection([w.stem for w in s])))
+    if len(premise.sentences) == 1:
+        return premise.sentences[0]
+    weight, stems = claim.weights.__getitem__, claim.stems
+    return max(premise.sentences, key=lambda sentence: sum(map(weight, stems.intersection(stems_of(sentence)))))
 
 
 class _Clash(NamedTuple):
@@ -118,10 +120,11 @@ class _Clash(NamedTuple):
 
 
 def _clash(claim: _Claim, sentence: Sentence) -> _Clash:
-    anchors = [(i, j) for i, j in _anchors(claim, sentence) if claim.words[i].weight == 1]
+    order = list(stems_of(sentence))
+    anchors = [(i, j) for i, j in _anchors(claim, order) if claim.words[i].weight == 1]
     if not anchors:
         return _Clash(False, False, 0.0)
-    stems = {w.stem for w in sentence}
+    stems = set(order)
     swapped = any(
         w.stem not in stems and any(o.kind == w.kind and o.stem not in claim.stems for o in others)
         for ours, others in _gaps(claim.words, sentence, anchors)

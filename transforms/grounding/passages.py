@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .words import Word, words
+from .words import Word, stems_of, words
 
 LENGTH = 800
 """Characters of whole sentences in a passage, at most; a longer sentence is a passage of its own."""
@@ -61,7 +61,12 @@ class Text:
     @cached_property
     def stems(self) -> frozenset[str]:
         """The stems that occur."""
-        return frozenset([w.stem for w in self.words])
+        return frozenset(self.order)
+
+    @cached_property
+    def order(self) -> list[str]:
+        """The stems of all words in order."""
+        return list(stems_of(self.words))
 
 
 class Passage(Text):

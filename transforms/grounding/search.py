@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import count
 
 import numpy as np
 
@@ -24,7 +26,7 @@ class Index:
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self.passages = passages
-        self._ids: dict[str, int] = {}
+        self._ids = defaultdict[str, int](count().__next__)
         ids, ends = self._numbered()
         places = np.repeat(np.arange(len(passages), dtype=np.int64), np.diff(ends, prepend=0))
         pairs, counts = np.unique(ids * max(len(passages), 1) + places, return_counts=True)
@@ -37,12 +39,13 @@ class Index:
 
     def _numbered(self) -> tuple[np.ndarray, np.ndarray]:
         """A number for each word of each passage, all in one array, and where each passage ends in it."""
-        known = self._ids
+        number = self._ids.__getitem__
         ids: list[int] = []
         ends: list[int] = []
         for passage in self.passages:
-            ids += [known.setdefault(w.stem, len(known)) for w in passage.words]
+            ids.extend(map(number, passage.order))
             ends.append(len(ids))
+        self._ids.default_factory = None
         return np.array(ids, np.int64), np.array(ends, np.int64)
 
     def search(self, claims: Sequence[Text], most: int) -> list[list[Passage]]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import chain
+from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
 Kind: TypeAlias = Literal["plain", "function", "name", "number", "negation"]
@@ -39,6 +41,7 @@ nineteen twenty
 _NUMBERS = {word: str(number) for number, word in enumerate(_NUMBER_WORDS.split()) if word not in _FUNCTION}
 _MONTH_NAMES = "January February March April May June July August September October November December"
 _MONTHS = _MONTH_NAMES.split()
+_STEM = itemgetter(0)
 _ISO_DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])\b")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Scripts that put no spaces between words: each character is a word."""
@@ -56,9 +59,14 @@ class Word(NamedTuple):
 Sentence: TypeAlias = Sequence[Word]
 
 
+def stems_of(sentence: Sentence) -> Iterator[str]:
+    """The stems of words, in order."""
+    return map(_STEM, sentence)
+
+
 def words(text: str) -> list[Word]:
     """The words of a text, in order; dates as in ISO 8601 are read as day, month and year."""
-    return [word for piece in text.split() for word in _known[piece]]
+    return list(chain.from_iterable(map(_known.__getitem__, text.split())))
 
 
 class _Known(dict[str, tuple[Word, ...]]):
