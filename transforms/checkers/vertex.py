@@ -2,25 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.instance import Json
+from ...schemas.judging import Answer, Ask, Message
+from ...schemas.result import ScoreError
 from ..grounding.check import Source
 from ..grounding.discovery import ENDPOINT, Discovery, service_error
-from ..grounding.request import Request
+from ..grounding.request import Request, body_of
+from ..judging.panel import Seat
+from ..judging.shapes import BOOL, TEXT, Schema, list_of
 from ..metrics.kernels.concurrent import call_each
-from .base import Checker, register
+from .base import AskingChecker, Unjudged, register
+
+_NUMBER: Schema = {"type": "number"}
+_PLACES = list_of({"type": "integer"})
+
+
+def _object(required: Sequence[str], **properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+_CHUNK = _object((), chunkText=TEXT, source=TEXT, uri=TEXT, title=TEXT, domain=TEXT)
+_CLAIM = _object(
+    (),
+    startPos={"type": "integer"},
+    endPos={"type": "integer"},
+    claimText=TEXT,
+    citationIndices=_PLACES,
+    antiCitationIndices=_PLACES,
+    groundingCheckRequired=BOOL,
+    score=_NUMBER,
+)
+RESPONSE = _object(
+    ("supportScore",),
+    supportScore=_NUMBER,
+    citedChunks=list_of(_CHUNK),
+    claims=list_of(_CLAIM),
+    contradictionScore=_NUMBER,
+    helpfulnessScore=_NUMBER,
+)
+"""The fields of the service's response that are kept."""
 
 
 @register("checker", "vertex")
 @dataclass(frozen=True)
-class Vertex(Checker):
+class Vertex(AskingChecker):
     """Asks Vertex AI's Check Grounding service, one call a request.
 
-    Anti-citations, helpfulness and grounding on a search app need a project that Google has put on their allowlist.
+    In a run, the metric's `judge` names a judge of type `check_grounding`, whose calls are paced, tried again and kept
+    like those of other judges; outside of one, the parameters say whom to ask, once. Anti-citations, helpfulness and
+    grounding on a search app need a project that Google has put on their allowlist.
 
     Attributes:
         project: Id or number of the project that pays.
@@ -28,8 +65,8 @@ class Vertex(Checker):
         endpoint: Address of the service.
         max_in_flight: Calls at once, at most.
         timeout: Seconds for one call.
-        session: Makes the session that sends the requests, or "module:name" of it; default one that authorises with
-            the application default credentials.
+        session: Makes the session that sends the requests (an object with requests' `post`); default one that
+            authorises with the application default credentials.
     """
 
     project: str = ""
@@ -39,18 +76,33 @@ class Vertex(Checker):
     timeout: float = 60.0
     session: Callable[[], Any] | None = None
 
-    def __post_init__(self) -> None:
-        if not self.project:
-            raise ConfigError("missing", where="checker.project", allowed="id of a Google Cloud project")
+    def asking(
+        self, request: Request, places: Sequence[Seat], corpus: Source | None = None, language: str = "en"
+    ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
+        """The service's response; only the first place of a panel is asked, as it would say the same again."""
+        if corpus is not None:
+            raise _NO_CORPUS
+        text = orjson.dumps(body_of(request), option=orjson.OPT_SORT_KEYS).decode()
+        (answer,) = yield [Ask((Message("user", text),), RESPONSE, places[0].judge)]
+        if answer.error is not None:
+            raise Unjudged(answer.error, answer.open)
+        if not isinstance(answer.value, dict):
+            raise Unjudged(ScoreError("invalid_verdict", "the service gave no object"), False)
+        return answer.value
 
     def check(
         self, requests: Sequence[Request], corpus: Source | None = None, language: str = "en"
     ) -> list[dict[str, Json] | RowError]:
         """The service's responses, as they are."""
+        if not self.project:
+            raise ConfigError("missing", where="checker.project", allowed="id of a Google Cloud project")
         if corpus is not None:
-            unable = RowError("no_corpus", "the service finds facts in a search app (groundingSource), not in files")
-            return [unable for _ in requests]
+            return [_NO_CORPUS for _ in requests]
         client = Discovery(self.endpoint, self.session, self.timeout)
-        calls = [lambda request=request: client.check(request, self.project, self.location) for request in requests]
+        bodies = [body_of(request) for request in requests]
+        calls = [lambda body=body: client.check(body, self.project, self.location) for body in bodies]
         results = call_each(calls, self.max_in_flight)
         return [response if error is None else service_error(error) for response, error in results]
+
+
+_NO_CORPUS = RowError("no_corpus", "the service finds facts in a search app (groundingSource), not in files")

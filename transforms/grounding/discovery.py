@@ -14,13 +14,14 @@ from typing import Any
 from ...schemas.errors import RowError
 from ...schemas.instance import Json
 from ..faults import fault_of
+from ..held import original
 from ..metrics.kernels.concurrent import call_each
 from .check import CANDIDATES
 from .passages import Fact, Passage, Text, passages_of
-from .request import Request, body_of
 
 ENDPOINT = "https://discoveryengine.googleapis.com"
 SERVING_CONFIG = re.compile(r"projects/[^/]+/locations/[^/]+/collections/[^/]+/engines/[^/]+/servingConfigs/[^/]+")
+_PREVIEW = {"enableAntiCitations", "antiCitationThreshold", "enableHelpfulnessScore"}
 _TAGS = re.compile(r"</?b>")
 
 
@@ -68,12 +69,11 @@ class Discovery:
             raise DiscoveryError(f"HTTP {answer.status_code}: {str(told or 'no JSON')[:500]}", answer.status_code)
         return found
 
-    def check(self, request: Request, project: str, location: str = "global") -> dict[str, Json]:
+    def check(self, body: Mapping[str, Json], project: str, location: str = "global") -> dict[str, Json]:
         """Asks the Check Grounding service; what only its preview knows is asked of the preview (v1alpha)."""
-        spec = request.spec
-        preview = spec.anti_citations or spec.helpfulness or request.search_source is not None
+        preview = "groundingSource" in body or _PREVIEW & set(body.get("groundingSpec") or ())
         config = f"projects/{project}/locations/{location}/groundingConfigs/default_grounding_config"
-        return self.post(f"{'v1alpha' if preview else 'v1'}/{config}:check", body_of(request))
+        return self.post(f"{'v1alpha' if preview else 'v1'}/{config}:check", body)
 
     def search(self, serving_config: str, query: str, most: int) -> list[Fact]:
         """The passages that a search app finds: extractive segments, answers or chunks, else snippets."""
@@ -124,7 +124,7 @@ def service_error(error: BaseException) -> RowError:
 @lru_cache(maxsize=8)
 def _session(make: Callable[[], Any] | None) -> Any:
     if make is not None:
-        return make()
+        return original(make)()
     import google.auth
     from google.auth.transport.requests import AuthorizedSession
 

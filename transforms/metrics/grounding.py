@@ -49,7 +49,8 @@ class Grounding(JudgedMetric):
         anti_citation_threshold: Probability of contradiction from which a chunk is cited against a claim, in [0, 1].
         helpfulness: Score how well the response answers the prompt, in [0, 1] (by `judge` and `vertex`).
         language: Code of the language whose abbreviations do not end sentences.
-        judge: For `checker: judge`, name of the judge in the configuration, or several.
+        judge: For `checker: judge`, name of the judge in the configuration, or several; for `checker: vertex`, that
+            of a judge of type `check_grounding`.
         samples: For `checker: judge`, votes of each judge on each claim.
         aggregate: How votes become a probability: their mean.
     """

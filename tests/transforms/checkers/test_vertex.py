@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import evalbeam
 from evalbeam.schemas.errors import ConfigError, RowError
 from evalbeam.transforms import registry
 from evalbeam.transforms.checkers.vertex import Vertex
@@ -65,4 +67,21 @@ def test_a_corpus_of_files_is_refused_and_a_project_is_needed(service: Service) 
     assert isinstance(refused, RowError)
     assert refused.code == "no_corpus"
     with pytest.raises(ConfigError, match=r"checker.project: missing"):
-        registry.build(registry.find("checker", "vertex"), {}, "metrics.0")
+        registry.build(registry.find("checker", "vertex"), {}, "metrics.0").check([])
+    with pytest.raises(ConfigError, match=r"project: missing"):
+        registry.build(registry.find("judge", "check_grounding"), {"project": ""}, "judges.default")
+
+
+def test_in_a_run_the_service_is_a_judge_whose_calls_are_tried_again(service: Service, tmp_path: Path) -> None:
+    facts = [fact["factText"] for fact in FACTS]
+    answers = ("It rained.", "Noé sang.", "It snowed.")
+    rows = [{"prompt": answer, "response": answer, "facts": facts} for answer in answers]
+    metric = {"metric": "grounding", "checker": "vertex", "facts_from": "facts", "judge": "service"}
+    judge = {"type": "check_grounding", "project": "p", "endpoint": service.endpoint, "session": session}
+    judges = {"service": {**judge, "backoff": 0.01}}
+    service.failing = [503]
+    result = evalbeam.evaluate(rows, [metric], output=str(tmp_path / "out"), judges=judges)
+    table = result.metrics_table
+    assert table["grounding/score"].tolist() == [1.0, 1.0, 0.0]
+    assert table["grounding/details"][0]["citedChunks"] == [{"chunkText": "It rained.", "source": "0"}]
+    assert [path for path, _ in service.asked] == [f"/v1/{CONFIG}"] * 4

@@ -9,7 +9,6 @@ import pytest
 from evalbeam.schemas.errors import RowError
 from evalbeam.transforms.grounding.discovery import Discovery, DiscoveryError, Engine
 from evalbeam.transforms.grounding.passages import Text
-from evalbeam.transforms.grounding.request import read_request
 
 from .service import Service, serving, session
 
@@ -48,7 +47,7 @@ def test_a_refusal_names_the_status_and_the_reason(service: Service) -> None:
     service.failing = [429, 429]
     client = Discovery(service.endpoint, session)
     with pytest.raises(DiscoveryError, match="HTTP 429: Quota exceeded") as caught:
-        client.check(read_request({"answerCandidate": "A.", "facts": []}), "p")
+        client.check({"answerCandidate": "A.", "facts": []}, "p")
     assert caught.value.status_code == 429
     with pytest.raises(RowError, match="HTTP 429: Quota exceeded"):
         Engine(APP, client).search([Text(["Titanic."])])

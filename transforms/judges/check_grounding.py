@@ -1,0 +1,53 @@
+"""Vertex AI's Check Grounding service as a judge, for the metric `grounding` with `checker: vertex`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import orjson
+
+from ...schemas.errors import ConfigError
+from ..grounding.discovery import ENDPOINT, Discovery
+from .base import Consult, Judge, Question, Reply, register
+
+
+@register("judge", "check_grounding")
+@dataclass(frozen=True)
+class CheckGrounding(Judge):
+    """Answers questions that are requests of the Check Grounding API, by asking the service.
+
+    Anti-citations, helpfulness and grounding on a search app need a project that Google has put on their allowlist.
+
+    Attributes:
+        project: Id or number of the project that pays.
+        location: Its location for grounding.
+        endpoint: Address of the service.
+        session: Makes the session that sends the requests (an object with requests' `post`); default one that
+            authorises with the application default credentials.
+    """
+
+    project: str
+    location: str = "global"
+    endpoint: str = ENDPOINT
+    session: Callable[[], Any] | None = None
+
+    secret: ClassVar[tuple[str, ...]] = ("endpoint", "session")
+
+    def __post_init__(self) -> None:
+        if not self.project:
+            raise ConfigError("missing", where="project", allowed="id of a Google Cloud project")
+
+    def connect(self) -> Consult:
+        client = Discovery(self.endpoint, self.session)
+
+        def consult(question: Question) -> Reply:
+            return Reply(value=client.check(orjson.loads(question.turns[-1].content), self.project, self.location))
+
+        return consult
+
+    @property
+    def model_name(self) -> str:
+        """The service's name."""
+        return "check-grounding"
