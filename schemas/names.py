@@ -23,6 +23,9 @@ from .instance import Json
 Style: TypeAlias = Literal["flat", "databricks", "mlflow3"]
 STYLES: tuple[str, ...] = get_args(Style)
 
+PERFORMANCE = ("latency_in_seconds", "failure")
+"""Metrics that are columns of their own instead of `<metric>/score`."""
+
 _COMPUTED: Mapping[str, str] = {
     "document_recall": "retrieval/ground_truth/document_recall",
     "document_ratings": "retrieval/ground_truth/document_ratings",
@@ -71,9 +74,11 @@ def is_rating(style: str, metric: str, registered: str) -> bool:
 def titles(style: str, metric: str, registered: str) -> dict[str, str]:
     """Column name of each part of a metric (score, explanation ...); empty where they keep ours."""
     name = known(metric, registered)
+    if metric in PERFORMANCE:
+        return {"score": _COMPUTED[name]} if style == "databricks" and name else {}
     if style == "databricks":
         return _databricks(metric, name)
-    if style == "mlflow3" and metric not in _COMPUTED:
+    if style == "mlflow3":
         path = _named(JUDGES[name].scorer if name in JUDGES else metric, metric, name)
         words = {**_WORDS, "score": "precision"} if name == "chunk_relevance" else _WORDS
         return {part: f"{path}/{words.get(part, part)}" for part in _PARTS}
@@ -86,12 +91,12 @@ def aggregates(style: str, metric: str, registered: str, row: Mapping[Any, Json]
     Means are over scored rows; `judge/<judge>/error_count` counts scores that failed, not rows that lack an input.
     """
     if style == "mlflow3":
-        path = titles(style, metric, registered).get("score", f"{metric}/value")
+        path = titles(style, metric, registered).get("score", metric)
         return {f"{path.removesuffix('/value')}/mean": row["mean"]}
     if style != "databricks":
         return {f"{metric}/mean": row["mean"], f"{metric}/std": row["std"]}
     name = known(metric, registered)
-    path = _databricks(metric, name)["score"]
+    path = titles(style, metric, registered).get("score", metric)
     if name not in JUDGES:
         return {f"{path.removesuffix('/value')}/average": row["mean"]}
     share = "average" if name == "chunk_relevance" else "percentage"

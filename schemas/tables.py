@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from .conversation import turn_out
 from .instance import Chunk, Example, Invocation, Json, Trajectory
+from .names import PERFORMANCE
 from .result import Rejected, ScoreColumn, ScoredBatch, Summary
 
 TYPES: dict[str, pa.DataType] = {
@@ -100,8 +101,6 @@ _INVOCATION = (
 )
 OWN_NAMES = frozenset(c.name for c in _IDENTITY + _INVOCATION)
 """Names of our columns; a dataset column with one of them is kept as `dataset.<name>`."""
-PERFORMANCE = ("latency_in_seconds", "failure")
-"""Metrics that are columns of their own instead of `<metric>/score`."""
 
 ERRORS = (
     Column("source", "string"),

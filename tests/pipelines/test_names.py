@@ -55,6 +55,7 @@ def test_databricks(tmp_path: Path) -> None:
     result = run(tmp_path, "databricks")
     table, found = result.metrics_table, result.summary_metrics
     assert list(table["agent/latency_seconds"]) == [0.5, 1.5]
+    assert list(table["failure"]) == [0, 0]
     assert list(table["metric/exact_match/value"]) == [1.0, 0.0]
     assert table["retrieval/ground_truth/document_recall"][0] == 1.0
     assert table["retrieval/ground_truth/document_ratings"][0] == ["yes", "no"]
@@ -64,7 +65,7 @@ def test_databricks(tmp_path: Path) -> None:
     assert found == {
         "row_count": 2,
         "agent/latency_seconds/average": 1.0,
-        "metric/failure/average": 0.0,
+        "failure/average": 0.0,
         "retrieval/ground_truth/document_recall/average": 1.0,
         "retrieval/ground_truth/document_ratings/precision/average": 0.5,
         "agent/total_input_token_count/average": 5.0,
@@ -78,6 +79,8 @@ def test_mlflow_3(tmp_path: Path) -> None:
     assert list(result.metrics_table["exact_match/value"]) == [1.0, 0.0]
     assert list(result.metrics_table["mild/rationale"]) == ["yes", "engines turn"]
     assert result.summary_metrics["document_recall/mean"] == 1.0
+    assert result.metrics_table["document_recall/value"][0] == 1.0
+    assert list(result.metrics_table["failure"]) == [0, 0]
     assert result.summary_metrics["latency_in_seconds/mean"] == 1.0
 
 

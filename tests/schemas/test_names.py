@@ -63,7 +63,6 @@ def test_a_judge_tells_its_errors_apart() -> None:
         ("exact_match", "exact_match"),
         ("my_recall", "document_recall"),
         ("rapid/groundedness", "rapid/groundedness"),
-        ("failure", "failure"),
     ],
 )
 def test_other_metrics_are_custom_ones_there(metric: str, registered: str) -> None:
@@ -74,6 +73,15 @@ def test_other_metrics_are_custom_ones_there(metric: str, registered: str) -> No
     assert not is_rating("databricks", metric, registered)
 
 
+@pytest.mark.parametrize("style", ["flat", "databricks", "mlflow3"])
+def test_columns_that_every_run_has_stay_columns(style: str) -> None:
+    assert titles(style, "failure", "failure") == {}
+    found = aggregates(style, "failure", "failure", ROW)
+    assert found[{"databricks": "failure/average"}.get(style, "failure/mean")] == 0.5
+    latency = titles(style, "latency_in_seconds", "latency_in_seconds")
+    assert latency == ({"score": "agent/latency_seconds"} if style == "databricks" else {})
+
+
 def test_ratings_of_documents_are_a_list() -> None:
     columns = titles("databricks", "document_ratings", "document_ratings")
     assert columns["details"] == "retrieval/ground_truth/document_ratings"
@@ -81,6 +89,7 @@ def test_ratings_of_documents_are_a_list() -> None:
 
 def test_mlflow_3_names() -> None:
     assert titles("mlflow3", "exact_match", "exact_match")["score"] == "exact_match/value"
+    assert titles("mlflow3", "document_recall", "document_recall")["score"] == "document_recall/value"
     assert titles("mlflow3", "groundedness", "databricks/groundedness")["score"] == "retrieval_groundedness/value"
     assert titles("mlflow3", "chunk_relevance", "chunk_relevance")["score"] == "retrieval_relevance/precision"
     assert aggregates("mlflow3", "exact_match", "exact_match", ROW) == {"exact_match/mean": 0.5}
