@@ -28,6 +28,8 @@ class CallPolicy(BaseModel):
         max_calls_per_minute: Calls the whole run may start in a minute at most, divided over its worker processes and
             evenly spread; default: no bound of its own. Where the endpoint refuses calls for their rate (HTTP 429),
             they are paced in any case.
+        max_tokens_per_minute: Tokens the answers of the whole run may use in a minute at most, given and made, divided
+            over its worker processes; kept by what answers have used so far, so answers must name their usage.
         max_refusal: Seconds during which the endpoint may do nothing but refuse calls for their rate; then the rows
             that are left are not called.
         max_hung: Calls of one worker process that may hang at once beyond their timeout without being cancellable
@@ -51,6 +53,7 @@ class CallPolicy(BaseModel):
     max_in_flight: int = Field(default=64, ge=1, le=100_000)
     max_in_flight_total: int | None = Field(default=None, ge=1)
     max_calls_per_minute: float | None = Field(default=None, gt=0)
+    max_tokens_per_minute: float | None = Field(default=None, gt=0)
     max_refusal: float = Field(default=600.0, gt=0)
     max_hung: int = Field(default=1000, ge=1)
     max_answer_bytes: int = Field(default=4 << 20, ge=1)
@@ -70,6 +73,8 @@ class CallPolicy(BaseModel):
             own["max_in_flight"] = min(self.max_in_flight, max(1, self.max_in_flight_total // processes))
         if self.max_calls_per_minute is not None:
             own["max_calls_per_minute"] = self.max_calls_per_minute / processes
+        if self.max_tokens_per_minute is not None:
+            own["max_tokens_per_minute"] = self.max_tokens_per_minute / processes
         return CallPolicy(**own)
 
 

@@ -69,9 +69,9 @@ class Ledger:
         """An attempt was refused for its rate: it did no work."""
         self._calls -= 1
 
-    def pay(self, answer: Json) -> None:
+    def pay(self, tokens: int) -> None:
         """Counts the tokens of an answer."""
-        self._tokens += tokens_of(answer)
+        self._tokens += tokens
 
     def spent(self) -> str | None:
         """Which bound is reached, if any."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..schemas.calls import Call, CallClass, CallPolicy, Outcome
 from ..schemas.errors import RunError
 from . import counters
+from .budget import tokens_of
 from .faults import RETRIED, Fault
 from .pace import DOUBLING, Pace
 from .retries import RetryBudget
@@ -38,14 +39,14 @@ class Flight:
 
     __slots__ = (
         "attempt", "attempts", "backoff", "began", "bundle", "call", "first", "index", "line", "queued", "refusals",
-        "submitted", "ticket",
+        "submitted", "ticket", "tokens",
     )  # fmt: skip
 
     def __init__(self, bundle: Bundle, line: Line, ticket: Ticket, index: int, call: Call) -> None:
         self.bundle, self.line, self.ticket, self.index, self.call = bundle, line, ticket, index, call
         self.submitted = line.lane.loop.time()
         self.attempts = self.refusals = 0
-        self.first = self.began = self.queued = self.backoff = 0.0
+        self.first = self.began = self.queued = self.backoff = self.tokens = 0.0
         self.attempt: asyncio.Task[None] | Job | None = None
 
 
@@ -203,7 +204,7 @@ class Lane:
         self.in_flight += 1
         counters.add("calls_in_flight")
         flight.attempts += 1
-        flight.began = now
+        flight.began, flight.tokens = now, self.pace.tokens
         line.timeouts.add(flight)
         if line.policy.deadline is not None and (left := self._left(flight)) < line.policy.timeout:
             self.loop.call_later(left, self._expire_row, flight, flight.attempts)
@@ -276,9 +277,9 @@ class Lane:
         """The attempt has ended: that is the call's outcome, or there is another attempt."""
         bundle = flight.bundle
         try:
+            if self.pace.counts_tokens or flight.line.ledger is not None:
+                self._used(flight, 0 if error is not None else tokens_of(value))
             if error is None:
-                if flight.line.ledger is not None:
-                    flight.line.ledger.pay(value)
                 self._answered()
                 self._ended(flight, self._outcome(flight, value, latency=seconds))
             else:
@@ -286,6 +287,13 @@ class Lane:
         except Exception as broken:  # whatever it is, the bundle's thread must not wait for ever
             bundle.fail(broken)
         self._pump()
+
+    def _used(self, flight: Flight, tokens: int) -> None:
+        """Counts the tokens of an attempt that has ended."""
+        if self.pace.counts_tokens:
+            self.pace.used(tokens, flight.tokens)
+        if flight.line.ledger is not None:
+            flight.line.ledger.pay(tokens)
 
     def _failed(self, flight: Flight, fault: Fault) -> None:
         policy, now = flight.line.policy, self.loop.time()

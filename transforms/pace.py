@@ -41,12 +41,14 @@ class Pace:
 
     Attributes:
         limit: Calls that may be in flight now.
+        tokens: Tokens that a call is expected to use: the mean of about the last hundred answers that named them.
     """
 
     def __init__(self) -> None:
         self.limit = _FIRST
         self._most = _FIRST
-        self._ceiling = math.inf
+        self._ceiling = self._tokens_ceiling = math.inf
+        self.tokens = self._answers = 0.0
         self._opened: float | None = None
         self._refused_since: float | None = None
         self._doubt = 0.0
@@ -61,6 +63,7 @@ class Pace:
         """Takes over the ceilings of those who use the lane: the least of each."""
         self._most = min(p.max_in_flight for p in policies)
         self._ceiling = min((p.max_calls_per_minute or math.inf) for p in policies) / 60
+        self._tokens_ceiling = min((p.max_tokens_per_minute or math.inf) for p in policies) / 60
         self.limit = min(self.limit, self._most)
 
     def rate(self, now: float) -> float:
@@ -83,10 +86,10 @@ class Pace:
         if self._next > now:
             self._held = True
             return self._next - now
-        rate = self.rate(now)
-        if rate < math.inf:
+        gap = max(1.0 / self.rate(now), self.tokens / self._tokens_ceiling)
+        if gap:
             # A little of the pace may be made up for after a short stall, none of it after a long one.
-            self._next = max(self._next, now - 0.1) + 1.0 / rate
+            self._next = max(self._next, now - 0.1) + gap
         if self._held:
             self._scalable += _TOLERATED * self._step()
         self._held = False
@@ -96,7 +99,8 @@ class Pace:
 
     def growing(self, now: float) -> bool:
         """Whether the window still opens; it does by time, so a slow endpoint that refuses nothing need not answer."""
-        if self._paced or self.limit >= self._most:
+        unknown = self._tokens_ceiling < math.inf and not self.tokens
+        if self._paced or unknown or self.limit >= self._most:
             return False
         self._opened = now if self._opened is None else self._opened
         by_time = _FIRST * 2.0 ** min(40.0, (now - self._opened) / DOUBLING)
@@ -112,6 +116,18 @@ class Pace:
         self._refused_since = None
         if self.limit < self._most:
             self.limit = min(self._most, self.limit + 1)
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether `used` is wanted."""
+        return self._tokens_ceiling < math.inf
+
+    def used(self, tokens: int, expected: float) -> None:
+        """A call that was expected to use some tokens when it began has used others; 0 where that is not known."""
+        self._next += (tokens - expected) / self._tokens_ceiling
+        if tokens:
+            self._answers = min(100.0, self._answers + 1.0)
+            self.tokens += (tokens - self.tokens) / self._answers
 
     def refused(self, now: float, began: float, retry_after: float | None) -> None:
         """The endpoint refused a call that began at `began`, for the rate."""

@@ -110,9 +110,9 @@ def test_a_budget_for_each_row_suffices_although_calls_are_refused_for_their_rat
 
 
 def test_further_attempts_count(tmp_path):
-    found = run(fails_first, tmp_path, Budget(f"{tmp_path}/spent", max_calls=40), rows=40)
-    assert sum(CALLS.values()) == 40
-    assert 0 < found[("ok", "None")] < 40
+    found = run(fails_first, tmp_path, Budget(f"{tmp_path}/spent", max_calls=60), rows=40)
+    assert sum(CALLS.values()) == 60
+    assert 20 <= found[("ok", "None")] <= 30
     assert sum(found.values()) == 40
 
 
@@ -136,7 +136,7 @@ def test_processes_tell_each_other_what_they_spend(tmp_path):
     three.exchange()
     assert three.take() is None
     assert len(list((tmp_path / "spent").iterdir())) == 3
-    three.pay({"usage": {"input_tokens": 60, "output_tokens": 40}})
+    three.pay(100)
     two.exchange(now=True)
     three.exchange(now=True)
     two.exchange(now=True)

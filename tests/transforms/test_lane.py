@@ -287,6 +287,24 @@ def test_a_declared_rate_is_kept_evenly():
     assert world.lane.throttled == pytest.approx(30, abs=1)
 
 
+@pytest.mark.parametrize(("latency", "late"), [(0.1, 1.0), (5.0, 11.0)])
+def test_a_declared_rate_of_tokens_is_kept_by_what_answers_have_used(latency, late):
+    """600 tokens a second, answers of 50 to 150 tokens: 300 answers take 50 s."""
+    draw = random.Random(3)
+
+    async def answer(request, attempt):
+        await asyncio.sleep(latency)
+        if request % 5 == 0 and attempt == 1:
+            raise HttpError(503)
+        return {"usage": {"input_tokens": draw.randint(20, 60), "output_tokens": draw.randint(30, 90)}}
+
+    world = World(answer, max_in_flight=64, max_tokens_per_minute=36_000, backoff=0.01)
+    outcomes = world.run(list(range(300)), rows=300)
+    used = sum(sum(o.value["usage"].values()) for o in outcomes)
+    last = max(t[-1] for t in world.attempts.values())
+    assert used / 600 - 8 * 120 / 600 - late <= last <= used / 600 + late
+
+
 class Quota:
     """A server that accepts `rate` calls a second, `rate` at once, and refuses the others at once."""
 
