@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tempfile
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -89,7 +90,7 @@ def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:
     output, cluster = plan.config.output.path, engines.flink_cluster(options)
     holder = Holder.here(engines.engine(options), cluster and cluster.url)
     with lease.held(output, holder):
-        plan = replace(plan, fingerprint=prepare(plan), processes=engines.processes(options))
+        plan = replace(plan, fingerprint=prepare(plan), processes=engines.processes(options), start=uuid.uuid4().hex)
         plan = replace(plan, budget=allot(plan))
         prepare_job(options, holder, plan.packages)
         with _process_for_bulk(), holding() as held:

@@ -69,12 +69,20 @@ class Clients:
 
         Args:
             project: Pays where the environment names none.
+
+        Raises:
+            ConfigError: The environment has no credentials.
         """
         import google.auth
+        from google.auth.exceptions import DefaultCredentialsError
         from google.cloud.bigquery import Client
 
-        _, own = google.auth.default()
-        return Client(project=own or project)
+        try:
+            credentials, own = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
+        except DefaultCredentialsError as error:
+            found = f"no credentials of Google Cloud: {reason(error)}"
+            raise ConfigError(found, allowed="GOOGLE_APPLICATION_CREDENTIALS, or those of the machine") from error
+        return Client(project=own or project, credentials=credentials)
 
     def rows(self) -> BigQueryReadClient:
         """A client of the Storage Read API."""
@@ -114,6 +122,13 @@ def run_once(client: Any, job_id: str, location: str | None, begin: Callable[[],
     except GoogleAPIError as error:
         raise RunError(f"{what}: {reason(error)}") from error
     return job
+
+
+def briefly() -> Any:
+    """The retries of a question that somebody waits for: at most a minute."""
+    from google.cloud.bigquery import DEFAULT_RETRY
+
+    return DEFAULT_RETRY.with_timeout(60)
 
 
 def reason(error: Exception) -> str:

@@ -213,8 +213,9 @@ class Bundle:
             self._notify()
 
     def fail(self, error: BaseException) -> None:
-        """Something beside a call failed: the bundle's thread will raise it."""
+        """Something beside a call failed: no more calls are started, and the bundle's thread will raise it."""
         self._error = self._error or error
+        self.cancelled = True
         self._notify(True)
 
     def _notify(self, always: bool = False) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from ..schemas.errors import ConfigError, RunError
 from ..schemas.warehouse import Stamp
 from . import storage
-from .bigquery import Clients, check_dataset, reason, run_once
+from .bigquery import Clients, briefly, check_dataset, reason, run_once
 from .write import WrittenFile
 
 _START = "evalbeam_start"
@@ -56,7 +56,7 @@ class LoadTables:
         where = "output.bigquery.dataset"
         with closing(self._client(check_dataset(self.dataset, where))) as client:
             try:
-                client.get_dataset(self.dataset)
+                client.get_dataset(self.dataset, retry=briefly())
             except GoogleAPIError as error:
                 raise ConfigError(f"{self.dataset}: {reason(error)}", where=where) from error
 

@@ -78,6 +78,8 @@ def delete(paths: list[str]) -> None:
 
 def delete_folder(folder: str) -> None:
     """Deletes a folder and all below it; on object storage, all objects of that prefix."""
+    if not has_folders(folder):
+        FileSystems.delete([folder.rstrip("/") + "/"])  # in batches; says nothing of what it could not delete
     delete(below(folder))
     if has_folders(folder) and exists(folder):
         FileSystems.delete([folder])

@@ -55,7 +55,7 @@ class Service:
                 raise Crash
         return effect()
 
-    def get_dataset(self, name: str) -> Any:
+    def get_dataset(self, name: str, retry: Any = None) -> Any:
         if name != "p.d":
             raise exceptions.NotFound(f"Not found: Dataset {name}")
         return SimpleNamespace(location="EU")

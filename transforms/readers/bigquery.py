@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from ...schemas.batch import RowBlock
 from ...schemas.errors import ConfigError, RowError, RunError
 from ...schemas.storage_config import QUERY_PATH
-from ..bigquery import Clients, TableName, check_dataset, reason, run_once
+from ..bigquery import Clients, TableName, briefly, check_dataset, reason, run_once
 from .base import BLOCK_BYTES, BLOCK_ROWS, NO_LINE, ArrowReader, FileRange, register, reject
 
 _STREAM_BYTES = 64 << 20
@@ -63,12 +63,15 @@ class BigQueryReader(ArrowReader):
         from google.cloud.bigquery import QueryJobConfig
 
         with closing(self._tables()) as client:
-            client.get_dataset(check_dataset(self.query_into, "dataset.query_into"))
-            return client.query(self.query, job_config=QueryJobConfig(dry_run=True)).total_bytes_processed or 0
+            client.get_dataset(check_dataset(self.query_into, "dataset.query_into"), retry=briefly())
+            return (
+                client.query(self.query, job_config=QueryJobConfig(dry_run=True), retry=briefly()).total_bytes_processed
+                or 0
+            )
 
     def _measure_table(self, path: str) -> int:
         with closing(self._tables(path)) as client:
-            table = client.get_table(str(self._named(path)))
+            table = client.get_table(str(self._named(path)), retry=briefly())
         known = [f.name for f in table.schema]
         for name in self.select:
             if name not in known:

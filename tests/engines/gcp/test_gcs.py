@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import orjson
 import pytest
 
 from evalbeam import EvaluationResult, evaluate
+from evalbeam.transforms import storage
 
 pytestmark = pytest.mark.engines
 
@@ -132,3 +134,22 @@ def test_a_journal_whose_storage_fails_one_write_in_five_loses_no_call(cloud: An
     assert set(made) == {f"p{i}" for i in range(size)}
     assert len(made) - size <= IN_FLIGHT + FLUSH
     assert EvaluationResult.load(cloud.url("journal/run")).summary_metrics["exact_match/mean"] == 1.0
+
+
+def test_of_many_that_make_an_object_at_once_one_does(cloud: Any) -> None:
+    path = cloud.url("race/lease")
+    with ThreadPoolExecutor(16) as pool:
+        won = list(pool.map(lambda i: storage.create_new(path, b"%d" % i), range(16)))
+    assert sum(won) == 1
+    assert storage.read_bytes(path) == b"%d" % won.index(True)
+
+
+def test_a_folder_is_deleted_with_all_its_objects_and_no_other(cloud: Any) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: storage.write_bytes(cloud.url("gone", f"{i % 9}", f"{i}"), b"x"), range(130)))
+    storage.write_bytes(cloud.url("gone-not"), b"x")
+    assert len(storage.below(cloud.url("gone"))) == 130
+    storage.delete_folder(cloud.url("gone"))
+    assert storage.below(cloud.url("gone")) == []
+    assert storage.exists(cloud.url("gone-not"))
+    storage.delete_folder(cloud.url("gone"))
