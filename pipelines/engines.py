@@ -177,6 +177,7 @@ def runner(options: PipelineOptions) -> Any:
         from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
         return FnApiRunner()
-    if threading.current_thread() is not threading.main_thread() and engine(options) in ("PrismRunner", "FlinkRunner"):
+    starts = engine(options) == "FlinkRunner" and not options.view_as(FlinkRunnerOptions).flink_submit_uber_jar
+    if (starts or engine(options) == "PrismRunner") and threading.current_thread() is not threading.main_thread():
         raise ConfigError(f"{engine(options)} is started from the main thread only", where="--runner")
     return options.view_as(StandardOptions).runner

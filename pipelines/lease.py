@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import socket
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -23,6 +24,8 @@ from ..transforms import storage
 from .flink import FlinkCluster, Unreachable
 
 FOLDER = "lease"
+SUBMITTED_IN = 600.0
+"""Seconds within which a job of another machine arrives at its cluster, or never."""
 _RELEASED = ".released"
 
 
@@ -36,6 +39,7 @@ class Holder:
         master: Address of the Flink cluster the job was sent to; `None` for other engines.
         job: Name of the engine's job.
         token: Tells two holders apart.
+        since: When it was taken, in seconds since 1970 by the clock of its machine.
     """
 
     host: str
@@ -45,12 +49,22 @@ class Holder:
     master: str | None = None
     job: str | None = None
     token: str = ""
+    since: float = 0.0
 
     @classmethod
     def here(cls, engine: str, master: str | None = None) -> Holder:
         """This process, with a job name of its own."""
         token = uuid.uuid4().hex
-        return cls(socket.gethostname(), os.getpid(), _began(os.getpid()), engine, master, f"evalbeam-{token}", token)
+        return cls(
+            socket.gethostname(),
+            os.getpid(),
+            _began(os.getpid()),
+            engine,
+            master,
+            f"evalbeam-{token}",
+            token,
+            time.time(),
+        )
 
     def state(self) -> str:
         """What became of the holder: "running", "gone", or "unknown" where that cannot be told from here."""
@@ -62,7 +76,8 @@ class Holder:
             if job is not None:
                 return "gone" if job.ended else "running"
         if self.host != socket.gethostname():
-            return "gone" if self.master is not None else "unknown"
+            submitting = time.time() - self.since < SUBMITTED_IN
+            return "unknown" if self.master is None else "running" if submitting else "gone"
         return "running" if self.began and _began(self.process) == self.began else "gone"
 
     def end(self) -> None:

@@ -64,6 +64,16 @@ def test_the_limits_of_a_run_are_divided_over_the_taskmanagers(flink) -> None:
     assert engines.processes(options("--runner=FlinkRunner", f"--flink_master={flink.url}", *more)) == 6
 
 
+def test_what_starts_a_server_here_is_started_from_the_main_thread() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(engines.runner, options(*FLINK)).result() == "FlinkRunner"
+        for flags in (["--runner=PrismRunner"], ["--runner=FlinkRunner"], [*FLINK, "--flink_submission=job_server"]):
+            with pytest.raises(ConfigError, match="is started from the main thread only"):
+                pool.submit(engines.runner, options(*flags)).result()
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -79,6 +79,9 @@ def test_a_job_outlives_the_client_that_sent_it(tmp_path: Path, flink) -> None:
     assert replace(holder, master="127.0.0.1:9").state() == "unknown"
     flink.jobs = {}
     assert holder.state() == "gone"
+    elsewhere = replace(holder, host="elsewhere")
+    assert elsewhere.state() == "running"  # it may be on its way
+    assert replace(elsewhere, since=elsewhere.since - lease.SUBMITTED_IN).state() == "gone"
 
 
 def test_of_many_that_start_at_once_one_runs(tmp_path: Path) -> None:
