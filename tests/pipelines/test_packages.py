@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evalbeam import ConfigError
-from evalbeam.pipelines.packages import EXTRA, collect
+from evalbeam.pipelines.packages import EXTRA, REQUIREMENTS, collect
 
 
 @pytest.fixture
@@ -49,6 +50,22 @@ def test_a_worker_imports_what_was_staged(code: Path, tmp_path: Path) -> None:
     script += "import_from(Path(sys.argv[1])); import one_file; print(one_file.WORD)"
     done = subprocess.run([sys.executable, "-c", script, str(staged)], capture_output=True, text=True, check=True)
     assert done.stdout == "blue\n"
+
+
+def test_a_worker_installs_the_requirements_that_were_staged(code: Path, tmp_path: Path) -> None:
+    (wheel,) = collect([str(code)]).wheels
+    staged = tmp_path / "staged"
+    staged.mkdir()
+    (staged / Path(wheel).name).write_bytes(Path(wheel).read_bytes())
+    (staged / REQUIREMENTS).write_text("evalbeam-agent-code\n")
+    script = "import sys; from pathlib import Path; from evalbeam.pipelines.packages import import_from\n"
+    script += "import_from(Path(sys.argv[1])); import one_file; print(one_file.WORD)"
+    command, env = [sys.executable, "-c", script, str(staged)], {**os.environ, "PIP_NO_INDEX": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
+    assert done.stdout == "blue\n"
+    (staged / REQUIREMENTS).write_text("no-such-package-of-anybody\n")
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert "agent.packages: ERROR: No matching distribution found for no-such-package-of-anybody" in done.stderr
 
 
 def test_this_process_imports_them_too(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
