@@ -136,7 +136,7 @@ class Plan:
     @property
     def calls_per_row(self) -> int:
         """Calls that a row needs at least, all its trials together; what judges are asked is not among them."""
-        return 0 if self.recorded else self.config.trials
+        return 0 if self.recorded or self.config.replay else self.config.trials
 
     @property
     def allowed(self) -> Allowed:
@@ -150,6 +150,9 @@ class Plan:
         path = self.config.output.path
         journal, stop = (storage.join(path, "journal", own), storage.join(path, STOP)) if own else (None, None)
         agent = self.config.agent
+        if own and self.config.replay is not None:
+            journal = storage.join(self.config.replay, "journal", own)
+            return InvokeAgent(self.agent, agent, self.config.trials, journal, own, replay=True)
         return InvokeAgent(
             self.agent,
             agent,
@@ -181,6 +184,7 @@ class Plan:
             statistics=self.config.statistics,
             criteria=tuple(self.config.criteria),
             fingerprint=self.fingerprint,
+            replay=self.config.replay is not None,
             loading=self.loading(),
             prompts={u.name: prompts_of(u.metric) for u in self.judged},
             models={name: use.judge.model_name for name, use in self.judges.items()},

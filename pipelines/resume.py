@@ -18,6 +18,7 @@ from ..transforms import registry, storage
 from ..transforms.agents.base import is_address
 from ..transforms.budget import Budget
 from ..transforms.finish import FINISHED, MANIFEST, STOP
+from ..transforms.journal import compact
 from ..transforms.journal_summary import summarize
 from . import lease
 from .judges import JUDGES
@@ -83,6 +84,8 @@ def prepare(plan: Plan) -> str | None:
         storage.write_bytes(storage.join(folder, JUDGES, _JUDGED), orjson.dumps(plan.record().prompts))
     if plan.recorded:
         return None
+    if plan.config.replay is not None:
+        return replayed(plan)
     parts = fingerprint_parts(plan)
     own, earlier = fingerprint(parts), _earlier(folder)
     if earlier and own not in earlier:
@@ -96,6 +99,35 @@ def prepare(plan: Plan) -> str | None:
     return own
 
 
+def replayed(plan: Plan) -> str:
+    """The fingerprint under which the run that is replayed has its calls: that of the same agent, or the only one.
+
+    Raises:
+        ConfigError: There is none, or several of other agents.
+    """
+    folder = str(plan.config.replay)
+    earlier, own = _earlier(storage.join(folder, JOURNAL)), fingerprint(fingerprint_parts(plan))
+    if own in earlier or len(earlier) == 1:
+        return own if own in earlier else next(iter(earlier))
+    found = (
+        f"{folder} has answers of {len(earlier)} agents, none of them this one"
+        if earlier
+        else f"no journal at {folder}"
+    )
+    raise ConfigError(found, where="replay", allowed="the output folder of a run that called this agent")
+
+
+def compact_all(output: str) -> int:
+    """Brings the journals of a finished run into one file each; returns the number of their records.
+
+    Raises:
+        ConfigError: The run is not finished.
+    """
+    if ended_as(output) != FINISHED:
+        raise ConfigError(f"no finished run at {output!r}", where="--compact", allowed="the output folder of one")
+    return sum(compact(folder) for folder in journals(output))
+
+
 def state(plan: Plan) -> str:
     """What `prepare` would find at a plan's output, without touching it.
 
@@ -106,7 +138,7 @@ def state(plan: Plan) -> str:
     path = plan.config.output.path
     if ended_as(path) == FINISHED:
         return "finished"
-    earlier = {} if plan.recorded else _earlier(storage.join(path, JOURNAL))
+    earlier = {} if plan.recorded or plan.config.replay else _earlier(storage.join(path, JOURNAL))
     if not earlier:
         return "unfinished" if plan.judges and _votes(path) else "new"
     return "unfinished" if fingerprint(fingerprint_parts(plan)) in earlier else "changed"

@@ -26,7 +26,7 @@ def reader(option: str, key: str) -> Callable[[str], Setting]:
             return option, key, _words(text)
         if option == "--slices":
             return option, key, [_words(columns, "+") for columns in _words(text)]
-        if option in ("--agent", "--output"):
+        if option in ("--agent", "--output", "--replay"):
             return option, key, text
         from ..schemas.yaml_text import load_yaml
 

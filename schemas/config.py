@@ -204,6 +204,7 @@ class EvaluationConfig(ConfigPart):
         slices: Lists of dataset columns by whose values the summary is broken down.
         trials: How often the agent runs on each row.
         budget: Bounds on what the run spends.
+        replay: Output folder of another run whose answers are scored instead of calling the agent.
         shards: Ranges of the id's hash that the work is cut into, a power of two; default: 256 where an agent is
             called, else by the size of the dataset. The tables do not depend on it.
     """
@@ -217,6 +218,7 @@ class EvaluationConfig(ConfigPart):
     slices: list[list[str]] = []
     trials: int = Field(default=1, ge=1, le=1000)
     budget: BudgetConfig = BudgetConfig()
+    replay: str | None = None
     statistics: StatisticsConfig = StatisticsConfig()
     output: OutputConfig = OutputConfig()
     compat: CompatConfig = CompatConfig()

@@ -20,6 +20,9 @@ from .journal import Journal
 from .stop import StopSign
 
 _MAX_HELD = 32_768
+_LACKING = Outcome(
+    kind="not_called", error_type="NotCalled", error_message="not called: the replayed run has no answer", attempts=0
+)
 
 
 Work: TypeAlias = Generator[list[Call], Sequence[Outcome], Any]
@@ -61,6 +64,8 @@ class FanOut(beam.PTransform):
         stop: Path of the object that stops the run in all its processes: written where a breaker trips, looked for
             now and then; the calls that are left then have kind "not_called". `None` stops each process alone.
         budget: What the run may spend; where it is spent, the calls that are left have kind "over_budget".
+        replay: Whether the journal has all the answers there are: no call is made and nothing is written, and calls
+            it lacks have kind "not_called".
         gives: Type of the batches that leave.
     """
 
@@ -69,10 +74,11 @@ class FanOut(beam.PTransform):
     stop: str | None = None
     budget: Budget | None = None
     gives: type = Batch
+    replay: bool = False
     _token: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False)
 
     def expand(self, input_or_inputs: Any) -> Any:
-        calling = beam.ParDo(_MakeCalls(self.caller, self.journal, self.stop, self.budget, self._token))
+        calling = beam.ParDo(_MakeCalls(self.caller, self.journal, self.stop, self.budget, self.replay, self._token))
         return input_or_inputs | "Call" >> calling.with_output_types(self.gives)
 
 
@@ -83,7 +89,10 @@ class _Task(NamedTuple):
 
 
 class _MakeCalls(beam.DoFn):
-    def __init__(self, caller: Caller, folder: str | None, stop: str | None, budget: Budget | None, token: str) -> None:
+    def __init__(
+        self, caller: Caller, folder: str | None, stop: str | None, budget: Budget | None, replay: bool, token: str
+    ) -> None:
+        self._replay = replay
         self._caller, self._folder, self._stop, self._budget, self._token = caller, folder, stop, budget, token
         self._ledger: Ledger | None = None
         self._sign: StopSign | None = None
@@ -186,7 +195,8 @@ class _MakeCalls(beam.DoFn):
             yield WindowedValue(done.value, task.timestamp, (task.window,))
             return
         journal = self._journal
-        known = [journal.find(call) if journal is not None else None for call in calls]
+        lacking = _LACKING if self._replay else None
+        known = [(journal.find(call) if journal is not None else None) or lacking for call in calls]
         bundle.submit(Ticket(task, known), calls)
 
     def _throttling(self) -> float:

@@ -49,6 +49,7 @@ class RunRecord:
         slices, statistics: How they were summarised.
         criteria: Bounds to judge.
         fingerprint: What the agent's answers depend on beside the rows.
+        replay: Whether the answers are another run's, so that rows without one are no reason to go on.
         loading: What loads the tables of a finished run into BigQuery.
         prompts: For each judge metric the prompts it uses: name, version and hash.
         models: Model of each judge that is asked.
@@ -67,6 +68,7 @@ class RunRecord:
     loading: LoadTables | None = None
     prompts: Mapping[str, Json] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
+    replay: bool = False
     prices: Mapping[str, PriceConfig] = field(default_factory=dict)
     started: float = field(default_factory=time.time)
 
@@ -122,7 +124,7 @@ def _finish(
         writer,
     )
     kept = [f for f in files if f.table == "errors"] if refused else [*files, summary]
-    stopped = None if refused else _stopped(record.output, kept, spent)
+    stopped = None if refused else _stopped(record, kept, spent)
     outcome = {
         "state": FAILED if refused else STOPPED if stopped else FINISHED,
         "reason": refused or stopped,
@@ -134,13 +136,14 @@ def _finish(
     return manifest
 
 
-def _stopped(output: str, files: Sequence[WrittenFile], spent: Sequence[Spent]) -> str | None:
+def _stopped(record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Spent]) -> str | None:
     """Why calls were left, or `None` where none was."""
-    rows = sum(f.counts.get("not_called", 0) + f.counts.get("over_budget", 0) for f in files)
+    counts = [] if record.replay else [f.counts for f in files]
+    rows = sum(c.get("not_called", 0) + c.get("over_budget", 0) for c in counts)
     asks = sum(Tally(*numbers).open for _, numbers in spent)
     if not rows and not asks:
         return None
-    sign = storage.join(output, STOP)
+    sign = storage.join(record.output, STOP)
     reason = storage.read_bytes(sign).decode("utf-8", "replace") if storage.exists(sign) else "no more calls were made"
     left = f"{rows} rows were not called" if rows else f"{asks} questions to judges were not asked"
     return f"{reason}; {left}, the same command goes on with them"

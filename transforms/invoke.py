@@ -37,6 +37,7 @@ class InvokeAgent(beam.PTransform):
         processes: Worker processes the run is declared to have; they share its total limits.
         budget: What the run may spend, see `FanOut`.
         secrets: (environment variable, reference) that the agent needs, see `secrets`.
+        replay: Whether the journal has all the answers there are, see `FanOut`.
     """
 
     agent: Agent
@@ -49,6 +50,7 @@ class InvokeAgent(beam.PTransform):
     processes: int = 1
     budget: Budget | None = None
     secrets: tuple[tuple[str, str], ...] = ()
+    replay: bool = False
 
     def expand(self, input_or_inputs: Any) -> Any:
         if self.agent.recorded:
@@ -56,7 +58,7 @@ class InvokeAgent(beam.PTransform):
             return input_or_inputs | "Recall" >> recall.with_output_types(Batch)
         policy = self.policy.for_one_of(self.processes)
         caller = AgentCaller(self.agent, policy, self.trials, self.fingerprint, self.given, self.secrets)
-        return input_or_inputs | "Call" >> FanOut(caller, self.journal, self.stop, self.budget)
+        return input_or_inputs | "Call" >> FanOut(caller, self.journal, self.stop, self.budget, replay=self.replay)
 
 
 def recalled(batch: Batch[Instance], agent: Agent, trials: int) -> Batch[Example]:

@@ -3,7 +3,8 @@
 Layout: `<folder>/<two hexadecimal digits of the row's id>/seg-<uuid>`, on any filesystem Beam opens. A segment is
 written once (on object storage, put whole; on a local disk, appended result by result, so that a killed process loses
 none) and never changed afterwards. A record is a line: length and CRC-32 of its JSON in hexadecimal digits, then the
-JSON. A file is read up to its first bad record. Only put, list and get are used; two runs may share a journal.
+JSON. A file is read up to its first bad record. Only put, list and get are used; two runs may share a journal. That
+of a finished run can be brought into one Parquet file (compact.py).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import zlib
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -27,6 +29,8 @@ from apache_beam.io.localfilesystem import LocalFileSystem
 
 from ..schemas.calls import Call, Outcome
 from ..schemas.errors import RunError
+from . import storage
+from .compact import Compacted, Record, write_compacted
 
 KEPT = frozenset(("ok", "permanent", "invalid_answer"))
 """Outcomes that another run takes over; others are tried again, and only the run that made them keeps them."""
@@ -70,14 +74,15 @@ class Journal:
         self._files: OrderedDict[str, BinaryIO] = OrderedDict()
         self._found: OrderedDict[str, dict[str, Outcome]] = OrderedDict()
         self._segments = segments_of(folder)
+        self._compacted = Compacted(folder)
 
     def find(self, call: Call) -> Outcome | None:
         """What came of the call before this bundle began."""
-        if not self._segments:
+        if not self._segments and not self._compacted.prefixes:
             return None
         known = self._found.get(call.prefix)
         if known is None:
-            known = self._found[call.prefix] = self._load(self._segments.get(call.prefix, []))
+            known = self._found[call.prefix] = self._load(call.prefix)
             if len(self._found) > _CACHED:
                 self._found.popitem(last=False)
         return known.get(call.key)
@@ -130,12 +135,12 @@ class Journal:
                 self._files.popitem()[1].close()
         self.flush()
 
-    def _load(self, paths: list[str]) -> dict[str, Outcome]:
+    def _load(self, prefix: str) -> dict[str, Outcome]:
         known: dict[str, Outcome] = {}
-        for path in paths:
-            for key, run, outcome in read_segment(path):
-                if run == self._run or outcome.kind in KEPT:
-                    known.setdefault(key, outcome)
+        segments = (read_segment(path) for path in self._segments.get(prefix, []))
+        for key, run, outcome in chain(self._compacted.read(prefix), *segments):
+            if run == self._run or outcome.kind in KEPT:
+                known.setdefault(key, outcome)
         return known
 
     def _file(self, prefix: str) -> BinaryIO:
@@ -214,9 +219,22 @@ def read_segment(path: str) -> Iterator[tuple[str, str, Outcome]]:
 
 def read_journal(folder: str) -> Iterator[tuple[str, str, Outcome]]:
     """All records of a journal, prefix by prefix."""
-    for _, paths in sorted(segments_of(folder).items()):
-        for path in paths:
-            yield from read_segment(path)
+    for _, records in _by_prefix(folder):
+        yield from records
+
+
+def compact(folder: str) -> int:
+    """Brings a journal that nobody writes to into one file; returns the number of its records."""
+    segments = [path for paths in segments_of(folder).values() for path in paths]
+    count = write_compacted(folder, _by_prefix(folder))
+    storage.delete(segments)
+    return count
+
+
+def _by_prefix(folder: str) -> Iterator[tuple[str, Iterator[Record]]]:
+    compacted, segments = Compacted(folder), segments_of(folder)
+    for prefix in sorted({*compacted.prefixes, *segments}):
+        yield prefix, chain(compacted.read(prefix), *map(read_segment, segments.get(prefix, [])))
 
 
 def segments_of(folder: str) -> dict[str, list[str]]:

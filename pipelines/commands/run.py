@@ -135,6 +135,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume-anyway", action="store_true", help=text)
     words = "the day that {run_date} stands for in dataset.path, dataset.query and output.path"
     parser.add_argument("--run-date", metavar="DAY", type=_day, help=words)
+    setting("--replay", "replay", "RUN", "score the answers of the run in folder RUN; no agent is called")
     setting("--format", "output.format", "FORMAT", "parquet, jsonl or csv")
     setting("--trials", "trials", "N", "how often the agent runs on each row")
     setting("--slices", "slices", "COLUMN,...", "break the summary down by columns; a+b by both at once")

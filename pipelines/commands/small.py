@@ -27,6 +27,9 @@ def add(commands: Any) -> None:
         parser = commands.add_parser(name, help=words, description=about)
         parser.set_defaults(handle=handle)
         parser.add_argument("output", metavar="OUTPUT", help="folder of the run")
+        if handle is _journal:
+            words = "first bring the journals of a finished run into one Parquet file each"
+            parser.add_argument("--compact", action="store_true", help=words)
 
 
 def _metrics(args: argparse.Namespace, rest: list[str]) -> int:
@@ -61,6 +64,10 @@ def _journal(args: argparse.Namespace, rest: list[str]) -> int:
     from ..report.calls import calls_report
 
     no_more(rest)
+    if args.compact:
+        from ..resume import compact_all
+
+        say(f"{compact_all(args.output):,} records in one file each\n")
     say(calls_report(args.output))
     return PASSED
 

@@ -183,6 +183,24 @@ def test_a_dataset_that_the_budget_cannot_pay_for_is_refused_before_the_first_ca
     assert run(folder, "out", None, "--set", "budget.max_calls=240", "--set", "trials=2").returncode == 0
 
 
+def test_another_runs_answers_are_scored_without_a_call(folder: Path, capsys) -> None:
+    assert run(folder, "out").returncode == 0
+    more = [{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(130)]
+    (folder / "rows.jsonl").write_bytes(b"".join(orjson.dumps(r) + b"\n" for r in more))
+    assert command("journal", str(folder / "out"), "--compact") == 0
+    assert "120 records in one file" in capsys.readouterr().out
+    assert command("journal", str(folder / "none"), "--compact") == 2
+    again = run(folder, "again", None, "--replay", "out", "--set", "metrics=[exact_match, {metric: rouge_1}]")
+    assert again.returncode == 0, again.stderr
+    assert len(calls(folder)) == 120
+    manifest = orjson.loads((folder / "again" / "manifest.json").read_bytes())
+    assert (manifest["counts"]["ok"], manifest["counts"]["not_called"]) == (120, 10)
+    table = pq.read_table(folder / "again" / "instances").to_pylist()
+    assert sum(row["exact_match/score"] == 1.0 == row["rouge_1/score"] for row in table) == 120
+    assert {row["error_message"] for row in table} == {None, "not called: the replayed run has no answer"}
+    assert run(folder, "third", None, "--replay", "nowhere").returncode == 2
+
+
 def test_cancel_stops_an_unfinished_run_and_refuses_what_is_none(folder: Path, capsys) -> None:
     assert command("cancel", str(folder / "out")) == 2
     assert "no unfinished run" in capsys.readouterr().err

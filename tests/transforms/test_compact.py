@@ -1,0 +1,65 @@
+"""A compacted journal says what its segments said."""
+
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalbeam.schemas.calls import Call, Outcome
+from evalbeam.transforms.compact import NAME, Compacted
+from evalbeam.transforms.journal import Journal, compact, read_journal, segments_of
+from evalbeam.transforms.journal_summary import summarize
+
+ANSWERS = st.dictionaries(st.text(max_size=3), st.floats(0, 1)) | st.none() | st.text()
+OUTCOMES = st.one_of(
+    st.builds(Outcome, ANSWERS, attempts=st.just(2)),
+    st.builds(Outcome, kind=st.sampled_from(["transient", "permanent"]), error_type=st.just("E"), refused=st.just(1)),
+)
+
+
+def as_replayed(outcome):
+    return replace(outcome, replayed=True)
+
+
+def write(folder, records, run):
+    journal = Journal(str(folder), run)
+    for i, outcome in records:
+        journal.add(Call(f"{i:064x}", None, f"{i % 4:02x}"), outcome)
+    journal.close()
+
+
+@given(records=st.lists(st.tuples(st.integers(0, 20), OUTCOMES), max_size=30), data=st.data())
+def test_nothing_changes_but_the_files(records, data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("journal")
+    half = data.draw(st.integers(0, len(records)))
+    write(folder, records[:half], "first")
+    compact(str(folder))
+    write(folder, records[half:], "second")
+    before, found = summarize(str(folder)), answers(folder)
+    assert compact(str(folder)) == len(list(read_journal(str(folder))))
+    assert segments_of(str(folder)) == {}
+    after = summarize(str(folder))
+    assert (after.calls, after.settled) == (before.calls, before.settled)
+    for i, outcome in answers(folder).items():
+        assert (outcome is None) == (found[i] is None)
+        given = [as_replayed(o) for k, o in records if k == i]
+        assert outcome is None or outcome in given
+
+
+def answers(folder):
+    journal = Journal(str(folder), "another")
+    return {i: journal.find(call_of(i)) for i in range(21)}
+
+
+def call_of(i):
+    return Call(f"{i:064x}", None, f"{i % 4:02x}")
+
+
+def test_a_row_group_for_each_prefix(tmp_path):
+    write(tmp_path, [(i, Outcome({"n": i})) for i in range(100)], "run")
+    assert compact(str(tmp_path)) == 100
+    assert pq.ParquetFile(tmp_path / NAME).num_row_groups == 4
+    assert [outcome.value["n"] for _, _, outcome in Compacted(str(tmp_path)).read("01")] == list(range(1, 100, 4))
+    assert Journal(str(tmp_path), "another").find(call_of(42)) == Outcome({"n": 42}, replayed=True)
+    assert list(Compacted(str(tmp_path / "none")).read("01")) == []
