@@ -63,9 +63,9 @@ class Compacted:
         self._groups: dict[str, int] = {}
         if storage.exists(self._path):
             with storage.opened(self._path) as stream:
-                self._footer = pq.read_metadata(stream)
-            for i in range(self._footer.num_row_groups):
-                self._groups[self._footer.row_group(i).column(0).statistics.min] = i
+                footer = self._footer = pq.read_metadata(stream)
+            for i in range(footer.num_row_groups):
+                self._groups[footer.row_group(i).column(0).statistics.min] = i
 
     @property
     def prefixes(self) -> list[str]:

@@ -1,7 +1,8 @@
 """Calls a second of the fan-out beside plain asyncio, paired in one process: `python tests/benchmarks/bench_fanout.py`.
 
-Each line is the same list of fake calls (sleeps) once by plain coroutines, without Beam, and once through
-`FanOut` in a local pipeline, the runner's start included. The figure that counts is the ratio.
+Each line is the same list of fake calls (sleeps): by plain coroutines without Beam, and in a local pipeline, the
+runner's start included, through `FanOut`, through `BatchElements` with a gather for each batch, and through Beam's
+`RunInference`. The figures that count are the ratios to plain coroutines, which are paired in one process and repeated.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from functools import partial
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from evalbeam.schemas.batch import Batch
@@ -98,6 +100,44 @@ def fanned_out(shape: Callable[[int], list[float]], calls: int, in_flight: int, 
     pipeline.run().wait_until_finish()
 
 
+def gather(seconds: list[float]) -> list[str]:
+    """The calls of one batch, all at once."""
+
+    async def call(duration: float) -> str:
+        await asyncio.sleep(duration)
+        return "done"
+
+    async def all_of_them() -> list[str]:
+        return list(await asyncio.gather(*map(call, seconds)))
+
+    return asyncio.run(all_of_them())
+
+
+class Gathering(ModelHandler[float, str, None]):
+    """Beam's way to call a remote model: a batch at a time."""
+
+    def __init__(self, in_flight: int) -> None:
+        super().__init__(min_batch_size=in_flight, max_batch_size=in_flight)
+
+    def load_model(self) -> None:
+        return None
+
+    def run_inference(self, batch: Any, model: None, inference_args: Any = None) -> list[str]:
+        return gather(list(batch))
+
+
+def by_beam(shape: Callable[[int], list[float]], calls: int, in_flight: int, inference: bool) -> None:
+    """The calls by what Beam has: a batch is called at once, and the next one when it is done."""
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    seconds = pipeline | beam.Create([0], reshuffle=False) | beam.FlatMap(lambda _: shape(calls))
+    if inference:
+        _ = seconds | RunInference(Gathering(in_flight))
+    else:
+        batched = beam.BatchElements(min_batch_size=in_flight, max_batch_size=in_flight)
+        _ = seconds | batched | beam.FlatMap(gather)
+    pipeline.run().wait_until_finish()
+
+
 def timed(work: Callable[[], None]) -> tuple[float, float]:
     """(wall seconds, CPU seconds) of some work."""
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
@@ -111,19 +151,27 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=40_000)
     parser.add_argument("--in-flight", type=int, nargs="+", default=[256, 2000])
     parser.add_argument("--rows", type=int, default=156, help="rows of a batch")
-    parser.add_argument("--threads", action="store_true", help="blocking calls on threads as well")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--ours", action="store_true", help="without what Beam has")
     args = parser.parse_args()
     timed(partial(fanned_out, constant, 100, 10, 10, False))  # imports and first use are not what is measured
     for in_flight in args.in_flight:
         for shape in (constant, heavy_tail):
-            base = timed(partial(plain, shape(args.calls), in_flight))
-            for on_threads in (False, True) if args.threads else (False,):
-                ours = timed(partial(fanned_out, shape, args.calls, in_flight, args.rows, on_threads))
+            forms: dict[str, Callable[[], None]] = {
+                "asyncio": partial(plain, shape(args.calls), in_flight),
+                "fan-out": partial(fanned_out, shape, args.calls, in_flight, args.rows, False),
+                "fan-out, threads": partial(fanned_out, shape, args.calls, in_flight, args.rows, True),
+            }
+            if not args.ours:
+                forms["BatchElements"] = partial(by_beam, shape, args.calls, in_flight, False)
+                forms["RunInference"] = partial(by_beam, shape, args.calls, in_flight, True)
+            found = [{name: timed(form) for name, form in forms.items()} for _ in range(args.repeat)]
+            for name in forms:
+                ratio = statistics.median(run["asyncio"][0] / run[name][0] for run in found)
+                wall, cpu = (statistics.median(run[name][i] for run in found) for i in (0, 1))
                 print(
-                    f"{shape.__name__:10} {in_flight:5} in flight {'threads' if on_threads else 'loop':7}: "
-                    f"asyncio {args.calls / base[0]:6.0f}/s {1e3 * base[1] / args.calls:.3f} ms CPU, "
-                    f"fan-out {args.calls / ours[0]:6.0f}/s {1e3 * ours[1] / args.calls:.3f} ms CPU, "
-                    f"ratio {base[0] / ours[0]:.3f}",
+                    f"{shape.__name__:10} {in_flight:5} in flight {name:16} {args.calls / wall:6.0f}/s "
+                    f"{1e3 * cpu / args.calls:.3f} ms CPU, ratio {ratio:.3f}",
                     flush=True,
                 )
 
