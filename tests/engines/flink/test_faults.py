@@ -19,6 +19,8 @@ pytestmark = pytest.mark.engines
 Tables = dict[str, bytes]
 ROWS, IN_FLIGHT = 3000, 32
 USABLE = ROWS - 6
+AFTER_A_RESTART = 4 * IN_FLIGHT
+"""What a lost TaskManager may cost: its worker's calls, and those of the other one at each restart of the stage."""
 
 
 def until(condition: Any, seconds: float, what: str) -> None:
@@ -87,7 +89,7 @@ def test_a_killed_taskmanager_that_does_not_come_back(bench: Any, cluster: Any, 
     os.kill(cluster.processes()["taskmanager-1"], signal.SIGKILL)
     ended(process, 0)
     assert bench.tables(output) == expected
-    assert reported(repeated(bench)) <= 2 * IN_FLIGHT
+    assert reported(repeated(bench)) <= AFTER_A_RESTART
 
 
 def test_a_killed_taskmanager_that_is_started_again(bench: Any, cluster: Any, output: str, expected: Tables) -> None:
@@ -97,7 +99,7 @@ def test_a_killed_taskmanager_that_is_started_again(bench: Any, cluster: Any, ou
     cluster.do("taskmanager", "2")
     ended(process, 0)
     assert bench.tables(output) == expected
-    assert reported(repeated(bench)) <= 2 * IN_FLIGHT
+    assert reported(repeated(bench)) <= AFTER_A_RESTART
 
 
 def test_a_killed_worker(bench: Any, cluster: Any, output: str, expected: Tables) -> None:
