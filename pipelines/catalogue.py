@@ -45,11 +45,23 @@ def describe(name: str) -> str:
     Raises:
         ConfigError: There is none of that name; the message offers the nearest.
     """
-    part = registry.find("metric", name)
+    part = registry.find("metric", registry.full_name("metric", name, ("rapid",)))
     words = re.sub(r"\n*Attributes:\n.*", "", _words(part.factory), flags=re.DOTALL)
-    lines = [name, "", words, "", f"inputs: {_inputs(part.factory)}", f"range:  {_range(part.factory)}"]
+    lines = [part.name, "", words, "", f"inputs: {_inputs(part.factory)}", f"range:  {_range(part.factory)}"]
     parameters = list(_parameters(part))
-    return "\n".join([*lines, "", "parameters:" if parameters else "no parameters", *parameters])
+    lines += ["", "parameters:" if parameters else "no parameters", *parameters]
+    return "\n".join([*lines, *_prompts(part)])
+
+
+def _prompts(part: registry.Part) -> Iterator[str]:
+    """The prompts of a judge metric with its default parameters."""
+    try:
+        prompts = part.factory(**part.preset).prompts
+    except (AttributeError, TypeError, ValueError):  # it asks no judge, or needs a parameter
+        return
+    for prompt in prompts:
+        yield f"\nprompt {prompt.name}, version {prompt.version}, hash {prompt.hash}:\n"
+        yield textwrap.indent(f"{prompt.told}\n\n{prompt.given}", "  ", lambda _: True).rstrip()
 
 
 def _words(factory: Any) -> str:

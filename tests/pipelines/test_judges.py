@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from evalbeam import evaluate
+from evalbeam.pipelines.cli import main
 from evalbeam.pipelines.plan import make_plan
 from evalbeam.pipelines.report.calls import calls_report
 from evalbeam.pipelines.resume import cancel
@@ -147,3 +148,13 @@ def test_a_judge_that_only_fails_stops_the_run(tmp_path: Path) -> None:
 
 async def broken(messages: Any, schema: Any) -> Any:
     raise ValueError("no judge today")
+
+
+def test_the_prompt_of_a_metric_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["metrics", "fluency"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("rapid/fluency\n")
+    assert f"prompt rapid/fluency, version 1, hash {load('rapid/fluency').hash}:" in shown
+    assert "{prediction}" in shown
+    assert main(["metrics", "exact_match"]) == 0
+    assert "prompt " not in capsys.readouterr().out

@@ -7,6 +7,7 @@ that the judge repeats from it is no verdict of the judge.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +21,11 @@ from .shapes import Misfit, Schema, fitted
 
 MAX_CHARACTERS = 1_000_000
 """A longer reply is no verdict."""
-_MAX_OBJECTS = 64
+_MAX_TRIES = 20_000
+_OPENING = re.compile(r"\{\s*\"")
 _SHOWN = 200
 _DECODER = json.JSONDecoder()
+_MARKS = " \t>#*_-\"'."
 _LINE = r"^[\s>#*_-]*(?:{names})[\s*_]*[:=][\s*_\"']*({choices})[\s*_\"'.]*$"
 
 
@@ -44,11 +47,11 @@ def read_verdict(text: str, schema: Schema, data: Sequence[str] = ()) -> Json:
     if len(text) > MAX_CHARACTERS:
         raise InvalidVerdict(f"the judge wrote {len(text)} characters (allowed: {MAX_CHARACTERS})")
     whole = _whole(text.strip(), schema)
-    if whole is not None:
+    if whole is not None and _canonical(whole) not in _stated(data, schema):
         return whole
     found: dict[bytes, Json] = {}
     for value in _verdicts(text, schema, data):
-        found[orjson.dumps(value, option=orjson.OPT_SORT_KEYS)] = value
+        found[_canonical(value)] = value
     if len(found) == 1:
         return next(iter(found.values()))
     what = "no verdict" if not found else f"{len(found)} different verdicts"
@@ -77,31 +80,44 @@ def _whole(text: str, schema: Schema) -> Json:
 
 def _verdicts(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
     """Objects in the text; where none is, lines that name a choice."""
-    objects = False
-    for value, source in _objects(text):
-        if any(source in one for one in data):
-            continue
-        try:
-            yield fitted(value, schema)
-            objects = True
-        except Misfit:
-            continue
-    if not objects:
+    own, imitated = dict(_fitting(text, schema)), _stated(data, schema)
+    yield from (value for key, value in own.items() if key not in imitated)
+    if not own:
         yield from _lines(text, schema, data)
 
 
-def _objects(text: str) -> Iterator[tuple[Any, str]]:
-    """(value, its source) of the JSON objects in a text that stand in no other."""
-    place = tried = 0
-    while tried < _MAX_OBJECTS and (start := text.find("{", place)) >= 0:
-        tried += 1
+def _stated(data: Sequence[str], schema: Schema) -> set[bytes]:
+    """The verdicts that stand in what is judged."""
+    return {key for one in data for key, _ in _fitting(one, schema)}
+
+
+def _fitting(text: str, schema: Schema) -> Iterator[tuple[bytes, Json]]:
+    """(its canonical JSON, the value) of the objects in a text that fit a schema."""
+    if any(f'"{name}"' not in text for name in schema.get("required", ())):
+        return
+    for value in _objects(text):
         try:
-            value, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            place = start + 1
+            found = fitted(value, schema)
+        except Misfit:
             continue
-        yield value, text[start:end]
-        place = end
+        yield _canonical(found), found
+
+
+def _canonical(value: Json) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def _objects(text: str) -> Iterator[Any]:
+    """The JSON objects in a text that stand in no other."""
+    place = 0
+    for match in itertools.islice(_OPENING.finditer(text), _MAX_TRIES):
+        if match.start() < place:
+            continue
+        try:
+            value, place = _DECODER.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        yield value
 
 
 def _lines(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
@@ -117,9 +133,11 @@ def _lines(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
     pattern = re.compile(_LINE.format(names=names, choices=words), flags=re.I)
     rest = {other: text.strip() for other in inner if other != name}
     if (bare := text.strip().strip("*_\"'. ").lower()) in by_word:
+        if text.strip() in (one.strip() for one in data):
+            return
         yield {**rest, name: by_word[bare]}
         return
     for line in text.splitlines():
         match = pattern.match(line) if len(line) < _SHOWN else None
-        if match and not any(line.strip() in one for one in data):
+        if match and not any(line.strip(_MARKS) in one for one in data):
             yield {**rest, name: by_word[match[1].lower()]}
