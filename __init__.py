@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .pipelines.adk_assert import assert_eval
     from .pipelines.eval_task import EvalTask
     from .pipelines.evaluate import Evaluate, evaluate, run
     from .pipelines.evaluate_instances import evaluate_instances
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
+    "pipelines.adk_assert": ("assert_eval",),
     "pipelines.eval_task": ("EvalTask",),
     "pipelines.evaluate": ("Evaluate", "evaluate", "run"),
     "pipelines.evaluate_instances": ("evaluate_instances",),
@@ -89,6 +91,7 @@ __all__ = [
     "Turn",
     "Usage",
     "__version__",
+    "assert_eval",
     "check_grounding",
     "evaluate",
     "evaluate_instances",

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..schemas.errors import ConfigError, EvalbeamError
-from .commands import going, grounding, rapid, run, small
+from .commands import adk, going, grounding, rapid, run, small
 from .commands.base import CONFIG, RUN
 
-COMMANDS = (run, small, going, rapid, grounding)
+COMMANDS = (run, small, going, adk, rapid, grounding)
 """Where the commands stand, in the order of the help."""
 
 _ABOUT = """\

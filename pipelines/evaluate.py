@@ -64,10 +64,11 @@ class Evaluate(beam.PTransform):
         )
         write = WriteInstances(side, plan.columns, plan.declared, output.shards, data.limit, output.path, plan.writer)
         instances = scored | "Instances" >> write
-        errors = (rows.rejected, scored) | "Errors" >> WriteErrors(side, output.path, plan.writer)
+        errors = (rows.rejected, scored) | "Errors" >> WriteErrors(side, output.path, plan.writer.beside)
         files = (instances, errors) | "Files" >> beam.Flatten()
         spent = scored | "Spending" >> SumSpending() if plan.judges else None
-        return input_or_inputs | "FinishRun" >> FinishRun(files, summaries, facts, plan.record(), plan.writer, spent)
+        last = FinishRun(files, summaries, facts, plan.record(), plan.writer.beside, spent)
+        return input_or_inputs | "FinishRun" >> last
 
 
 def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:

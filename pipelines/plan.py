@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
+from ..schemas.adk_config import Criterion
 from ..schemas.calls import CallPolicy
 from ..schemas.config import AgentConfig, EvaluationConfig, MetricConfig
 from ..schemas.errors import ConfigError
@@ -359,6 +360,10 @@ def build_writer(config: EvaluationConfig) -> Writer:
         raise ConfigError(found, where="output.compression", allowed=", ".join(("auto", *writer.compressions)))
     if output.escape_formulas and output.format != "csv":
         raise ConfigError("only CSV can carry formulas", where="output.escape_formulas", allowed="output.format: csv")
+    if output.format == "adk_result":
+        if output.bigquery is not None:
+            raise ConfigError("ADK's result files are no tables", where="output.format", allowed="parquet, jsonl, csv")
+        return replace(writer, criteria=_adk_criteria(config), lenient=config.compat.adk_verdicts)
     if output.bigquery is not None:
         return registry.build(registry.find("writer", "bigquery"), {"files": writer, "stamp": stamp(output)}, "output")
     return replace(writer, escape_formulas=output.escape_formulas)
@@ -368,6 +373,12 @@ def stamp(output: OutputConfig) -> Stamp:
     """What rows in BigQuery say of a run."""
     assert output.bigquery is not None
     return Stamp(output.bigquery.run_id or output.path.rstrip("/"), output.bigquery.run_date)
+
+
+def _adk_criteria(config: EvaluationConfig) -> tuple[Criterion, ...]:
+    """The criteria with a least score, as ADK's results name them."""
+    bounds = ((m, criteria.threshold(config.criteria, m.name, None)) for m in config.metrics)
+    return tuple(Criterion(m.name, bound.value, m.params) for m, bound in bounds if bound and not bound.at_most)
 
 
 def _facts(use: MetricUse, config: EvaluationConfig) -> MetricFacts:

@@ -139,6 +139,9 @@ def _read(path: str, columns: list[dict[str, Json]]) -> pd.DataFrame:
 
     import pandas as pd
 
+    if path.endswith(".evalset_result.json"):
+        found = "the instances are in ADK's result files, not in a table"
+        raise ConfigError(found, where=path, allowed="output.format: parquet, jsonl or csv")
     raw = io.BytesIO(_bytes(path))
     if path.endswith(".parquet"):
         return _parquet(raw.getvalue())

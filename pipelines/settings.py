@@ -75,6 +75,10 @@ def assemble(source: str | None, settings: Sequence[Setting], run_date: str | No
     for option, key, value in settings:
         put(data, key, value, option)
     fill(data, run_date, source or "command line")
+    if isinstance(data, dict) and isinstance(data.get("criteria"), str):
+        from .adk_criteria import with_criteria
+
+        data = with_criteria(data)
     return EvaluationConfig.parse(data, source or "command line")
 
 

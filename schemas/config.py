@@ -185,10 +185,12 @@ class CompatConfig(ConfigPart):
     Attributes:
         float32: Scores carry the float32 rounding that the Vertex service shows.
         win_rate_all_rows: Win rates count rows without a verdict too, as EvalTask does.
+        adk_verdicts: A case passes although a criterion could not be evaluated, as with ADK.
     """
 
     float32: bool = False
     win_rate_all_rows: bool = False
+    adk_verdicts: bool = False
 
 
 class EvaluationConfig(ConfigPart):

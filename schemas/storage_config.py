@@ -136,7 +136,7 @@ class OutputConfig(ConfigPart):
     """
 
     path: str = "evalbeam-out"
-    format: Literal["parquet", "jsonl", "csv"] = "parquet"
+    format: Literal["parquet", "jsonl", "csv", "adk_result"] = "parquet"
     compression: Literal["auto", "zstd", "snappy", "gzip", "none"] = "auto"
     names: Style = "flat"
     shards: int | None = Field(default=None, ge=1, le=4096)

@@ -40,6 +40,8 @@ def rows_of(result: EvaluationResult, table: str, columns: Sequence[str] | None 
     ours = {c["name"]: c.get("is", c["name"]) for c in described["columns"]}
     wanted = columns and [name for name, own in ours.items() if own in columns]
     for path in result.files(table):
+        if path.endswith(".evalset_result.json"):  # ADK's results stand there instead of a table
+            return
         read = _parquet if path.endswith(".parquet") else _jsonl if ".jsonl" in path else _csv
         for row in read(path, types, wanted):
             yield {own: _plain(row[name], own) for name, own in ours.items() if name in row}

@@ -51,6 +51,11 @@ class Writer(ABC):
         """Ending of the files, that of the compression included."""
         return self.suffix + (".gz" if self.codec == "gzip" else "")
 
+    @property
+    def beside(self) -> Writer:
+        """The writer of the tables beside the instances table."""
+        return self
+
     @abstractmethod
     def open(self, stream: BinaryIO, schema: pa.Schema) -> AbstractContextManager[Sink]:
         """Starts a file on a binary stream; leaving the context completes the file, the stream stays open."""

@@ -20,6 +20,7 @@ class FakeModel(BaseLlm):
     """Calls `roll` with the sides the user names, then says what came out; `delay` seconds before each reply."""
 
     delay: float = 0.0
+    thinks: bool = True
 
     async def generate_content_async(self, llm_request, stream=False):
         if self.delay:
@@ -30,9 +31,8 @@ class FakeModel(BaseLlm):
         )
         if part.function_response:
             found = part.function_response.response["result"]
-            content = types.Content(
-                role="model", parts=[types.Part(text="hm", thought=True), types.Part(text=f"It is {found}.")]
-            )
+            thoughts = [types.Part(text="hm", thought=True)] if self.thinks else []
+            content = types.Content(role="model", parts=[*thoughts, types.Part(text=f"It is {found}.")])
         else:
             sides = int(part.text.split()[-1])
             call = types.FunctionCall(name="roll", args={"sides": sides})
@@ -47,8 +47,9 @@ def roll(sides: int, tool_context: ToolContext) -> int:
     return 10 * sides + count
 
 
-def dice_agent(delay=0.0):
-    return LlmAgent(name="dice", model=FakeModel(model="fake", delay=delay), instruction="Roll dice.", tools=[roll])
+def dice_agent(delay=0.0, thinks=True):
+    model = FakeModel(model="fake", delay=delay, thinks=thinks)
+    return LlmAgent(name="dice", model=model, instruction="Roll dice.", tools=[roll])
 
 
 class Counting(BasePlugin):

@@ -1,0 +1,118 @@
+"""`assert_eval`: ADK's `AgentEvaluator.evaluate` for pytest, on this pipeline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..schemas.adk_config import AdkConfig
+from ..schemas.errors import ConfigError
+from ..transforms import registry
+from .adk_eval import AdkEvaluation, adk_evaluate, config_of, eval_files
+from .adk_report import detailed
+from .console import say
+from .report.digest import rows_of
+from .settings import load
+
+_PLACES = (":agent", ":app", ":root_agent", ".agent:app", ".agent:root_agent")
+
+
+def assert_eval(
+    agent_module: Any,
+    eval_dataset_file_path_or_dir: str,
+    num_runs: int = 2,
+    agent_name: str | None = None,
+    initial_session_file: str | None = None,
+    print_detailed_results: bool = True,
+    **agent: Any,
+) -> list[AdkEvaluation]:
+    """Fails unless an ADK agent meets the criteria on a test file, or on all `*.test.json` below a folder.
+
+    The criteria stand in the `test_config.json` beside each file, else they are ADK's own. As in ADK, a metric of a
+    case is the mean of what all turns of all its runs score; unlike there, all files are evaluated before it fails,
+    and the error names all that failed.
+
+    Args:
+        agent_module: A module or package with `agent.app` or `agent.root_agent`; also "module:name", a folder or an
+            object.
+        eval_dataset_file_path_or_dir: The file or folder.
+        num_runs: How often each case is run.
+        agent_name: Sub-agent to be evaluated.
+        initial_session_file: JSON of the session of cases that do not say theirs.
+        print_detailed_results: Show the turns of what failed.
+        **agent: Further keys of the agent's configuration: `turn_timeout`, `max_in_flight`, `simulator` ...
+
+    Returns:
+        What came of each configuration's files.
+
+    Raises:
+        AssertionError: A metric is below its threshold, or could not be evaluated.
+        ConfigError: Something named does not exist; nothing was called.
+    """
+    session = load(initial_session_file) if initial_session_file else {}
+    kept = {key: session[key] for key in ("app_name", "user_id", "state") if key in session}
+    options = {"session": kept, **({"agent_name": agent_name} if agent_name else {}), **agent}
+    groups: dict[str, tuple[AdkConfig, list[str]]] = {}
+    for file in eval_files([eval_dataset_file_path_or_dir]):
+        _, files = groups.setdefault(os.path.dirname(file), (config_of([file], None), []))
+        files.append(file)
+    target = _target(agent_module)
+    evaluations = [
+        adk_evaluate(target, files, config, num_runs=num_runs, agent_options=options)
+        for config, files in groups.values()
+    ]
+    failures = [line for evaluation in evaluations for line in _failures(evaluation)]
+    if failures and print_detailed_results:
+        for evaluation in evaluations:
+            say("\n".join(detailed(evaluation, failed_only=True)))
+    if failures:
+        raise AssertionError("\n".join(failures))
+    return evaluations
+
+
+def _target(agent_module: Any) -> Any:
+    if not isinstance(agent_module, str) or ":" in agent_module or os.path.isdir(agent_module):
+        return agent_module
+    problems = []
+    for target in (f"{agent_module}{place}" for place in _PLACES):
+        try:
+            registry.load_object(target, "agent_module")
+            return target
+        except ConfigError as error:
+            problems.append(error)
+    raise problems[0]
+
+
+def _failures(evaluation: AdkEvaluation) -> Iterator[str]:
+    """One line for each case and metric that is not met, with the mean over all turns of all its runs."""
+    rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows_of(evaluation.run, "instances"):
+        rows.setdefault((str(row.get("eval_set_id")), str(row["eval_id"])), []).append(row)
+    for (set_id, eval_id), runs in rows.items():
+        broken = next((r for r in runs if r["status"] != "ok"), None)
+        if broken is not None:
+            yield f"{set_id}: {eval_id}: the agent failed: {broken['error_type']}: {broken['error_message']}"
+            continue
+        for criterion in evaluation.config.criteria:
+            name = criterion.name
+            scores = _scores(runs, name)
+            if {r[f"{name}/status"] for r in runs} == {"not_applicable"}:
+                continue
+            mean = sum(scores) / len(scores) if scores else None
+            if mean is None or mean < criterion.threshold:
+                why = next((r[f"{name}/error"] for r in runs if r[f"{name}/error"]), "it has no score")
+                found = f"is {mean:.4g}, expected at least {criterion.threshold:g}" if mean is not None else why
+                yield f"{set_id}: {eval_id}: {name} {found}"
+
+
+def _scores(runs: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+    import orjson
+
+    found: list[float] = []
+    for row in runs:
+        turns = orjson.loads(row["turns"]) if row["turns"] else []
+        scores = [turn.get("scores", {}).get(name) for turn in turns]
+        whole = [row[f"{name}/score"]] if not any(s is not None for s in scores) else []
+        found += [s for s in (*scores, *whole) if s is not None]
+    return found

@@ -1,0 +1,54 @@
+"""ADK's criteria as the metrics and criteria of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..schemas.adk_config import REPORTED, AdkConfig, Criterion, read_config
+from ..schemas.errors import ConfigError
+from ..transforms import registry
+from .adk_custom import AdkFunction
+from .settings import load
+
+
+def with_criteria(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration whose `criteria` are the path of a test_config.json, with the metrics and criteria it stands for.
+
+    Raises:
+        ConfigError: The file cannot be used.
+    """
+    path = config["criteria"]
+    lenient = bool((config.get("compat") or {}).get("adk_verdicts"))
+    found = run_criteria(read_config(load(path), path), lenient)
+    return {**config, "metrics": [*(config.get("metrics") or ()), *found["metrics"]], "criteria": found["criteria"]}
+
+
+def run_criteria(config: AdkConfig, lenient: bool = False) -> dict[str, list[Any]]:
+    """The `metrics` and `criteria` of a run that stand for ADK's criteria: every case must reach every threshold.
+
+    Raises:
+        ConfigError: A criterion needs a judge model that is not there, or a custom metric cannot be imported.
+    """
+    known = registry.names("metric")
+    absent = [name for name in config.judged if f"adk/{name}" not in known]
+    if absent:
+        raise ConfigError(
+            f"{', '.join(absent)}: decided by a judge model, and there is no such metric", where="criteria"
+        )
+    metrics = [_metric(criterion) for criterion in config.criteria]
+    bounds: list[Any] = [{"metric": "failure", "max": 0.0}]
+    for criterion in config.criteria:
+        bounds.append({"metric": criterion.name, "statistic": "min", "min": criterion.threshold})
+        if not lenient:
+            bounds.append({"metric": criterion.name, "statistic": "error_count", "max": 0})
+    return {"metrics": [*metrics, *REPORTED], "criteria": bounds}
+
+
+def _metric(criterion: Criterion) -> dict[str, Any]:
+    if criterion.function is not None:
+        function = AdkFunction(criterion.name, criterion.function, criterion.threshold)
+        return {"metric": function, "name": criterion.name}
+    accepted = getattr(registry.find("metric", f"adk/{criterion.name}").factory, "__dataclass_fields__", {})
+    options = {name: value for name, value in criterion.options.items() if name in accepted}
+    return {"metric": f"adk/{criterion.name}", "name": criterion.name, **options}

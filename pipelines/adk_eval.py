@@ -1,0 +1,212 @@
+"""Evaluation of ADK agents with ADK's own files and words: what `evalbeam adk-eval` and `assert_eval` do."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..schemas.adk import SUFFIXES, case_fields, read_cases
+from ..schemas.adk_config import EXPECTING, AdkConfig, default_config, read_config
+from ..schemas.adk_result import CaseVerdict, Status, case_result, case_verdict, overall, result_file
+from ..schemas.config import EvaluationConfig
+from ..schemas.errors import ConfigError, RowError
+from ..schemas.instance import Json
+from ..transforms import storage
+from ..transforms.readers.base import selection
+from .adk_criteria import run_criteria
+from .engines import pipeline_options
+from .evaluate import run
+from .plan import make_plan
+from .report.digest import rows_of
+from .result import EvaluationResult
+from .settings import load
+
+TEST_CONFIG = "test_config.json"
+TURN_TIMEOUT = 300.0
+"""Seconds a turn may take where nothing else is said."""
+_CONVERSATION_TIMEOUT = 3600.0
+
+
+@dataclass(frozen=True)
+class AdkEvaluation:
+    """What came of an evaluation.
+
+    Attributes:
+        run: The run, with its tables.
+        config: The criteria.
+        cases: The verdicts, in the order of the eval sets' files, each case's trials together.
+        scenarios: Cases that need a user simulator and had none.
+    """
+
+    run: EvaluationResult
+    config: AdkConfig
+    cases: tuple[CaseVerdict, ...]
+    scenarios: tuple[str, ...] = ()
+
+    @property
+    def verdicts(self) -> dict[str, Status]:
+        """The verdict on each eval set, by its id."""
+        sets: dict[str, list[Status]] = {}
+        for case in self.cases:
+            sets.setdefault(case.eval_set_id, []).append(case.status)
+        return {name: overall(statuses) for name, statuses in sets.items()}
+
+    @property
+    def passed(self) -> bool:
+        """Whether there are cases and all passed."""
+        return bool(self.cases) and all(case.status == "PASSED" for case in self.cases)
+
+
+def adk_evaluate(
+    agent: Any,
+    eval_sets: Sequence[str],
+    config: AdkConfig | None = None,
+    *,
+    num_runs: int = 1,
+    output: str | None = None,
+    agent_options: Mapping[str, Any] | None = None,
+    lenient: bool = False,
+    options: Sequence[str] = (),
+    overwrite: bool = False,
+) -> AdkEvaluation:
+    """Runs an ADK agent on eval sets and judges every case.
+
+    Args:
+        agent: As the target of an agent of type `adk`.
+        eval_sets: Files of eval sets, each with ":case,case" or without.
+        config: The criteria; default: ADK's own.
+        num_runs: How often each case is run.
+        output: Folder of the run; default: a temporary one.
+        agent_options: Further keys of the agent's configuration.
+        lenient: Whether a case passes although a criterion could not be evaluated, as with ADK.
+        options: Beam's options.
+        overwrite: Replace a finished run at `output`.
+
+    Raises:
+        ConfigError: A file, case, criterion or the agent cannot be used; nothing was called.
+        RunError: The run itself failed.
+    """
+    config = config or default_config()
+    cases = _checked_cases(eval_sets, config)
+    agent_config = {"timeout": _CONVERSATION_TIMEOUT, "turn_timeout": TURN_TIMEOUT, **(agent_options or {})}
+    path = output or tempfile.mkdtemp(prefix="evalbeam-")
+    parsed = EvaluationConfig.parse(
+        {
+            "dataset": {"path": list(eval_sets), "format": "evalset", "dialect": "adk", "max_rejected": 0.0},
+            "agent": {"type": "adk", "target": agent, **agent_config},
+            **run_criteria(config, lenient),
+            "trials": num_runs,
+            "output": {"path": path, "overwrite": overwrite},
+        }
+    )
+    result = run(make_plan(parsed), pipeline_options(options))
+    if result.state == "failed":
+        raise ConfigError(result.manifest.get("reason") or "the run was refused", where="eval sets")
+    order = {key: i for i, key in enumerate(dict.fromkeys((c["eval_set_id"], c["eval_id"]) for c in cases))}
+    verdicts = [case_verdict(row, config.criteria, lenient) for row in rows_of(result, "instances")]
+    verdicts.sort(key=lambda v: (order.get((v.eval_set_id, v.eval_id), len(order)), v.trial))
+    led = agent_config.get("simulator") is not None
+    scenarios = () if led else tuple(c["eval_id"] for c in cases if "scenario" in case_fields(c))
+    return AdkEvaluation(result, config, tuple(verdicts), scenarios)
+
+
+def eval_files(paths: Sequence[str], agent_dir: str = "") -> list[str]:
+    """The files that arguments stand for: themselves, a folder's `*.test.json` at any depth, an eval set of the agent's
+    folder by its id.
+
+    Raises:
+        ConfigError: There is no such file.
+    """
+    found: list[str] = []
+    for path in paths:
+        file, _ = selection(path)
+        if os.path.isdir(path):
+            inside = sorted(str(p) for p in Path(path).rglob(f"*{SUFFIXES[1]}"))
+            if not inside:
+                raise ConfigError(f"no {SUFFIXES[1]} in {path!r}", where="eval set")
+            found += inside
+        elif "://" in file or os.path.isfile(file):
+            found.append(path)
+        else:
+            name, colon, cases = path.partition(":")
+            by_id = os.path.join(agent_dir, name + SUFFIXES[0])
+            if not agent_dir or not os.path.isfile(by_id):
+                raise ConfigError(f"there is no eval set {path!r}", where="eval set", allowed="a file, folder or id")
+            found.append(by_id + colon + cases)
+    return found
+
+
+def config_of(files: Sequence[str], config_file_path: str | None) -> AdkConfig:
+    """The criteria for some files: those of a configuration, else of a test_config.json beside a single file, else
+    ADK's own, as `adk eval` chooses them."""
+    if config_file_path is not None:
+        return read_config(load(config_file_path), config_file_path)
+    beside = os.path.join(os.path.dirname(selection(files[0])[0]), TEST_CONFIG) if len(files) == 1 else ""
+    return read_config(load(beside), beside) if beside and os.path.isfile(beside) else default_config()
+
+
+def load_cases(path: str) -> list[dict[str, Json]]:
+    """The cases of a file that a path chooses.
+
+    Raises:
+        ConfigError: It cannot be read, is no eval set, has a malformed case or not the case that is asked for.
+    """
+    file, wanted = selection(path)
+    try:
+        cases = read_cases(storage.read_bytes(file), file)
+        for case in cases:
+            case_fields(case)
+    except (RowError, OSError) as error:
+        raise ConfigError(str(error), where=file) from None
+    known = [str(case["eval_id"]) for case in cases]
+    for name in wanted:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3) or known[:10]
+            raise ConfigError(f"no case {name!r}", where=file, allowed=", ".join(near))
+    return [case for case in cases if not wanted or str(case["eval_id"]) in wanted]
+
+
+def _checked_cases(eval_sets: Sequence[str], config: AdkConfig) -> list[dict[str, Json]]:
+    cases = [case for path in eval_sets for case in load_cases(path)]
+    if not cases:
+        raise ConfigError("the eval sets have no cases", where="eval set")
+    if all(c.function is None and c.name in EXPECTING for c in config.criteria):
+        for case in cases:
+            if "scenario" in case_fields(case):
+                names = ", ".join(c.name for c in config.criteria)
+                found = (
+                    f"no criterion applies to the scenario {case['eval_id']!r}: {names} compare with what is expected"
+                )
+                raise ConfigError(found, where="criteria", allowed="a criterion that needs no expectations")
+    return cases
+
+
+def write_results(evaluation: AdkEvaluation, folder: str, app_name: str) -> list[str]:
+    """Writes an `.evalset_result.json` for each eval set into a folder, as `adk eval` does.
+
+    Args:
+        evaluation: What came of it.
+        folder: The folder, `<agent>/.adk/eval_history` for `adk web`.
+        app_name: Name of the agent.
+
+    Returns:
+        The paths.
+    """
+    verdicts = {(v.eval_set_id, v.eval_id, v.trial): v for v in evaluation.cases}
+    now, paths = time.time(), []
+    for set_id in evaluation.verdicts:
+        result_id = f"{app_name}_{set_id}_{now}"
+        path = storage.join(folder, f"{result_id.replace('/', '_')}.evalset_result.json")
+        rows = (r for r in rows_of(evaluation.run, "instances") if str(r.get("eval_set_id") or "") == set_id)
+        named = ((r, verdicts[(set_id, str(r.get("eval_id") or r["instance_id"]), r["trial"])]) for r in rows)
+        with storage.create(path) as stream:
+            for piece in result_file(set_id, result_id, (case_result(r, v) for r, v in named), now):
+                stream.write(piece)
+        paths.append(path)
+    return paths

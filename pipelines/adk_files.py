@@ -1,0 +1,113 @@
+"""Eval sets written: older files in the current form, and recorded runs as eval sets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from ..schemas.adk import SUFFIXES
+from ..schemas.adk_result import invocation_out
+from ..schemas.errors import ConfigError
+from ..schemas.instance import Json
+from ..transforms import storage
+from .adk_eval import load_cases
+from .report.digest import rows_of
+from .result import EvaluationResult
+from .settings import load
+
+_OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+
+
+def adk_migrate(source: str, destination: str, initial_session_file: str | None = None) -> int:
+    """Writes an eval set of any form in the current one.
+
+    Ids of invocations that have none are made from their place, so that the same file gives the same bytes.
+
+    Args:
+        source: The file.
+        destination: Where the new one goes; the ending `.evalset.json` or `.test.json` is its own business.
+        initial_session_file: JSON of the session of cases that do not say theirs.
+
+    Returns:
+        Cases written.
+
+    Raises:
+        ConfigError: The file cannot be read, is no eval set, or has a malformed case.
+    """
+    cases = load_cases(source)
+    session = _session(load(initial_session_file)) if initial_session_file else None
+    for case in cases:
+        if session is not None and not case.get("session_input"):
+            case["session_input"] = session
+        for number, invocation in enumerate(case.get("conversation") or ()):
+            if not (invocation.get("invocation_id") or invocation.get("invocationId")):
+                invocation["invocation_id"] = _id(case["eval_id"], number)
+    storage.write_bytes(destination, eval_set(cases[0]["eval_set_id"] if cases else "", cases))
+    return len(cases)
+
+
+def to_evalset(source: str, destination: str, eval_set_id: str | None = None) -> int:
+    """Writes the answers of a finished run as an eval set that expects them, as `adk web` saves a session.
+
+    Args:
+        source: Folder of a run.
+        destination: Where the file goes.
+        eval_set_id: Default: the name of the file.
+
+    Returns:
+        Cases written; rows without an answer are left out.
+
+    Raises:
+        ConfigError: There is no such run.
+    """
+    name = destination.replace("\\", "/").rpartition("/")[2]
+    set_id = eval_set_id or next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name.partition(".")[0])
+    cases = list(_recorded(rows_of(EvaluationResult.load(source), "instances")))
+    storage.write_bytes(destination, eval_set(set_id, cases))
+    return len(cases)
+
+
+def _recorded(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Json]]:
+    names: set[str] = set()
+    for row in rows:
+        if row["status"] != "ok":
+            continue
+        base = str(row.get("eval_id") or row["instance_id"])
+        name = base if base not in names else f"{base}-{row['trial']}"
+        names.add(name)
+        case: dict[str, Json] = {"eval_id": name, "conversation": []}
+        for number, turn in enumerate(_turns(row)):
+            found = invocation_out(turn, _id(name, number))
+            found.pop("duration", None)
+            case["conversation"].append(found)
+        session = row.get("session_input")
+        yield {**case, "session_input": orjson.loads(session)} if session else case
+
+
+def _turns(row: Mapping[str, Any]) -> list[dict[str, Json]]:
+    """The turns of a row; of a row of one turn, that one."""
+    if row.get("turns"):
+        return orjson.loads(row["turns"])
+    prompt = row.get("prompt") or row.get("instruction") or row.get("request") or ""
+    calls = row.get("predicted_trajectory")
+    turn = {"prompt": prompt, "response": row.get("response")}
+    return [{**turn, "predicted_trajectory": orjson.loads(calls)} if calls else turn]
+
+
+def eval_set(set_id: str, cases: Iterable[Mapping[str, Json]]) -> bytes:
+    """The bytes of an EvalSet."""
+    kept = [{key: value for key, value in case.items() if key != "eval_set_id"} for case in cases]
+    return orjson.dumps({"eval_set_id": set_id, "name": set_id, "eval_cases": kept}, option=_OPTIONS)
+
+
+def _session(given: Json) -> Json:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"found {given!r:.50}", where="initial_session_file", allowed="an object with state")
+    return {key: given.get(key) or default for key, default in (("app_name", ""), ("user_id", ""), ("state", {}))}
+
+
+def _id(name: str, number: int) -> str:
+    return "e-" + hashlib.sha256(orjson.dumps([name, number])).hexdigest()[:12]

@@ -1,0 +1,162 @@
+"""ADK's test_config.json (EvalConfig): which criteria a case must meet."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic.alias_generators import to_snake
+
+from .errors import ConfigError
+from .instance import Json
+
+EXPECTING = frozenset(
+    ("tool_trajectory_avg_score", "response_match_score", "final_response_match_v2", "response_evaluation_score")
+)
+"""Criteria that compare with what a case expects; to scenarios they do not apply."""
+JUDGED: Mapping[str, tuple[str, ...]] = {
+    "final_response_match_v2": ("prompt", "response", "reference"),
+    "rubric_based_final_response_quality_v1": ("prompt", "response", "rubrics"),
+    "rubric_based_tool_use_quality_v1": ("prompt", "predicted_trajectory", "rubrics"),
+    "rubric_based_multi_turn_trajectory_quality_v1": ("turns", "rubrics"),
+    "hallucinations_v1": ("prompt", "response", "turns"),
+    "safety_v1": ("response",),
+    "response_evaluation_score": ("prompt", "response"),
+    "multi_turn_task_success_v1": ("turns",),
+    "multi_turn_trajectory_quality_v1": ("turns",),
+    "multi_turn_tool_use_quality_v1": ("turns",),
+    "per_turn_user_simulator_quality_v1": ("turns", "scenario"),
+}
+"""Criteria that a judge model decides, and what it is shown."""
+REPORTED = ("tool_call_count_v1", "inference_call_count_v1", "token_usage_v1", "invocation_duration_v1")
+"""What is reported of every run; never a criterion."""
+DEFAULT: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
+"""Criteria where no configuration says any."""
+_COMPUTED = ("tool_trajectory_avg_score", "response_match_score")
+_MATCH_TYPES = ("EXACT", "IN_ORDER", "ANY_ORDER")
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A criterion of ADK.
+
+    Attributes:
+        name: ADK's name of the metric, or the name of a custom one.
+        threshold: The least score of a case that passes.
+        options: The metric's parameters beside it, snake case, as the configuration says them.
+        function: Of a custom metric, "package.module.function".
+    """
+
+    name: str
+    threshold: float
+    options: Mapping[str, Json] = field(default_factory=dict)
+    function: str | None = None
+
+    def as_json(self) -> dict[str, Json]:
+        """The criterion as ADK's results name it."""
+        return {"threshold": self.threshold, **self.options}
+
+
+@dataclass(frozen=True)
+class AdkConfig:
+    """What a test_config.json says.
+
+    Attributes:
+        criteria: In its order.
+        user_simulator: How scenarios are led, as it says; `None` where it says nothing.
+    """
+
+    criteria: tuple[Criterion, ...]
+    user_simulator: Mapping[str, Json] | None = None
+
+    @property
+    def judged(self) -> list[str]:
+        """Criteria that need a judge model."""
+        return [c.name for c in self.criteria if c.function is None and c.name in JUDGED]
+
+
+def default_config() -> AdkConfig:
+    """The criteria of ADK where no configuration says any."""
+    return AdkConfig(tuple(Criterion(name, threshold) for name, threshold in DEFAULT.items()))
+
+
+def read_config(data: Json, source: str) -> AdkConfig:
+    """The criteria that the JSON of a test_config.json (or eval_config.json) says.
+
+    Args:
+        data: What its JSON says; without `criteria`, the default ones.
+        source: Name of the file, for messages.
+
+    Raises:
+        ConfigError: Names what is wrong: a metric that does not exist, a threshold that is no number, a misspelt match
+            type. Nothing is left to be found out after the agent was called.
+    """
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"found {data!r:.50}", where=source, allowed="an object with criteria")
+    given, functions = data.get("criteria"), _functions(data, source)
+    simulator = data.get("user_simulator_config", data.get("userSimulatorConfig"))
+    if given is None:
+        return AdkConfig(default_config().criteria, simulator)
+    if not isinstance(given, Mapping) or not given:
+        raise ConfigError(f"found {given!r:.50}", where=f"{source}: criteria", allowed="an object of thresholds")
+    return AdkConfig(tuple(_criterion(str(n), v, functions, source) for n, v in given.items()), simulator)
+
+
+def _criterion(name: str, value: Json, functions: Mapping[str, str], source: str) -> Criterion:
+    where = f"{source}: criteria.{name}"
+    if name in REPORTED:
+        raise ConfigError("it is reported of every run and takes no threshold", where=where)
+    known = {*_COMPUTED, *JUDGED, *functions}
+    if name not in known:
+        raise ConfigError(f"no metric named {name!r}", where=where, allowed=_near(name, known))
+    options = (
+        {to_snake(k): _snaked(v) for k, v in value.items()} if isinstance(value, Mapping) else {"threshold": value}
+    )
+    threshold = _number(options.pop("threshold", None), where)
+    if name == "tool_trajectory_avg_score" and "match_type" in options:
+        options["match_type"] = _match_type(options["match_type"], f"{where}.match_type")
+    return Criterion(name, threshold, options, functions.get(name))
+
+
+def _number(value: Json, where: str) -> float:
+    try:
+        if not isinstance(value, bool) and value is not None:
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    found = "no threshold" if value is None else f"the threshold {value!r:.50}"
+    raise ConfigError(f"found {found}", where=where, allowed="a number, or an object with threshold")
+
+
+def _match_type(value: Json, where: str) -> str:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(_MATCH_TYPES):
+        return _MATCH_TYPES[value]
+    word = str(value).upper().replace("-", "_").replace(" ", "_")
+    if word not in _MATCH_TYPES:
+        raise ConfigError(f"found {value!r:.50}", where=where, allowed=", ".join(_MATCH_TYPES))
+    return word
+
+
+def _functions(data: Mapping[str, Any], source: str) -> dict[str, str]:
+    given = data.get("custom_metrics", data.get("customMetrics")) or {}
+    found = {}
+    for name, value in given.items():
+        code = value.get("code_config", value.get("codeConfig")) if isinstance(value, Mapping) else None
+        path = code.get("name") if isinstance(code, Mapping) else None
+        if not isinstance(path, str) or "." not in path:
+            where = f"{source}: custom_metrics.{name}"
+            raise ConfigError(f"found {value!r:.80}", where=where, allowed='{code_config: {name: "module.function"}}')
+        found[str(name)] = path
+    return found
+
+
+def _snaked(value: Json) -> Json:
+    if isinstance(value, Mapping):
+        return {to_snake(k): _snaked(v) for k, v in value.items()}
+    return [_snaked(v) for v in value] if isinstance(value, list) else value
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    return ", ".join(difflib.get_close_matches(name, known, n=3) or sorted(known))
