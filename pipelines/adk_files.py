@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from ..schemas.adk import SUFFIXES
 from ..schemas.adk_result import invocation_out
+from ..schemas.config import EvaluationConfig
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
+from ..schemas.tables import OWN_NAMES
 from ..transforms import storage
+from ..transforms.agents.recorded import RecordedAgent
+from ..transforms.normalize import RowRules
 from .adk_eval import load_cases
+from .plan import build_rules
 from .report.digest import rows_of
 from .result import EvaluationResult
 from .settings import load
@@ -65,12 +70,31 @@ def to_evalset(source: str, destination: str, eval_set_id: str | None = None) ->
     """
     name = destination.replace("\\", "/").rpartition("/")[2]
     set_id = eval_set_id or next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name.partition(".")[0])
-    cases = list(_recorded(rows_of(EvaluationResult.load(source), "instances")))
+    result = EvaluationResult.load(source)
+    config = EvaluationConfig.parse(result.manifest["config"])
+    rules = build_rules(config, RecordedAgent())
+    kept = [c for c in result.manifest["tables"]["instances"]["columns"] if c.get("is", c["name"]) not in OWN_NAMES]
+    types = {c.get("is", c["name"]): c["type"] for c in kept}
+    cases = list(_recorded(rows_of(result, "instances"), lambda row: _prompt(row, types, rules)))
     storage.write_bytes(destination, eval_set(set_id, cases))
     return len(cases)
 
 
-def _recorded(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Json]]:
+def _prompt(row: Mapping[str, Any], types: Mapping[str, str], rules: RowRules) -> str:
+    """What the agent was given of a row of one turn, as its dialect reads it from the dataset's own columns."""
+    own = {n.removeprefix("dataset."): v for n, t in types.items() if (v := _loaded(row.get(n), t)) is not None}
+    _, fields = rules.read(own)
+    found = next((v for n in ("prompt", "instruction") if (v := fields.get(n, own.get(n))) is not None), "")
+    return found if isinstance(found, str) else orjson.dumps(found).decode()
+
+
+def _loaded(value: Json, kind: str) -> Json:
+    return orjson.loads(value) if kind == "json" and isinstance(value, str) else value
+
+
+def _recorded(
+    rows: Iterable[Mapping[str, Any]], prompt_of: Callable[[Mapping[str, Any]], str]
+) -> Iterator[dict[str, Json]]:
     names: set[str] = set()
     for row in rows:
         if row["status"] != "ok":
@@ -79,7 +103,7 @@ def _recorded(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Json]]:
         name = base if base not in names else f"{base}-{row['trial']}"
         names.add(name)
         case: dict[str, Json] = {"eval_id": name, "conversation": []}
-        for number, turn in enumerate(_turns(row)):
+        for number, turn in enumerate(_turns(row, prompt_of)):
             found = invocation_out(turn, _id(name, number))
             found.pop("duration", None)
             case["conversation"].append(found)
@@ -87,13 +111,12 @@ def _recorded(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Json]]:
         yield {**case, "session_input": orjson.loads(session)} if session else case
 
 
-def _turns(row: Mapping[str, Any]) -> list[dict[str, Json]]:
+def _turns(row: Mapping[str, Any], prompt_of: Callable[[Mapping[str, Any]], str]) -> list[dict[str, Json]]:
     """The turns of a row; of a row of one turn, that one."""
     if row.get("turns"):
         return orjson.loads(row["turns"])
-    prompt = row.get("prompt") or row.get("instruction") or row.get("request") or ""
     calls = row.get("predicted_trajectory")
-    turn = {"prompt": prompt, "response": row.get("response")}
+    turn = {"prompt": prompt_of(row), "response": row.get("response")}
     return [{**turn, "predicted_trajectory": orjson.loads(calls)} if calls else turn]
 
 

@@ -77,3 +77,15 @@ def test_a_run_that_is_not_there(tmp_path):
 
     with pytest.raises(ConfigError, match="no finished run"):
         to_evalset(str(tmp_path), str(tmp_path / "x.evalset.json"))
+
+
+def test_traces_become_a_set_that_expects_what_they_saw(conformance, tmp_path):
+    traces = sorted((conformance / "traces").rglob("*.json"))
+    found = evaluate(
+        [str(p) for p in traces], ["failure"], output=str(tmp_path / "run"), dataset_options={"max_rejected": 1}
+    )
+    path = tmp_path / "saved.evalset.json"
+    assert main(["to-evalset", str(tmp_path / "run"), str(path)]) == 0
+    cases = eval_sets.EvalSet.model_validate_json(path.read_bytes()).eval_cases
+    assert len(cases) == found.manifest["counts"]["ok"] > 5
+    assert all(c.conversation[0].user_content.parts[0].text for c in cases)
