@@ -43,32 +43,34 @@ def assert_eval(
         print_detailed_results: Show the turns of what failed.
         **agent: Further keys of the agent's configuration: `turn_timeout`, `max_in_flight`, `simulator` ...
 
-    Returns:
-        What came of each configuration's files.
-
     Raises:
         AssertionError: A metric is below its threshold, or could not be evaluated.
         ConfigError: Something named does not exist; nothing was called.
     """
-    session = load(initial_session_file) if initial_session_file else {}
-    kept = {key: session[key] for key in ("app_name", "user_id", "state") if key in session}
-    options = {"session": kept, **({"agent_name": agent_name} if agent_name else {}), **agent}
-    groups: dict[str, tuple[AdkConfig, list[str]]] = {}
-    for file in eval_files([eval_dataset_file_path_or_dir]):
-        _, files = groups.setdefault(os.path.dirname(file), (config_of([file], None), []))
-        files.append(file)
-    target = _target(agent_module)
-    evaluations = [
-        adk_evaluate(target, files, config, num_runs=num_runs, agent_options=options)
-        for config, files in groups.values()
-    ]
+    options = {"session": _session(initial_session_file), "agent_name": agent_name, **agent}
+    files = eval_files([eval_dataset_file_path_or_dir])
+    evaluations = _evaluations(_target(agent_module), files, num_runs, options)
     failures = [line for evaluation in evaluations for line in _failures(evaluation)]
-    if failures and print_detailed_results:
-        for evaluation in evaluations:
-            say("\n".join(detailed(evaluation, failed_only=True)))
     if failures:
+        for evaluation in evaluations if print_detailed_results else ():
+            say("\n".join(detailed(evaluation, failed_only=True)))
         raise AssertionError("\n".join(failures))
     return evaluations
+
+
+def _session(path: str | None) -> dict[str, Any]:
+    session = load(path) if path else {}
+    return {key: session[key] for key in ("app_name", "user_id", "state") if key in session}
+
+
+def _evaluations(target: Any, files: Sequence[str], num_runs: int, options: Mapping[str, Any]) -> list[AdkEvaluation]:
+    """An evaluation for each folder of files, with the criteria that stand in it."""
+    groups: dict[str, tuple[AdkConfig, list[str]]] = {}
+    for file in files:
+        _, inside = groups.setdefault(os.path.dirname(file), (config_of([file], None), []))
+        inside.append(file)
+    pairs = groups.values()
+    return [adk_evaluate(target, some, config, num_runs=num_runs, agent_options=options) for config, some in pairs]
 
 
 def _target(agent_module: Any) -> Any:

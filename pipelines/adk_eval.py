@@ -79,14 +79,12 @@ def adk_evaluate(
 
     Args:
         agent: As the target of an agent of type `adk`.
-        eval_sets: Files of eval sets, each with ":case,case" or without.
+        eval_sets: Files, each with ":case,case" or without.
         config: The criteria; default: ADK's own.
-        num_runs: How often each case is run.
-        output: Folder of the run; default: a temporary one.
+        num_runs, output: How often each case is run; folder of the run, default: a temporary one.
         agent_options: Further keys of the agent's configuration.
         lenient: Whether a case passes although a criterion could not be evaluated, as with ADK.
-        options: Beam's options.
-        overwrite: Replace a finished run at `output`.
+        options, overwrite: Beam's options; whether to replace a finished run at `output`.
 
     Raises:
         ConfigError: A file, case, criterion or the agent cannot be used; nothing was called.
@@ -94,26 +92,31 @@ def adk_evaluate(
     """
     config = config or default_config()
     cases = _checked_cases(eval_sets, config)
-    agent_config = {"timeout": _CONVERSATION_TIMEOUT, "turn_timeout": TURN_TIMEOUT, **(agent_options or {})}
-    path = output or tempfile.mkdtemp(prefix="evalbeam-")
-    parsed = EvaluationConfig.parse(
-        {
-            "dataset": {"path": list(eval_sets), "format": "evalset", "dialect": "adk", "max_rejected": 0.0},
-            "agent": {"type": "adk", "target": agent, **agent_config},
-            **run_criteria(config, lenient),
-            "trials": num_runs,
-            "output": {"path": path, "overwrite": overwrite},
-        }
-    )
+    asked = {"timeout": _CONVERSATION_TIMEOUT, "turn_timeout": TURN_TIMEOUT, **(agent_options or {})}
+    sections = {
+        "dataset": {"path": list(eval_sets), "format": "evalset", "dialect": "adk", "max_rejected": 0.0},
+        "agent": {"type": "adk", "target": agent, **asked},
+        "output": {"path": output or tempfile.mkdtemp(prefix="evalbeam-"), "overwrite": overwrite},
+    }
+    parsed = EvaluationConfig.parse({**sections, **run_criteria(config, lenient), "trials": num_runs})
     result = run(make_plan(parsed), pipeline_options(options))
+    _refused(result)
+    scenarios = () if asked.get("simulator") else tuple(c["eval_id"] for c in cases if "scenario" in case_fields(c))
+    return AdkEvaluation(result, config, _verdicts(result, config, cases, lenient), scenarios)
+
+
+def _refused(result: EvaluationResult) -> None:
     if result.state == "failed":
-        raise ConfigError(result.manifest.get("reason") or "the run was refused", where="eval sets")
+        raise ConfigError(str(result.manifest.get("reason")), where="eval sets")
+
+
+def _verdicts(
+    result: EvaluationResult, config: AdkConfig, cases: Sequence[Mapping[str, Json]], lenient: bool
+) -> tuple[CaseVerdict, ...]:
+    """The verdicts of a run, in the order of the cases."""
     order = {key: i for i, key in enumerate(dict.fromkeys((c["eval_set_id"], c["eval_id"]) for c in cases))}
     verdicts = [case_verdict(row, config.criteria, lenient) for row in rows_of(result, "instances")]
-    verdicts.sort(key=lambda v: (order.get((v.eval_set_id, v.eval_id), len(order)), v.trial))
-    led = agent_config.get("simulator") is not None
-    scenarios = () if led else tuple(c["eval_id"] for c in cases if "scenario" in case_fields(c))
-    return AdkEvaluation(result, config, tuple(verdicts), scenarios)
+    return tuple(sorted(verdicts, key=lambda v: (order.get((v.eval_set_id, v.eval_id), len(order)), v.trial)))
 
 
 def eval_files(paths: Sequence[str], agent_dir: str = "") -> list[str]:
