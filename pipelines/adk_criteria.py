@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..schemas.adk_config import REPORTED, AdkConfig, Criterion, read_config
+from ..schemas.config import EvaluationConfig
 from ..schemas.errors import ConfigError
-from ..transforms import registry
+from ..transforms import criteria, registry
 from .adk_custom import AdkFunction
 from .settings import load
 
@@ -22,6 +23,12 @@ def with_criteria(config: Mapping[str, Any]) -> dict[str, Any]:
     lenient = bool((config.get("compat") or {}).get("adk_verdicts"))
     found = run_criteria(read_config(load(path), path), lenient)
     return {**config, "metrics": [*(config.get("metrics") or ()), *found["metrics"]], "criteria": found["criteria"]}
+
+
+def named_criteria(config: EvaluationConfig) -> tuple[Criterion, ...]:
+    """The criteria of a run that have a least score, as ADK's results name them."""
+    bounds = ((m, criteria.threshold(config.criteria, m.name, None)) for m in config.metrics)
+    return tuple(Criterion(m.name, bound.value, m.params) for m, bound in bounds if bound and not bound.at_most)
 
 
 def run_criteria(config: AdkConfig, lenient: bool = False) -> dict[str, list[Any]]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
-from ..schemas.adk_config import Criterion
 from ..schemas.calls import CallPolicy
 from ..schemas.config import AgentConfig, EvaluationConfig, MetricConfig
 from ..schemas.errors import ConfigError
@@ -35,6 +34,7 @@ from ..transforms.read import FileInfo, expand
 from ..transforms.score import MetricUse
 from ..transforms.slices import MetricFacts, summary_names
 from ..transforms.writers.base import Writer
+from .adk_criteria import named_criteria
 from .judges import JUDGES, build_judges, full_names, prompts_of
 from .packages import Packages, collect
 
@@ -363,7 +363,7 @@ def build_writer(config: EvaluationConfig) -> Writer:
     if output.format == "adk_result":
         if output.bigquery is not None:
             raise ConfigError("ADK's result files are no tables", where="output.format", allowed="parquet, jsonl, csv")
-        return replace(writer, criteria=_adk_criteria(config), lenient=config.compat.adk_verdicts)
+        return replace(writer, criteria=named_criteria(config), lenient=config.compat.adk_verdicts)
     if output.bigquery is not None:
         return registry.build(registry.find("writer", "bigquery"), {"files": writer, "stamp": stamp(output)}, "output")
     return replace(writer, escape_formulas=output.escape_formulas)
@@ -373,12 +373,6 @@ def stamp(output: OutputConfig) -> Stamp:
     """What rows in BigQuery say of a run."""
     assert output.bigquery is not None
     return Stamp(output.bigquery.run_id or output.path.rstrip("/"), output.bigquery.run_date)
-
-
-def _adk_criteria(config: EvaluationConfig) -> tuple[Criterion, ...]:
-    """The criteria with a least score, as ADK's results name them."""
-    bounds = ((m, criteria.threshold(config.criteria, m.name, None)) for m in config.metrics)
-    return tuple(Criterion(m.name, bound.value, m.params) for m, bound in bounds if bound and not bound.at_most)
 
 
 def _facts(use: MetricUse, config: EvaluationConfig) -> MetricFacts:
