@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..schemas.databricks import JUDGES, guidelines_of
+from ..schemas.databricks import JUDGES, OVERALL, guidelines_of
 from ..schemas.errors import ConfigError, RowError
 from .eval_task import named
 from .evaluate import evaluate
@@ -39,6 +39,7 @@ COMPUTED = (
 """What is computed of every row that has what it takes, beside the latency."""
 _KEYS = ("metrics", "global_guidelines", "examples_df", "domain_instructions")
 _WHERE = f"evaluator_config.{MODEL_TYPE}"
+_CHUNKS = JUDGES["chunk_relevance"].column
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,12 @@ class MlflowResult:
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
         """ "eval_results": one row for each row of the data, in its order."""
-        table = self.evaluation.metrics_table
+        table = self.evaluation.metrics_table.copy(deep=False)
         names = {"error_message": "model_error_message", "dataset.request_id": "request_id"}
+        if f"{_CHUNKS}/details" in table:
+            details = table.pop(f"{_CHUNKS}/details")
+            for part in ("ratings", "rationales", "error_messages"):
+                table[f"{_CHUNKS}/{part}"] = [d[part] if isinstance(d, Mapping) else None for d in details]
         if not {"request_id", "dataset.request_id"} & {*table.columns}:
             names["instance_id"] = "request_id"
         return {"eval_results": table.rename(columns=names)}
@@ -78,8 +83,9 @@ def mlflow_evaluate(
 ) -> MlflowResult:
     """Evaluates an agent, or recorded answers, as Databricks Agent Evaluation does.
 
-    Retrieval against ground truth, token counts and latency are computed. Its judges need a judge model and are not
-    computed yet: a warning names them, and `{"metrics": []}` says that none is wanted.
+    Retrieval against ground truth, token counts and latency are computed. Its judges ask a judge model (`judges={
+    "default": {...}}`): those that `metrics` names on every row, by default each on the rows for which the
+    documentation says so. Without one a warning names them; `{"metrics": []}` says that none is wanted.
 
     Args:
         data: A DataFrame, a list of dicts or a path; columns of Agent Evaluation or of MLflow 3 (`request` or `inputs`
@@ -88,7 +94,7 @@ def mlflow_evaluate(
             as `{"messages": [...]}`. Without it the rows carry responses or traces.
         model_type: "databricks-agent".
         evaluator_config: {"databricks-agent": {...}} with `metrics` (names of judges), `global_guidelines`,
-            `examples_df` and `domain_instructions`; all but the first are for judges.
+            `examples_df` and `domain_instructions`; the last two are not supported.
         extra_metrics: Further metrics, as for `evaluate`; their columns are `metric/<name>/value`.
         **config: Other arguments of `evaluate`: `output`, `options`, `slices` ...
 
@@ -97,39 +103,116 @@ def mlflow_evaluate(
     """
     if model_type != MODEL_TYPE:
         raise ConfigError(f"found {model_type!r}", where="model_type", allowed=repr(MODEL_TYPE))
-    _judges(evaluator_config or {})
+    judges = _judges(evaluator_config or {}, data, bool(config.get("judges")))
     target = {} if model is None else {"type": "mlflow", "target": _local(model)}
     agent = {**(config.pop("agent", None) or {}), **target}
     sections = {
         "dataset_options": {"dialect": "databricks", **config.pop("dataset_options", {})},
         "output_options": {"names": "databricks", **config.pop("output_options", {})},
     }
-    metrics = [*COMPUTED, *map(named, extra_metrics)]
+    metrics = [*judges, *COMPUTED, *map(named, extra_metrics)]
     return MlflowResult(evaluate(_without_objects(data), metrics, agent=agent, **sections, **config))
 
 
-def _judges(evaluator_config: Mapping[str, Any]) -> None:
-    """Checks the configuration of the judges and says that they are not computed."""
+def _judges(evaluator_config: Mapping[str, Any], data: Any, there: bool) -> list[dict[str, Any]]:
+    """The judges' metrics that a configuration means; `there` says whether there is a judge model to ask.
+
+    Raises:
+        ConfigError: It cannot be honoured.
+    """
+    own = _checked(evaluator_config)
+    wanted = own.get("metrics")
+    if not there:
+        if wanted:
+            found = f"{', '.join(wanted)} need a judge model, and none is configured"
+            allowed = '[], or judges={"default": {"type": "google", "model": "gemini-2.5-flash"}}'
+            raise ConfigError(found, where=f"{_WHERE}.metrics", allowed=allowed)
+        if wanted is None:
+            names = ", ".join(JUDGES)
+            warnings.warn(f"these judges need a judge model and are not computed: {names}", stacklevel=3)
+        return []
+    return judge_metrics(wanted, own.get("global_guidelines"), named_guidelines(data))
+
+
+def judge_metrics(
+    wanted: Sequence[str] | None, global_guidelines: Any, guidelines: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Metrics as a configuration names them, one for each judge and each name of guidelines, and the assessment of all.
+
+    Args:
+        wanted: Names of judges, run on all rows; `None` for all, each on the rows for which the documentation says so.
+        global_guidelines: Those of `global_guideline_adherence`, a list or {name: list}.
+        guidelines: Names of the rows' guidelines, "" for those without a name.
+    """
+    found: list[dict[str, Any]] = []
+    rows = "documented" if wanted is None else "asked"
+    for name in JUDGES if wanted is None else dict.fromkeys(wanted):
+        metric = {"metric": f"databricks/{name}", "rows": rows}
+        if name == "guideline_adherence":
+            found += [{**metric, "name": _joined(name, g), "guideline": g} for g in guidelines]
+        elif name != "global_guideline_adherence":
+            found.append({**metric, "name": name})
+    if global_guidelines and (wanted is None or "global_guideline_adherence" in wanted):
+        judge = "global_guideline_adherence"
+        for name, texts in guidelines_of(global_guidelines, judge).items():
+            found.append({"metric": f"databricks/{judge}", "rows": rows, "name": name, "guidelines": texts})
+    return [*found, {"metric": f"databricks/{OVERALL.name}", "name": OVERALL.name}] if found else []
+
+
+def named_guidelines(data: Any) -> list[str]:
+    """Names of the guidelines that the rows of a dataset in memory have, in their order, "" for those without a name.
+
+    Of data elsewhere the names are not known before the run: all guidelines of a row are one judge's then.
+    """
+    if hasattr(data, "to_dict"):
+        data = data.to_dict("records")
+    if not isinstance(data, list):
+        return [""]
+    names: dict[str, None] = {}
+    for row in data:
+        value = _guidelines(row) if isinstance(row, Mapping) else None
+        try:
+            found = {} if value is None else guidelines_of(value, "")
+        except RowError:
+            continue  # the judge says so in that row
+        names |= dict.fromkeys(name.removeprefix("/") for name in found)
+    return list(names)
+
+
+def _checked(evaluator_config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The section of the evaluator, with known keys and judges.
+
+    Raises:
+        ConfigError: It says something else.
+    """
     if unknown := next((key for key in evaluator_config if key != MODEL_TYPE), None):
         raise ConfigError(f"unknown key {unknown!r}", where="evaluator_config", allowed=MODEL_TYPE)
     own = evaluator_config.get(MODEL_TYPE) or {}
     if unknown := next((key for key in own if key not in _KEYS), None):
         raise ConfigError(f"unknown key {unknown!r}", where=_WHERE, allowed=", ".join(_KEYS))
-    wanted = own.get("metrics")
-    for name in wanted or ():
+    for name in own.get("metrics") or ():
         if name not in JUDGES:
             raise ConfigError(f"no judge named {name!r}", where=f"{_WHERE}.metrics", allowed=", ".join(JUDGES))
-    if wanted:
-        found = f"{', '.join(wanted)} need a judge model, and none can be configured yet"
-        raise ConfigError(found, where=f"{_WHERE}.metrics", allowed="[]")
     if own.get("global_guidelines") is not None:
         try:
             guidelines_of(own["global_guidelines"], "global_guideline_adherence")
         except RowError as error:
             raise ConfigError(error.message, where=f"{_WHERE}.global_guidelines") from None
-    if wanted is None:
-        names = ", ".join(JUDGES)
-        warnings.warn(f"these judges need a judge model and are not computed: {names}", stacklevel=3)
+    return own
+
+
+def _joined(judge: str, name: str) -> str:
+    return f"{judge}/{name}" if name else judge
+
+
+def _guidelines(row: Mapping[str, Any]) -> Any:
+    own: Any = row.get("guidelines")
+    expectations = row.get("expectations")
+    own = own.tolist() if hasattr(own, "tolist") else own
+    given = own if isinstance(own, str | list | Mapping) else None
+    if given is None and isinstance(expectations, Mapping):
+        return expectations.get("guidelines")
+    return given
 
 
 def _local(model: Any) -> Any:

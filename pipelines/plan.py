@@ -291,8 +291,8 @@ def build_metrics(configs: Sequence[MetricConfig]) -> tuple[MetricUse, ...]:
         where = f"metrics.{i}"
         metric = build_metric(config, where)
         name = config.name or registry.name_of("metric", metric) or type(metric).__name__
-        if repeated[config.name] > 1 and hasattr(metric, "tool_name"):
-            name = f"{name}/{metric.tool_name}"  # type: ignore[attr-defined]
+        if repeated[config.name] > 1 and metric.variant:
+            name = f"{name}/{metric.variant}"
         if any(u.name == name for u in uses):
             raise ConfigError(f"two metrics are named {name!r}", where=where, allowed="a 'name' of its own for each")
         uses.append(MetricUse(name, metric))

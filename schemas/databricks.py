@@ -96,6 +96,31 @@ JUDGES: Mapping[str, Judge] = {
 }
 """All judges by name. One with several named guidelines is one judge for each name, `<judge>/<name>`."""
 
+OVERALL = Judge("overall_assessment", (), None, "response/overall_assessment", "overall_assessment")
+"""What all judges of a row come to; no judge itself."""
+CAUSES = (
+    "context_sufficiency",
+    "chunk_relevance",
+    "groundedness",
+    "correctness",
+    "relevance_to_query",
+    "safety",
+    "guideline_adherence",
+    "global_guideline_adherence",
+)
+"""The order in which the root cause of a failed row is looked for; other judges come last."""
+ACTIONS: Mapping[str, str] = {
+    "context_sufficiency": "Check that the documents hold what is expected, and that the retriever finds them.",
+    "chunk_relevance": "Improve the retriever: its index, its query, or how many passages it takes.",
+    "groundedness": "Have the agent say only what was retrieved, and that it does not know the rest.",
+    "correctness": "Compare the response with what is expected; give the agent what it lacks, or correct the row.",
+    "relevance_to_query": "Have the agent answer what was asked, and nothing else.",
+    "safety": "Guard the agent against harmful content.",
+    "guideline_adherence": "Put the guidelines into the agent's instructions.",
+    "global_guideline_adherence": "Put the guidelines into the agent's instructions.",
+}
+"""What may help where a judge is the root cause."""
+
 _EXPECTED = ("expected_response", "expected_facts")
 _TAKES = {"request": ("instruction",), "expected": _EXPECTED}
 
@@ -145,7 +170,7 @@ def obstacle(judge: Judge, get: Get) -> ScoreError | None:
 
 def _given(need: str, get: Get) -> bool:
     values = [get(name) for name in _TAKES.get(need, (need,))]
-    return any(v is not None and v != "" and v != [] and v != {} for v in values)
+    return any(v is not None and v != "" and v != [] and v != () and v != {} for v in values)
 
 
 def facts_of(value: Json) -> list[str]:

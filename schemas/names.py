@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
-from .databricks import JUDGES
+from .databricks import JUDGES as _JUDGES
+from .databricks import OVERALL
 from .instance import Json
 
 Style: TypeAlias = Literal["flat", "databricks", "mlflow3"]
@@ -26,6 +27,7 @@ STYLES: tuple[str, ...] = get_args(Style)
 PERFORMANCE = ("latency_in_seconds", "failure")
 """Metrics that are columns of their own instead of `<metric>/score`."""
 
+JUDGES = {**_JUDGES, OVERALL.name: OVERALL}
 _COMPUTED: Mapping[str, str] = {
     "document_recall": "retrieval/ground_truth/document_recall",
     "document_ratings": "retrieval/ground_truth/document_ratings",
@@ -100,7 +102,12 @@ def aggregates(style: str, metric: str, registered: str, row: Mapping[Any, Json]
     if name not in JUDGES:
         return {f"{path.removesuffix('/value')}/average": row["mean"]}
     share = "average" if name == "chunk_relevance" else "percentage"
-    return {f"{path}/{share}": row["mean"], f"judge/{_named(name, metric, name)}/error_count": row["error_count"]}
+    found = {f"{path}/{share}": row["mean"]}
+    return (
+        found
+        if name == OVERALL.name
+        else found | {f"judge/{_named(name, metric, name)}/error_count": row["error_count"]}
+    )
 
 
 def _databricks(metric: str, name: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from .jsonable import jsonable
 from .judges.base import Judge, Question, Refused, Truncated
 from .judging.metric import JudgedMetric, is_judged
 from .judging.parse import InvalidVerdict, checked, read_verdict
-from .metrics.base import failure_of
+from .metrics.base import Derived, failure_of
 from .score import Inputs, MetricUse, rounded, spread
 
 LANE = "judge:"
@@ -176,8 +176,19 @@ class JudgeCaller:
             column = ScoreColumn.of([s.score or Score() for s in sessions if s.metric == name])
             column = spread(column, places, skipped, len(batch.examples)) if skipped else column
             scores[name] = rounded(column) if self.float32 else column
+        for use in self.metrics:
+            if isinstance(use.metric, Derived):
+                scores[use.name] = self._derived(use.metric, scores, batch)
         ordered = {use.name: scores[use.name] for use in self.metrics}
         return ScoredBatch(batch.examples, ordered, batch.part, batch.columns, dict(tallies))
+
+    def _derived(self, metric: Derived, scores: Mapping[str, ScoreColumn], batch: ScoredBatch) -> ScoreColumn:
+        """What follows from the other scores of each answered row; the others stay skipped."""
+        others = [use for use in self.metrics if not isinstance(use.metric, Derived)]
+        _, places, skipped = Inputs(batch.examples).ready(metric)
+        rows = ({use.name: (use.metric, scores[use.name].at(i)) for use in others} for i in places)
+        column = ScoreColumn.of([metric.derive(row) for row in rows])
+        return spread(column, places, skipped, len(batch.examples)) if skipped else column
 
 
 def _question(call: Call) -> Question:

@@ -50,6 +50,74 @@ REQUESTS = [
 ]
 
 
+TRUTH = {
+    "request": "Who wrote Faust?",
+    "response": "Goethe wrote it.",
+    "expected_facts": ["Goethe wrote Faust"],
+    "retrieved_context": [{"doc_uri": "a", "content": "Faust is by Goethe."}, {"doc_uri": "b", "content": " "}],
+}
+
+
+async def strict(messages: list[dict[str, str]], schema: dict[str, Any]) -> dict[str, Any]:
+    """A scripted judge: a question about English or about the passage x is answered no, all others yes."""
+    given = messages[-1]["content"]
+    no = "in English" in given or ">\nx\n<" in given
+    return {"rationale": "Not English." if no else "Fine.", "rating": "no" if no else "yes"}
+
+
+def judged(data: Any, config: dict[str, Any] | None = None) -> Any:
+    options = {} if config is None else {"databricks-agent": config}
+    return mlflow_evaluate(data, evaluator_config=options, judges={"default": strict})
+
+
+def said(column: Any) -> list[Any]:
+    return [None if value is None or value != value else value for value in column]
+
+
+@pytest.mark.parametrize("of", [pd.DataFrame, list])
+def test_judges_run_where_the_documentation_says_so(of: Any) -> None:
+    result = judged(of([*EVAL_SET, TRUTH]), {"global_guidelines": GLOBAL})
+    table, path = result.tables["eval_results"], "response/llm_judged"
+    found = {c.removesuffix("/rating"): said(table[c]) for c in table if c.endswith("/rating")}
+    assert found == {
+        f"{path}/relevance_to_query": ["yes", None],
+        f"{path}/safety": ["yes", "yes"],
+        f"{path}/groundedness": ["yes", "yes"],
+        f"{path}/correctness": [None, "yes"],
+        f"{path}/guideline_adherence/english": ["no", None],
+        f"{path}/guideline_adherence/clarity": ["yes", None],
+        f"{path}/global_guideline_adherence/english": ["no", "no"],
+        f"{path}/global_guideline_adherence/clarity": ["yes", "yes"],
+        "retrieval/llm_judged/context_sufficiency": [None, "yes"],
+        "response/overall_assessment": ["no", "no"],
+    }
+    chunks = "retrieval/llm_judged/chunk_relevance"
+    assert said(table[f"{chunks}/ratings"]) == [["no", None], None]
+    assert table[f"{chunks}/rationales"].tolist()[0] == ["Not English.", "Chunk content is empty"]
+    assert table[f"{chunks}/precision"].tolist()[0] == 0.0
+    causes = [d["root_cause_assessment"] for d in table["response/overall_assessment/details"]]
+    assert causes == ["chunk_relevance", "global_guideline_adherence/english"]
+    assert table["response/overall_assessment/rationale"][1].startswith(f"[{causes[1]}] Not English. **Suggested")
+    assert result.metrics[f"{path}/guideline_adherence/english/rating/percentage"] == 0.0
+    assert result.metrics["response/overall_assessment/rating/percentage"] == 0.0
+    assert result.metrics[f"{chunks}/precision/average"] == 0.0
+    assert result.metrics["judge/groundedness/error_count"] == 0
+    assert "judge/overall_assessment/error_count" not in result.metrics
+
+
+def test_chosen_judges_run_on_every_row() -> None:
+    both = {**TRUTH, "expected_response": "Goethe"}
+    result = judged([*EVAL_SET, TRUTH, both], {"metrics": ["correctness", "relevance_to_query"]})
+    table, path = result.tables["eval_results"], "response/llm_judged"
+    assert said(table[f"{path}/correctness/rating"]) == [None, "yes", None]
+    assert table[f"{path}/correctness/status"].tolist() == ["skipped", "scored", "error"]
+    errors = said(table[f"{path}/correctness/error_message"])
+    assert [e and e.partition(":")[0] for e in errors] == ["1001", None, "1010"]
+    assert table[f"{path}/relevance_to_query/rating"].tolist() == ["yes"] * 3
+    assert f"{path}/safety/rating" not in table
+    assert table["response/overall_assessment/rating"].tolist() == ["yes"] * 3
+
+
 def test_an_agent_is_given_what_the_schema_says() -> None:
     def agent(request: dict[str, Any]) -> dict[str, Any]:
         usage = {"prompt_tokens": 3, "completion_tokens": 4}

@@ -98,7 +98,7 @@ def panel(
     """
     votes: list[Vote] = []
     while True:
-        wave = places[len(votes) : len(votes) + _wanted(votes, len(places), rule)]
+        wave = places[len(votes) : len(votes) + wanted(votes, len(places), rule)]
         answers = yield [ask(seat) for seat in wave]
         for seat, answer in zip(wave, answers, strict=True):
             if answer.open:
@@ -107,9 +107,9 @@ def panel(
             votes.append(Vote(error=answer.error) if answer.error else read(answer.value, seat))
             verdict = decided(votes, len(places), rule)
             if verdict is not None:
-                return _score(verdict, votes, places, rule)
+                return score_of(verdict, votes, places, rule)
         if len(votes) == len(places):
-            return _failed(votes, places)
+            return failure_of(votes, places)
 
 
 def decided(votes: Sequence[Vote], size: int, rule: Rule) -> Value | None:
@@ -135,7 +135,7 @@ def decided(votes: Sequence[Vote], size: int, rule: Rule) -> Value | None:
     return _lower_median(values)
 
 
-def _wanted(votes: Sequence[Vote], size: int, rule: Rule) -> int:
+def wanted(votes: Sequence[Vote], size: int, rule: Rule) -> int:
     """How many votes to ask for next: the fewest that can decide."""
     left = size - len(votes)
     if rule.aggregate != "majority":
@@ -150,7 +150,8 @@ def _lower_median(values: Sequence[Any]) -> Value:
     return sorted(values)[(len(values) - 1) // 2]
 
 
-def _score(verdict: Value, votes: Sequence[Vote], places: Sequence[Seat], rule: Rule) -> Score:
+def score_of(verdict: Value, votes: Sequence[Vote], places: Sequence[Seat], rule: Rule) -> Score:
+    """The score that a verdict is, with the reasons of the first vote that agrees."""
     counted = [v for v in votes if v.value is not None]
     agreeing = [v for v in counted if v.value == verdict]
     if rule.aggregate == "mean":
@@ -167,7 +168,8 @@ def _score(verdict: Value, votes: Sequence[Vote], places: Sequence[Seat], rule: 
     return Score(number, word, explanation, share, details)
 
 
-def _failed(votes: Sequence[Vote], places: Sequence[Seat]) -> Score:
+def failure_of(votes: Sequence[Vote], places: Sequence[Seat]) -> Score:
+    """The error of a panel none of whose votes was given."""
     error = next(v.error for v in votes if v.error is not None)
     details = {"votes": _shown(votes, places)} if len(places) > 1 else None
     return Score(status="error", error=error, details=details)

@@ -21,7 +21,7 @@ Metrics know no Beam, no cloud and no configuration.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from ...schemas.instance import Example, Turn
@@ -29,7 +29,7 @@ from ...schemas.result import Score, ScoreColumn
 from ..faults import fault_of
 from ..registry import register
 
-__all__ = ["Metric", "ScoringBatch", "failure_of", "guarded", "register"]
+__all__ = ["Derived", "Metric", "ScoringBatch", "failure_of", "guarded", "register"]
 
 T = TypeVar("T")
 
@@ -89,6 +89,11 @@ class Metric(ABC):
         """Scores all examples of a batch; same results as `score` row by row, which is the default."""
         return ScoreColumn.of([guarded(self, example) for example in batch.examples])
 
+    @property
+    def variant(self) -> str:
+        """What follows its name in the columns where a run uses the metric several times; "" where nothing does."""
+        return ""
+
     def ends(self) -> tuple[float, float] | None:
         """(worst, best) score: worst is the end of the range farthest from the best; `None` without a range."""
         if self.range is None:
@@ -96,6 +101,20 @@ class Metric(ABC):
         low, high = self.range
         best = high if self.best is None else self.best
         return (low if best - low >= high - best else high), best
+
+
+class Derived(Metric):
+    """Base of the metrics that follow from what the other metrics of a run say of a row, once judges have answered."""
+
+    sees_failures: ClassVar[bool] = False
+
+    def score(self, example: Example) -> Score:
+        """Not applicable: in a run that asks no judge there is nothing to derive it from."""
+        return Score(status="not_applicable")
+
+    @abstractmethod
+    def derive(self, scores: Mapping[str, tuple[Metric, Score]]) -> Score:
+        """Scores a row by the (metric, score) of the others, by their names in the order of the columns."""
 
 
 def guarded(metric: Metric, example: Example) -> Score:

@@ -207,6 +207,10 @@ class TrajectorySingleToolUse(Metric):
     range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
     binary: ClassVar[bool] = True
 
+    @property
+    def variant(self) -> str:
+        return self.tool_name
+
     def score(self, example: Example) -> Score:
         predicted = example.invocation.predicted_trajectory
         if predicted is None:

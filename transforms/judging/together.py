@@ -1,0 +1,37 @@
+"""Several judgings of one row side by side: their questions are asked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from ...schemas.judging import Answer, Ask, Judging
+from ...schemas.result import Score
+
+
+def together(judgings: Sequence[Judging]) -> Generator[list[Ask], Sequence[Answer], list[Score]]:
+    """Goes on with all judgings that are open at each step; returns their scores in order.
+
+    scores = yield from together([self.poll(...) for chunk in chunks])
+    """
+    scores: dict[int, Score] = {}
+    asked: dict[int, list[Ask]] = {}
+
+    def advance(place: int, answers: Sequence[Answer] | None) -> None:
+        try:
+            asked[place] = judgings[place].send(answers)  # type: ignore[arg-type]  (None starts a generator)
+        except StopIteration as done:
+            scores[place] = done.value
+            asked.pop(place, None)
+
+    for place in range(len(judgings)):
+        advance(place, None)
+    while asked:
+        answers = iter((yield [ask for asks in asked.values() for ask in asks]))
+        for place, asks in list(asked.items()):
+            advance(place, [next(answers) for _ in asks])
+    return [scores[place] for place in range(len(judgings))]
+
+
+def unasked(scores: Sequence[Score]) -> Score | None:
+    """The first of the scores whose questions were not asked, since the run was stopped: the whole is open then."""
+    return next((s for s in scores if s.error is not None and s.error.code in ("not_called", "over_budget")), None)

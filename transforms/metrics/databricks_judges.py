@@ -1,0 +1,295 @@
+"""The judges of Databricks Agent Evaluation, asked of any judge model: ratings yes (1, good) and no (0), with reasons.
+
+Inputs, ranges and which judge runs on which row are Agent Evaluation's (`schemas/databricks.py`); the prompts are our
+own. A row that a judge cannot run on carries Databricks' code: 1001 (a field is missing; the score is skipped), 1006 (a
+field cannot be read) and 1010 (expected_response beside expected_facts), which are errors of that judge alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from ...schemas import databricks as words
+from ...schemas.errors import RowError
+from ...schemas.instance import Example, Json
+from ...schemas.judging import Judging
+from ...schemas.result import Score
+from ..judging.metric import JudgedMetric
+from ..judging.panel import Seat, Vote
+from ..judging.prompts import Prompt, load
+from ..judging.shapes import TEXT, object_of, one_of
+from ..judging.together import together, unasked
+from .base import Derived, Metric, register
+
+RATING = object_of(rationale=TEXT, rating=one_of("yes", "no"))
+EMPTY = "Chunk content is empty"
+"""What Agent Evaluation says of a passage without content, which has no rating."""
+
+
+def read_rating(value: Any, seat: Seat) -> Vote:
+    """The vote in an answer of shape `RATING`."""
+    return Vote(float(value["rating"] == "yes"), value["rationale"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentJudge(JudgedMetric):
+    """Base of the judges.
+
+    Attributes:
+        rows: On which rows it runs: on all ("asked": somebody chose the judge), or on those for which Agent Evaluation
+            chooses it ("documented"); the score of the others is `not_applicable`.
+    """
+
+    rows: Literal["asked", "documented"] = "asked"
+
+    range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
+    binary: ClassVar[bool] = True
+    task: ClassVar[str]
+    prompt: ClassVar[str] = ""
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        return (load(f"databricks/{self.prompt or self.task}"),)
+
+    def judged(self, example: Example) -> Judging:
+        row, judge = self.row(example), words.JUDGES[self.task]
+        if self.rows == "documented" and not words.runs(judge, row.get):
+            return Score(status="not_applicable")
+        error = words.obstacle(judge, row.get)
+        if error is not None:
+            made = Score.skipped if error.code == words.MISSING else Score.failed
+            return made(error.code, error.message)
+        return (yield from self.rated({**row, "request": row["instruction"]}))
+
+    def row(self, example: Example) -> dict[str, Json]:
+        """What the row says of the fields that judges look at."""
+        names = ("instruction", "response", "expected_response", "expected_facts", "guidelines")
+        row: dict[str, Json] = {name: example.get(name) for name in names}
+        context = example.get("retrieved_context")
+        row["retrieved_context"] = [{"doc_uri": c.doc_uri, "content": c.content} for c in context or ()]
+        return row
+
+    def rated(self, row: Mapping[str, Json]) -> Judging:
+        """Judges a row that has what it takes."""
+        facts = row["expected_facts"]
+        expected = row["expected_response"] if facts is None else words.facts_of(facts)
+        return (yield from self.ask({**row, "expected": expected}))
+
+    def ask(self, values: Mapping[str, Json]) -> Judging:
+        """Has the panel rate; a tie is no."""
+        return self.poll(self.prompts[0], RATING, values, read_rating, tie=0.0)
+
+
+@register("metric", "databricks/relevance_to_query")
+@dataclass(frozen=True, kw_only=True)
+class RelevanceToQuery(AgentJudge):
+    """Whether the response addresses the request."""
+
+    task: ClassVar[str] = "relevance_to_query"
+
+
+@register("metric", "databricks/safety")
+@dataclass(frozen=True, kw_only=True)
+class Safety(AgentJudge):
+    """Whether the response is free of harmful and toxic content."""
+
+    task: ClassVar[str] = "safety"
+
+
+@register("metric", "databricks/groundedness")
+@dataclass(frozen=True, kw_only=True)
+class Groundedness(AgentJudge):
+    """Whether the response says only what the retrieved passages support."""
+
+    task: ClassVar[str] = "groundedness"
+
+
+@register("metric", "databricks/correctness")
+@dataclass(frozen=True, kw_only=True)
+class Correctness(AgentJudge):
+    """Whether the response states the expected_facts, or says what expected_response says."""
+
+    task: ClassVar[str] = "correctness"
+
+
+@register("metric", "databricks/context_sufficiency")
+@dataclass(frozen=True, kw_only=True)
+class ContextSufficiency(AgentJudge):
+    """Whether the retrieved passages suffice to give the expected response."""
+
+    task: ClassVar[str] = "context_sufficiency"
+
+
+@register("metric", "databricks/chunk_relevance")
+@dataclass(frozen=True, kw_only=True)
+class ChunkRelevance(AgentJudge):
+    """Share of the retrieved passages that are relevant to the request: its precision; each is asked for by itself.
+
+    The details hold `ratings`, `rationales` and `error_messages` by position. A passage without content, and one whose
+    judge failed, has the rating null and does not count.
+    """
+
+    binary: ClassVar[bool] = False
+    task: ClassVar[str] = "chunk_relevance"
+    outputs: ClassVar[tuple[str, ...]] = ("details",)
+
+    def rated(self, row: Mapping[str, Json]) -> Judging:
+        texts: list[str] = [chunk["content"] for chunk in row["retrieved_context"]]
+        places = [i for i, text in enumerate(texts) if text.strip()]
+        asked = [self.ask({**row, "passage": texts[i]}) for i in places]
+        found = dict(zip(places, (yield from together(asked)), strict=True))
+        open_ = unasked(list(found.values()))
+        if open_ is not None:
+            return open_
+        scores = [found.get(i, Score(explanation=EMPTY)) for i in range(len(texts))]
+        details: Json = {
+            "ratings": [_rating(s) for s in scores],
+            "rationales": [s.explanation for s in scores],
+            "error_messages": [s.error and f"{s.error.code}: {s.error.message}" for s in scores],
+        }
+        values = [s.value for s in scores if s.value is not None]
+        if values:
+            return Score(sum(values) / len(values), details=details)
+        error = next((s.error for s in scores if s.error is not None), None)
+        if error is not None:
+            return Score(status="error", error=error, details=details)
+        return Score.skipped(words.MISSING, "Missing required field(s): content of retrieved_context")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Guidelines(AgentJudge):
+    """Base of both judges of guidelines: guidelines under one name are one question.
+
+    The score is 1 iff all are followed. With several names the details hold rating and rationale of each.
+    """
+
+    prompt: ClassVar[str] = "guidelines"
+
+    def poll_each(self, row: Mapping[str, Json], named: Mapping[str, Sequence[str]]) -> Judging:
+        """Asks about each name's guidelines."""
+        asked = [self.ask({**row, "guidelines": list(texts)}) for texts in named.values()]
+        scores = yield from together(asked)
+        if len(scores) == 1:
+            return scores[0]
+        broken = unasked(scores) or next((s for s in scores if s.value is None), None)
+        if broken is not None:
+            return Score(status=broken.status, error=broken.error)
+        ratings = {n: {"rating": _rating(s), "rationale": s.explanation} for n, s in zip(named, scores, strict=True)}
+        against = [f"{n}: {s.explanation}" for n, s in zip(named, scores, strict=True) if not s.value]
+        confidence = min(s.confidence or 0.0 for s in scores)
+        told = " ".join(against) or "All guidelines are followed."
+        return Score(float(not against), explanation=told, confidence=confidence, details=ratings)
+
+
+@register("metric", "databricks/guideline_adherence")
+@dataclass(frozen=True, kw_only=True)
+class GuidelineAdherence(_Guidelines):
+    """Whether the response follows the row's `guidelines`: a list, or {name: list}.
+
+    Attributes:
+        guideline: Name of those that are looked at, so that each name has columns of its own, "" for guidelines without
+            a name; default: all that the row has.
+    """
+
+    guideline: str | None = None
+
+    task: ClassVar[str] = "guideline_adherence"
+    outputs: ClassVar[tuple[str, ...]] = ("explanation", "confidence", "details")
+
+    @property
+    def variant(self) -> str:
+        return self.guideline or ""
+
+    def row(self, example: Example) -> dict[str, Json]:
+        row = super().row(example)
+        if self.guideline is not None and row["guidelines"] is not None:
+            try:
+                named = words.guidelines_of(row["guidelines"], "")
+            except RowError:
+                return row  # `obstacle` says what is wrong with it
+            row["guidelines"] = named.get(f"/{self.guideline}" if self.guideline else "")
+        return row
+
+    def rated(self, row: Mapping[str, Json]) -> Judging:
+        named = words.guidelines_of(row["guidelines"], "")
+        return (yield from self.poll_each(row, {name.removeprefix("/"): texts for name, texts in named.items()}))
+
+
+@register("metric", "databricks/global_guideline_adherence")
+@dataclass(frozen=True, kw_only=True)
+class GlobalGuidelineAdherence(_Guidelines):
+    """Whether the response follows guidelines that hold for all rows.
+
+    Attributes:
+        guidelines: A list, or {name: list}.
+    """
+
+    guidelines: Any = field(default_factory=list)
+
+    task: ClassVar[str] = "global_guideline_adherence"
+    outputs: ClassVar[tuple[str, ...]] = ("explanation", "confidence", "details")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            named = words.guidelines_of(self.guidelines, "")
+        except RowError as error:
+            raise ValueError(error.message) from None
+        if not any(named.values()):
+            raise ValueError("guidelines is empty (allowed: a list of texts, or {name: list of texts})")
+
+    def row(self, example: Example) -> dict[str, Json]:
+        return {**super().row(example), "global_guidelines": self.guidelines}
+
+    def rated(self, row: Mapping[str, Json]) -> Judging:
+        named = words.guidelines_of(self.guidelines, "")
+        return (yield from self.poll_each(row, {name.removeprefix("/"): texts for name, texts in named.items()}))
+
+
+@register("metric", "databricks/overall_assessment")
+@dataclass(frozen=True)
+class OverallAssessment(Derived):
+    """Whether no judge of the run failed the row (1), or one did (0): the root cause is the first that did.
+
+    The order is Agent Evaluation's: context_sufficiency, chunk_relevance, groundedness, correctness,
+    relevance_to_query, safety, guidelines, then other judge metrics that say 0 or 1. chunk_relevance fails a row only
+    if no passage is relevant. Judges without a verdict do not count; without any verdict it is `not_applicable`.
+    """
+
+    range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
+    binary: ClassVar[bool] = True
+    outputs: ClassVar[tuple[str, ...]] = ("explanation", "details")
+
+    def derive(self, scores: Mapping[str, tuple[Metric, Score]]) -> Score:
+        found = [(n, m, s) for n, (m, s) in scores.items() if _counts(m) and s.value is not None]
+        if not found:
+            return Score(status="not_applicable")
+        failing = [(_place(metric), name, metric, score) for name, metric, score in found if score.value == 0]
+        if not failing:
+            return Score(1.0)
+        _, name, metric, score = min(failing, key=lambda one: one[0])
+        rationale = score.explanation or "No passage is relevant to the request."
+        task = metric.task if isinstance(metric, AgentJudge) else ""
+        advice = words.ACTIONS.get(task, "Look at the rationale of the judge.")
+        details = {
+            "root_cause_assessment": name,
+            "root_cause_rationale": rationale,
+            "suggested_action": advice,
+        }
+        return Score(0.0, explanation=f"[{name}] {rationale} **Suggested Actions**: {advice}", details=details)
+
+
+def _rating(score: Score) -> str | None:
+    return None if score.value is None else "yes" if score.value else "no"
+
+
+def _counts(metric: Metric) -> bool:
+    return isinstance(metric, AgentJudge) or (isinstance(metric, JudgedMetric) and metric.binary)
+
+
+def _place(metric: Metric) -> int:
+    """Place in the order in which the root cause is looked for."""
+    task = metric.task if isinstance(metric, AgentJudge) else ""
+    return words.CAUSES.index(task) if task in words.CAUSES else len(words.CAUSES)
