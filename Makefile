@@ -7,7 +7,7 @@ ENGINES ?= $(HOME)/.cache/evalbeam
 RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
-.PHONY: demo test test-engines lint format bench parity clean flink-jar flink-up flink-down
+.PHONY: demo test test-engines test-deploy lint format bench parity clean flink-jar flink-up flink-down
 .DEFAULT_GOAL := test
 
 demo: $(RUN)
@@ -19,6 +19,10 @@ test: $(DEV)
 test-engines: $(DEV)
 	@set -e; for install in tests/engines/*/install; do $$install "$(ENGINES)"; done
 	@EVALBEAM_ENGINES="$(ENGINES)" $(BIN)/python -m pytest -m engines
+
+test-deploy: $(DEV)
+	@set -e; for install in tests/engines/gcp/install tests/deploy/*/install; do $$install "$(ENGINES)"; done
+	@EVALBEAM_ENGINES="$(ENGINES)" $(BIN)/python -m pytest -m deploy
 
 lint: $(DEV)
 	@$(BIN)/ruff check .

@@ -12,7 +12,8 @@ from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloud
 
 from ..schemas.errors import RunError
 from . import engines
-from .flink import ENDED, FlinkCluster, Job, Unreachable
+from .flink import FlinkCluster
+from .jobs import Job, Unreachable
 from .lease import Holder
 from .packages import Packages
 
@@ -33,10 +34,10 @@ def prepare_job(options: PipelineOptions, holder: Holder, packages: Packages) ->
     setup.extra_packages = [*(setup.extra_packages or ()), *packages.wheels] or None
     setup.requirements_file = setup.requirements_file or packages.requirements
     cluster, flink = engines.flink_cluster(options), options.view_as(FlinkRunnerOptions)
-    if cluster is not None:
+    if holder.master is not None:
         options.view_as(GoogleCloudOptions).job_name = holder.job
-        if flink.parallelism < 1:
-            flink.parallelism = max(1, cluster.slots())
+    if cluster is not None and flink.parallelism < 1:
+        flink.parallelism = max(1, cluster.slots())
 
 
 def drive(pipeline: Any, options: PipelineOptions, holder: Holder) -> None:
@@ -66,6 +67,11 @@ def drive(pipeline: Any, options: PipelineOptions, holder: Holder) -> None:
     finally:
         if cluster is not None and result is not None:
             _tidy(result)
+
+
+def hand_over(pipeline: Any, options: PipelineOptions, holder: Holder) -> None:
+    """Starts a pipeline that goes on without this process."""
+    pipeline.run()
 
 
 def follow(
@@ -98,7 +104,7 @@ def follow(
                 raise RunError(f"the Flink cluster at {cluster.url} has lost the job {name}: it was restarted")
         if job is not None:
             arrived, heard = True, clock()
-            if job.state in ENDED:
+            if job.ended:
                 return _ended(cluster, job)
         elif not arrived:
             refused()

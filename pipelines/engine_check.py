@@ -11,15 +11,18 @@ from pathlib import Path
 
 from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
+    GoogleCloudOptions,
     PipelineOptions,
     PortableOptions,
     PrismRunnerOptions,
+    WorkerOptions,
 )
 
 from ..schemas.errors import ConfigError
 from ..transforms import secrets
 from . import engines
-from .flink import FlinkCluster, Unreachable
+from .flink import FlinkCluster
+from .jobs import Unreachable
 from .plan import Plan
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -54,6 +57,8 @@ def look_at(options: PipelineOptions, plan: Plan | None = None) -> EngineReport:
         report.problems += _prism(options)
     elif report.engine == "FlinkRunner":
         _flink(options, report)
+    elif report.engine == "DataflowRunner":
+        _dataflow(options, report, plan)
     if plan is not None:
         _agent(options, plan, report)
     return report
@@ -108,6 +113,28 @@ def _cluster(cluster: FlinkCluster, report: EngineReport) -> None:
         report.warnings.append(f"{text} (set restart-strategy.type: fixed-delay in Flink's configuration)")
     if int(settings.get(_BUFFERS, 512)) > 64:
         report.warnings.append(f"{_BUFFERS} is above 64: Beam's shuffles may find too few network buffers")
+
+
+def _dataflow(options: PipelineOptions, report: EngineReport, plan: Plan | None) -> None:
+    cloud, workers = options.view_as(GoogleCloudOptions), options.view_as(WorkerOptions)
+    for name in ("project", "region"):
+        if not getattr(cloud, name):
+            report.problems.append(f"--{name}: missing (allowed: the one the job runs in)")
+    if not (cloud.temp_location or cloud.staging_location):
+        report.problems.append("--temp_location: missing (allowed: a folder on gs:// that the job may write to)")
+    report.engine += f" in {cloud.project}, {cloud.region}, image {workers.sdk_container_image or 'of Beam'}"
+    if not workers.sdk_container_image:
+        text = "--sdk_container_image: without an image that holds evalbeam, every worker must install it as it starts"
+        report.warnings.append(text)
+    if plan is None:
+        return
+    if not plan.config.output.path.startswith("gs://"):
+        found = f"output.path: found {plan.config.output.path!r}, which the workers cannot reach"
+        report.problems.append(f"{found} (allowed: a folder on gs://)")
+    shared = plan.config.agent.max_in_flight_total or plan.config.agent.max_calls_per_minute
+    if shared and not (workers.max_num_workers or workers.num_workers):
+        text = "--max_num_workers: missing, though limits of the whole run are divided over its workers"
+        report.problems.append(f"{text} (allowed: the most workers the job may have)")
 
 
 def _agent(options: PipelineOptions, plan: Plan, report: EngineReport) -> None:

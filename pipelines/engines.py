@@ -9,15 +9,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from apache_beam.options.pipeline_options import (
+    DebugOptions,
     DirectOptions,
     FlinkRunnerOptions,
+    GoogleCloudOptions,
     PipelineOptions,
     PortableOptions,
     PrismRunnerOptions,
+    SetupOptions,
     StandardOptions,
+    WorkerOptions,
 )
 
 from ..schemas.errors import ConfigError
+from .dataflow import address
 from .flink import FlinkCluster
 
 ENGINES = ("DirectRunner", "PrismRunner", "FlinkRunner", "DataflowRunner")
@@ -26,6 +31,7 @@ WORKER = "evalbeam-worker"
 PRISM_LIMIT = 3600.0
 """Seconds a run on Prism may take unless `--time_limit` says otherwise: it can hang where a worker fails to start."""
 _EMBEDDED = ("[local]", "[auto]")
+_DATAFLOW = "https://dataflow.googleapis.com"
 
 
 class EngineOptions(PipelineOptions):
@@ -66,8 +72,10 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
         _prefer_prism(options, own)
     elif name == "FlinkRunner":
         _prefer_flink(options, own)
-    elif own.time_limit is not None:
-        raise ConfigError(f"{name} cannot be ended from outside", where="--time_limit", allowed="Prism or Flink")
+    elif name == "DataflowRunner":
+        _prefer_dataflow(options)
+    if own.time_limit is not None and name not in ("PrismRunner", "FlinkRunner"):
+        raise ConfigError(f"{name} has no limit of its own", where="--time_limit", allowed="Prism or Flink")
     return options
 
 
@@ -99,6 +107,13 @@ def _prefer_flink(options: PipelineOptions, own: EngineOptions) -> None:
     if portable.environment_type is None:
         portable.environment_type = "PROCESS"
         portable.environment_config = portable.environment_config or json.dumps({"command": WORKER})
+
+
+def _prefer_dataflow(options: PipelineOptions) -> None:
+    """Workers run the image as it is: nothing of this process's main module travels, and nothing is installed anew."""
+    options.view_as(SetupOptions).save_main_session = False
+    if options.view_as(WorkerOptions).sdk_container_image and options.view_as(SetupOptions).sdk_location == "default":
+        options.view_as(SetupOptions).sdk_location = "container"
 
 
 class _NoOptions(PipelineOptions):
@@ -138,9 +153,22 @@ def in_this_process(options: PipelineOptions) -> bool:
 def calls_from_here(options: PipelineOptions) -> bool:
     """Whether the workers are this process or children of it, whatever the engine: they share its memory or disk."""
     environment = options.view_as(PortableOptions).environment_type or "LOOPBACK"
-    return is_local(options) or (
-        environment == "LOOPBACK" and (engine(options) == "PrismRunner" or flink_cluster(options) is None)
-    )
+    return is_local(options) or (environment == "LOOPBACK" and not goes_on(options) and flink_cluster(options) is None)
+
+
+def goes_on(options: PipelineOptions) -> bool:
+    """Whether the engine's job goes on without the process that started it, which then need not wait."""
+    return engine(options) == "DataflowRunner"
+
+
+def master(options: PipelineOptions) -> str | None:
+    """Where the engine's jobs are found, see `jobs_at`; `None` where the job ends with this process."""
+    if goes_on(options):
+        cloud = options.view_as(GoogleCloudOptions)
+        endpoint = cloud.dataflow_endpoint
+        return address(cloud.project, cloud.region, None if endpoint == _DATAFLOW else endpoint)
+    cluster = flink_cluster(options)
+    return None if cluster is None else cluster.url
 
 
 def flink_cluster(options: PipelineOptions) -> FlinkCluster | None:
@@ -152,16 +180,28 @@ def flink_cluster(options: PipelineOptions) -> FlinkCluster | None:
 
 
 def processes(options: PipelineOptions) -> int:
-    """Worker processes that share a run's limits: those of the local engine, or one for each TaskManager of Flink.
+    """Worker processes that share a run's limits.
 
-    Where the engine decides by itself, 1.
+    Those of the local engine; one for each TaskManager of Flink; one for each processor of Dataflow's workers, or for
+    each worker under `--experiments=no_use_multiple_sdk_containers`. 1 where the engine decides by itself.
     """
     if has_worker_processes(options):
         return max(1, options.view_as(DirectOptions).direct_num_workers)
+    if goes_on(options):
+        return _dataflow_processes(options)
     cluster = flink_cluster(options)
     if cluster is None:
         return 1
     return max(1, cluster.taskmanagers()) * max(1, int(options.view_as(PortableOptions).sdk_worker_parallelism))
+
+
+def _dataflow_processes(options: PipelineOptions) -> int:
+    workers = options.view_as(WorkerOptions)
+    count = max(1, workers.max_num_workers or workers.num_workers or 1)
+    if options.view_as(DebugOptions).lookup_experiment("no_use_multiple_sdk_containers"):
+        return count
+    processors = (workers.machine_type or "").rpartition("-")[2]
+    return count * (int(processors) if processors.isdecimal() else 2)
 
 
 def runner(options: PipelineOptions) -> Any:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import gc
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 from apache_beam.pvalue import AsSingleton
 
 from ..schemas.config import EvaluationConfig
-from ..schemas.errors import EvalbeamError, RunError
+from ..schemas.errors import ConfigError, EvalbeamError, RunError
 from ..transforms import storage
 from ..transforms.aggregate import SummarizeScores
 from ..transforms.cut import CutBatches
@@ -28,7 +28,7 @@ from ..transforms.score import ScoreExamples
 from ..transforms.spend import SumSpending
 from ..transforms.write import WriteErrors, WriteInstances
 from . import engines, lease
-from .driving import drive, prepare_job
+from .driving import drive, hand_over, prepare_job
 from .engine_check import require
 from .lease import Holder
 from .plan import Plan, make_plan
@@ -86,11 +86,32 @@ def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:
             of another agent, or one that goes on.
         RunError: The engine failed; nothing was published.
     """
-    options = options or PipelineOptions([])
+    _start(plan, options or PipelineOptions([]), drive)
+    return EvaluationResult.load(plan.config.output.path)
+
+
+def submit(plan: Plan, options: PipelineOptions) -> None:
+    """Hands a plan to an engine that goes on without this process; `wait` follows the run.
+
+    Args:
+        plan: What to run.
+        options: Beam's options, for Dataflow.
+
+    Raises:
+        ConfigError: As for `run`, or the engine ends with this process.
+        RunError: The job could not be submitted.
+    """
+    if not engines.goes_on(options):
+        found = f"a run on {engines.engine(options)} ends with this process"
+        raise ConfigError(found, where="--no-wait", allowed="--runner=DataflowRunner")
+    _start(plan, options, hand_over, leave=True)
+
+
+def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave: bool = False) -> None:
     require(options, plan)
-    output, cluster = plan.config.output.path, engines.flink_cluster(options)
-    holder = Holder.here(engines.engine(options), cluster and cluster.url)
-    with lease.held(output, holder):
+    named = options.view_as(GoogleCloudOptions).job_name if engines.goes_on(options) else None
+    holder = Holder.here(engines.engine(options), engines.master(options), named)
+    with lease.held(plan.config.output.path, holder, leave=leave):
         plan = replace(plan, fingerprint=prepare(plan), processes=engines.processes(options), start=uuid.uuid4().hex)
         plan = replace(plan, budget=allot(plan))
         prepare_job(options, holder, plan.packages)
@@ -99,12 +120,11 @@ def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:
                 pipeline = beam.Pipeline(runner=engines.runner(options), options=options)
                 shipped = plan.with_parts(held) if engines.in_this_process(options) else plan
                 _ = pipeline | "Evaluate" >> Evaluate(shipped)
-                drive(pipeline, options, holder)
+                go(pipeline, options, holder)
             except EvalbeamError:
                 raise
             except Exception as error:
                 raise RunError(_cause(error)) from error
-        return EvaluationResult.load(output)
 
 
 def evaluate(

@@ -10,37 +10,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from ..schemas.errors import EvalbeamError
+from .jobs import Job, Unreachable
 
 ENDED = ("FINISHED", "FAILED", "CANCELED")
 """States of a job that is over."""
-
-
-class Unreachable(EvalbeamError):
-    """The cluster does not answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A job of the cluster.
-
-    Attributes:
-        id: 32 hexadecimal digits.
-        name: The name it was given.
-        state: CREATED, RUNNING, RESTARTING ... or one of `ENDED`.
-    """
-
-    id: str
-    name: str
-    state: str
-
-    @property
-    def ended(self) -> bool:
-        """Whether it is over."""
-        return self.state in ENDED
 
 
 class FlinkCluster:
@@ -53,6 +28,7 @@ class FlinkCluster:
 
     def __init__(self, master: str, timeout: float = 20.0) -> None:
         self.url = (master if "://" in master else f"http://{master}").rstrip("/")
+        self.title = f"the Flink cluster at {self.url}"
         self._timeout = timeout
 
     def version(self) -> str:
@@ -75,7 +51,7 @@ class FlinkCluster:
         """The latest job of a name; `None` where the cluster knows of none."""
         found = [j for j in self._ask("/jobs/overview")["jobs"] if j["name"] == name]
         last = max(found, key=lambda j: j["start-time"], default=None)
-        return None if last is None else Job(last["jid"], name, last["state"])
+        return None if last is None else Job(last["jid"], name, last["state"], last["state"] in ENDED)
 
     def cause(self, job_id: str) -> str:
         """Why a job failed: the innermost reason that Flink kept, "" without any."""

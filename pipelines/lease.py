@@ -21,7 +21,7 @@ import orjson
 
 from ..schemas.errors import ConfigError
 from ..transforms import storage
-from .flink import FlinkCluster, Unreachable
+from .jobs import Unreachable, jobs_at
 
 FOLDER = "lease"
 SUBMITTED_IN = 600.0
@@ -36,7 +36,7 @@ class Holder:
     Attributes:
         host, process, began: The process that started the run: its machine, id, and start time as the system tells it.
         engine: Name of the engine.
-        master: Address of the Flink cluster the job was sent to; `None` for other engines.
+        master: Address of the engine the job was sent to, see `jobs_at`; `None` where it runs beside this process.
         job: Name of the engine's job.
         token: Tells two holders apart.
         since: When it was taken, in seconds since 1970 by the clock of its machine.
@@ -52,8 +52,8 @@ class Holder:
     since: float = 0.0
 
     @classmethod
-    def here(cls, engine: str, master: str | None = None) -> Holder:
-        """This process, with a job name of its own."""
+    def here(cls, engine: str, master: str | None = None, job: str | None = None) -> Holder:
+        """This process; the job has a name of its own unless it was given one."""
         token = uuid.uuid4().hex
         return cls(
             socket.gethostname(),
@@ -61,7 +61,7 @@ class Holder:
             _began(os.getpid()),
             engine,
             master,
-            f"evalbeam-{token}",
+            job or f"evalbeam-{token}",
             token,
             time.time(),
         )
@@ -70,7 +70,7 @@ class Holder:
         """What became of the holder: "running", "gone", or "unknown" where that cannot be told from here."""
         if self.master is not None:
             try:
-                job = FlinkCluster(self.master).job(self.job or "")
+                job = jobs_at(self.master).job(self.job or "")
             except Unreachable:
                 return "unknown"
             if job is not None:
@@ -85,10 +85,10 @@ class Holder:
 
         Raises:
             ConfigError: The process is on another machine.
-            Unreachable: The Flink cluster does not answer.
+            Unreachable: The engine does not answer.
         """
         if self.master is not None:
-            FlinkCluster(self.master).stop(self.job or "")
+            jobs_at(self.master).stop(self.job or "")
         elif self.host == socket.gethostname():
             os.kill(self.process, signal.SIGTERM)
         else:
@@ -118,17 +118,24 @@ def latest(output: str) -> Lease | None:
 
 
 @contextlib.contextmanager
-def held(output: str, holder: Holder) -> Iterator[None]:
+def held(output: str, holder: Holder, *, leave: bool = False) -> Iterator[None]:
     """Holds the lease of a run meanwhile; given back however it ends, unless the process is killed.
+
+    Args:
+        output: Folder of the run.
+        holder: Who wants it.
+        leave: Leave the lease to the job, which goes on without this process, unless an error ends this.
 
     Raises:
         ConfigError: As `take`.
     """
-    number = take(output, holder)
+    number, done = take(output, holder), False
     try:
         yield
+        done = True
     finally:
-        storage.write_bytes(_path(output, number) + _RELEASED, b"")
+        if not (done and leave):
+            storage.write_bytes(_path(output, number) + _RELEASED, b"")
 
 
 def take(output: str, holder: Holder, create: Callable[[str, bytes], bool] = storage.create_new) -> int:

@@ -16,7 +16,7 @@ from ..transforms import storage
 from ..transforms.counters import NAMES
 from ..transforms.journal import decoded
 from . import lease
-from .flink import FlinkCluster
+from .jobs import jobs_at
 from .progress import Progress, draws, ticking
 from .resume import JOURNAL
 
@@ -79,13 +79,15 @@ class JobState:
         if holder is None or holder.master is None or holder.job is None:
             return ""
         try:
-            cluster = FlinkCluster(holder.master, timeout=5)
-            job = cluster.job(holder.job)
+            service = jobs_at(holder.master, timeout=5)
+            job = service.job(holder.job)
             if job is None:
                 return "submitting"
-            stages = cluster.stages(job.id)
+            stages = service.stages(job.id)
         except EvalbeamError:
-            return "the cluster does not answer"
+            return "the engine does not answer"
+        if not stages:
+            return job.state
         return f"{job.state}, {stages.get('FINISHED', 0)} of {sum(stages.values())} stages done"
 
 

@@ -153,6 +153,8 @@ def _bytes(source: str) -> bytes:
         if "://" in source:
             from ..transforms import storage
 
+            if not storage.exists(source):
+                raise FileNotFoundError(source)
             return storage.read_bytes(source)
         with open(source, "rb") as file:
             return file.read()

@@ -10,7 +10,7 @@ from ..transforms import storage
 from ..transforms.finish import MANIFEST
 from . import lease
 from .driving import PATIENCE
-from .flink import FlinkCluster, Unreachable
+from .jobs import Unreachable, jobs_at
 from .result import EvaluationResult
 
 POLL = 2.0
@@ -55,12 +55,12 @@ def wait(
 def _why(holder: lease.Holder) -> str:
     if holder.master is None or holder.job is None:
         return ""
+    service = jobs_at(holder.master)
     try:
-        cluster = FlinkCluster(holder.master)
-        job = cluster.job(holder.job)
-        cause = cluster.cause(job.id) if job is not None else ""
+        job = service.job(holder.job)
+        cause = service.cause(job.id) if job is not None else ""
     except Unreachable:
         return ""
     if job is None:
-        return " (the Flink cluster does not know its job)"
-    return f" (Flink job {job.id}: {job.state}{': ' + cause if cause else ''})"
+        return f" ({service.title} does not know its job)"
+    return f" (job {job.id} on {service.title}: {job.state}{': ' + cause if cause else ''})"

@@ -36,6 +36,8 @@ def add(commands: Any) -> None:
     check = commands.add_parser(
         "check", help="show what a run would do", usage=usage.format("check"), description=_CHECK_ABOUT
     )
+    words = "hand the run to the engine and leave (DataflowRunner); `evalbeam wait` follows it"
+    run.add_argument("--no-wait", action="store_true", help=words)
     for command, handle in ((run, _run), (check, _check)):
         command.set_defaults(handle=handle)
         add_settings(command)
@@ -46,7 +48,7 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
 
     config, flags = config_of(args, rest)
     from .. import engines, progress, remote
-    from ..evaluate import run
+    from ..evaluate import run, submit
     from ..plan import make_plan
     from ..report.html import write_report
     from ..resume import paid, state
@@ -59,6 +61,10 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
     hint = "; the same command goes on with the calls that are left" if live else ""
     if kept := paid(path) if live and state(plan) == "unfinished" else 0:
         note(f"{path} holds an unfinished run: {kept} calls are paid for and not made again")
+    if args.no_wait:
+        submit(plan, options)
+        note(f"submitted; `evalbeam wait {path}` follows it")
+        return PASSED
     with workers_unheard(hush), stoppable(hint):
         here = engines.calls_from_here(options)
         limit, trials = config.dataset.limit, config.trials

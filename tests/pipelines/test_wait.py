@@ -46,10 +46,11 @@ def test_the_manifest_ends_the_wait(tmp_path: Path, flink) -> None:
 def test_a_job_that_died_without_a_manifest_is_told_with_its_cause(tmp_path: Path, flink) -> None:
     flink.jobs, flink.stacktrace = {"x": "RUNNING"}, "java.io.IOException: no space left"
     take(str(tmp_path), holder(master=flink.url, job="x"))
-    with pytest.raises(RunError, match=r"without a manifest .Flink job id-x: FAILED: java.io.IOException: no space"):
+    told = r"without a manifest .job id-x on the Flink cluster at .*: FAILED: java.io.IOException: no space"
+    with pytest.raises(RunError, match=told):
         waiting(tmp_path, then=lambda: flink.jobs.update(x="FAILED"))
     flink.jobs = {}
-    with pytest.raises(RunError, match="the Flink cluster does not know its job"):
+    with pytest.raises(RunError, match=r"the Flink cluster at .* does not know its job"):
         waiting(tmp_path)
 
 

@@ -1,0 +1,8 @@
+"""What the flex template's launcher runs: submits one evaluation to Dataflow and leaves."""
+
+import sys
+
+from evalbeam.pipelines.template import main
+
+if __name__ == "__main__":
+    sys.exit(main())
