@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from .schemas.instance import Chunk, Example, Instance, Invocation, Step, ToolCall, Trajectory, Turn, Usage
     from .schemas.result import Score, ScoreColumn
     from .transforms.agents.base import Agent
+    from .transforms.judging.templates import PairwiseMetricPromptTemplate, PointwiseMetricPromptTemplate
     from .transforms.metrics.base import Metric, ScoringBatch
     from .transforms.metrics.custom import CustomMetric
+    from .transforms.metrics.rubric import RubricBasedMetric, RubricGenerationConfig
+    from .transforms.metrics.template import MetricPromptTemplateExamples, PairwiseMetric, PointwiseMetric
     from .transforms.metrics.text import Rouge
     from .transforms.metrics.trajectory import TrajectorySingleToolUse
     from .transforms.registry import register
@@ -55,7 +58,10 @@ _HOMES = {
     "schemas.result": ("Score", "ScoreColumn"),
     "transforms.agents.base": ("Agent",),
     "transforms.metrics.base": ("Metric", "ScoringBatch"),
+    "transforms.judging.templates": ("PairwiseMetricPromptTemplate", "PointwiseMetricPromptTemplate"),
     "transforms.metrics.custom": ("CustomMetric",),
+    "transforms.metrics.rubric": ("RubricBasedMetric", "RubricGenerationConfig"),
+    "transforms.metrics.template": ("MetricPromptTemplateExamples", "PairwiseMetric", "PointwiseMetric"),
     "transforms.metrics.text": ("Rouge",),
     "transforms.metrics.trajectory": ("TrajectorySingleToolUse",),
     "transforms.registry": ("register",),
@@ -77,9 +83,16 @@ __all__ = [
     "Invocation",
     "JudgeError",
     "Metric",
+    "MetricPromptTemplateExamples",
+    "PairwiseMetric",
+    "PairwiseMetricPromptTemplate",
     "Plan",
+    "PointwiseMetric",
+    "PointwiseMetricPromptTemplate",
     "Rouge",
     "RowError",
+    "RubricBasedMetric",
+    "RubricGenerationConfig",
     "RunError",
     "Score",
     "ScoreColumn",

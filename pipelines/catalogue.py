@@ -28,7 +28,8 @@ def overview(width: int) -> str:
         part = registry.find("metric", same[0])
         first = _words(part.factory).partition("\n")[0]
         preset = ", ".join(f"{k}={v}" for k, v in part.preset.items())
-        rows.append((", ".join(same), _inputs(part.factory), _range(part.factory), preset or first))
+        one = _made(part)
+        rows.append((", ".join(same), _inputs(one), _range(one), preset or first))
     sizes = [max(len(row[i]) for row in rows) for i in range(3)]
     room = max(_LEAST_WORDS, width - sum(sizes) - 6)
     lines = []
@@ -47,21 +48,26 @@ def describe(name: str) -> str:
     """
     part = registry.find("metric", registry.full_name("metric", name, ("rapid",)))
     words = re.sub(r"\n*Attributes:\n.*", "", _words(part.factory), flags=re.DOTALL)
-    lines = [part.name, "", words, "", f"inputs: {_inputs(part.factory)}", f"range:  {_range(part.factory)}"]
+    one = _made(part)
+    lines = [part.name, "", words, "", f"inputs: {_inputs(one)}", f"range:  {_range(one)}"]
     parameters = list(_parameters(part))
     lines += ["", "parameters:" if parameters else "no parameters", *parameters]
-    return "\n".join([*lines, *_prompts(part)])
+    return "\n".join([*lines, *_prompts(one)])
 
 
-def _prompts(part: registry.Part) -> Iterator[str]:
-    """The prompts of a judge metric with its default parameters."""
-    try:
-        prompts = part.factory(**part.preset).prompts
-    except (AttributeError, TypeError, ValueError):  # it asks no judge, or needs a parameter
-        return
-    for prompt in prompts:
+def _prompts(metric: Any) -> Iterator[str]:
+    """The prompts of a judge metric; none of a class."""
+    for prompt in () if isinstance(metric, type) else getattr(metric, "prompts", ()):
         yield f"\nprompt {prompt.name}, version {prompt.version}, hash {prompt.hash}:\n"
         yield textwrap.indent(f"{prompt.told}\n\n{prompt.given}", "  ", lambda _: True).rstrip()
+
+
+def _made(part: registry.Part) -> Any:
+    """The metric with its defaults, where it has one for every parameter; else its class."""
+    try:
+        return part.factory(**part.preset)
+    except Exception:  # it needs parameters, or a package that is not there
+        return part.factory
 
 
 def _words(factory: Any) -> str:

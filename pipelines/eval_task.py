@@ -17,18 +17,21 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
 from ..schemas.errors import ConfigError
 from ..transforms import registry, storage
+from ..transforms.judging.autorater import Autorater, autorater_of
+from ..transforms.judging.metric import JudgedMetric
 from ..transforms.metrics.base import Metric
 from .evaluate import evaluate
 from .result import EvaluationResult
 
 FORMATS = ("csv", "jsonl", "parquet")
+_AS_THEY_ARE = Autorater()
 _VARIABLE = re.compile(r"\{([_a-zA-Z][_a-zA-Z0-9]*)\}")
 
 
@@ -38,13 +41,16 @@ class EvalTask:
     Args:
         dataset: A DataFrame, a dict of columns, a list of dicts, or a path of JSONL, CSV or Parquet files; it is never
             changed.
-        metrics: Names, or objects such as `Rouge`, `TrajectorySingleToolUse` and `CustomMetric`.
+        metrics: Names, or objects such as `Rouge`, `TrajectorySingleToolUse`, `CustomMetric` and `PointwiseMetric`; a
+            bare name that no computed metric has (`fluency`) is that of a built-in template.
         experiment: Kept in the result's `metadata`; no experiment service is written to, and a warning says so.
         metric_column_mapping: For a metric's input (prompt, reference ...) the dataset column that holds it. It wins
             over a column of the input's own name, and it holds for what the agent is given too.
         output_uri_prefix: Folder, local or gs://, below which each run gets a folder of its own; default: a temporary
             folder.
-        autorater_config: Must be `None`: there are no judge metrics yet.
+        autorater_config: Which judge model the judge metrics ask, and how: `autorater_model`, `sampling_count`,
+            `flip_enabled`, `generation_config` (an SDK object or a dict). One that a metric has itself comes first.
+        **config: Further sections of a configuration for every run: judges={"default": {...}} ...
 
     Raises:
         ConfigError: An argument cannot be honoured.
@@ -59,11 +65,11 @@ class EvalTask:
         metric_column_mapping: Mapping[str, str] | None = None,
         output_uri_prefix: str = "",
         autorater_config: Any = None,
+        **config: Any,
     ) -> None:
-        if autorater_config is not None:
-            raise ConfigError("there are no judge metrics yet", where="autorater_config", allowed="None")
         self.dataset, self.metrics, self.experiment = dataset, list(metrics), experiment
         self.autorater_config = autorater_config
+        self._autorater, self._config = _autorater(autorater_config), config
         self._columns = dict(metric_column_mapping or {})
         self._output_uri_prefix = output_uri_prefix
 
@@ -97,15 +103,16 @@ class EvalTask:
             **config: Further sections of a configuration: agent={"timeout": 300}, slices=[["category"]] ...
         """
         dataset = self.dataset if prompt_template is None else with_prompts(self.dataset, str(prompt_template))
+        config, (path, format_) = {**self._config, **config}, self._output(output_file_name)
         columns = self._renamed(response_column_name, baseline_model_response_column_name)
-        path, format_ = self._output(output_file_name)
         sections = {
             "dataset_options": {"columns": columns, **config.pop("dataset_options", {})},
             "output_options": {**config.pop("output_options", {}), **format_},
         }
-        metrics, agent = [named(metric) for metric in self.metrics], _agent(model, runnable)
-        metadata = self._metadata(experiment_run_name)
-        return replace(evaluate(dataset, metrics, agent, output=path, **sections, **config), metadata=metadata)
+        metrics, agent = [named(metric, self._autorater) for metric in self.metrics], _agent(model, runnable)
+        sections["judges"] = {**judges_of(self._autorater, self.metrics), **(config.pop("judges", None) or {})}
+        result = evaluate(dataset, metrics, agent, output=path, **sections, **config)
+        return replace(result, metadata=self._metadata(experiment_run_name))
 
     def _renamed(self, response: str | None, baseline: str | None) -> dict[str, str]:
         """For each dataset column that stands for an input under another name, that input."""
@@ -164,17 +171,55 @@ def with_prompts(dataset: Any, template: str) -> Any:
     )
 
 
-def named(metric: Any) -> Any:
+def named(metric: Any, autorater: Autorater = _AS_THEY_ARE) -> Any:
     """A metric as a configuration names it; objects get the name the SDK gives their columns.
+
+    Args:
+        metric: A name, a mapping, or an object.
+        autorater: How judges are asked by a metric that does not say it itself.
 
     Raises:
         ConfigError: It is no metric.
     """
+    asked = {key: v for key, v in (("samples", autorater.samples), ("flip", autorater.flip)) if v is not None}
     if isinstance(metric, str | Mapping):
-        return metric
+        config = {"metric": metric} if isinstance(metric, str) else dict(metric)
+        name = config.get("metric")
+        if not isinstance(name, str) or ":" in name:
+            return metric
+        full = registry.full_name("metric", name, ("template",))
+        config = {**_params(registry.find("metric", full, "metrics").factory, asked), "name": name, **config}
+        return metric if full == name and len(config) == 2 else {**config, "metric": full}
     if not isinstance(metric, Metric) and not callable(metric):
         raise ConfigError(f"found {type(metric).__name__}", where="metrics", allowed="a name or a metric object")
+    if isinstance(metric, JudgedMetric) and getattr(metric, "autorater_config", None) is None:
+        metric = replace(metric, **_params(type(metric), asked))
     return {"metric": metric, "name": getattr(metric, "name", "") or _registered(type(metric))}
+
+
+def _params(factory: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of some parameters that a judge metric has."""
+    if not (isinstance(factory, type) and issubclass(factory, JudgedMetric)):
+        return {}
+    return {key: v for key, v in given.items() if key in {f.name for f in fields(factory)}}
+
+
+def judges_of(autorater: Autorater, metrics: Sequence[Any]) -> dict[str, Any]:
+    """The judges that autoraters name: that of the task as "default", those of metrics by their models."""
+    own = [_autorater(getattr(metric, "autorater_config", None)) for metric in metrics]
+    named = {one.judge: one for one in own if one.model is not None}
+    found = {"default": autorater} if autorater.model is not None else {}
+    try:
+        return {name: one.section for name, one in {**found, **named}.items()}
+    except ValueError as error:
+        raise ConfigError(str(error), where="autorater_config") from None
+
+
+def _autorater(config: Any) -> Autorater:
+    try:
+        return autorater_of(config)
+    except ValueError as error:
+        raise ConfigError(str(error), where="autorater_config") from None
 
 
 def _registered(kind: type) -> str:

@@ -48,8 +48,8 @@ def test_the_version_is_that_of_the_installed_package() -> None:
 
 
 def test_an_unknown_name_is_refused_by_name() -> None:
-    with pytest.raises(AttributeError, match="'evalbeam' has no attribute 'PointwiseMetric'"):
-        _ = evalbeam.PointwiseMetric  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(AttributeError, match="'evalbeam' has no attribute 'NoSuchName'"):
+        _ = evalbeam.NoSuchName  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_importing_the_root_is_light() -> None:

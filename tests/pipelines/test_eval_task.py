@@ -226,7 +226,7 @@ ROWS = [{"prompt": "a", "response": "a", "reference": "a"}]
 @pytest.mark.parametrize(
     ("task", "run", "said"),
     [
-        ({"autorater_config": object()}, {}, "autorater_config: there are no judge metrics yet"),
+        ({"autorater_config": object()}, {}, "autorater_config: autorater_config is object"),
         ({}, {"model": str, "runnable": str}, "both model and runnable"),
         ({}, {"model": 3}, "model: found int .allowed: a function from the prompt"),
         ({}, {"output_file_name": "x.csv"}, "output_file_name: nowhere to put it"),

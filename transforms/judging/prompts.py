@@ -49,7 +49,7 @@ class Prompt:
     @property
     def variables(self) -> tuple[str, ...]:
         """Names of its variables in the order they first stand there."""
-        return tuple(dict.fromkeys(_VARIABLE.findall(self.given)))
+        return variables_of(self.given)
 
     @property
     def hash(self) -> str:
@@ -79,6 +79,11 @@ class Prompt:
         if shape is not None:
             told += f"\n\nAnswer with one JSON object of this schema and nothing else:\n{_json(shape)}"
         return Message("system", told), Message("user", _VARIABLE.sub(block, self.given))
+
+
+def variables_of(text: str) -> tuple[str, ...]:
+    """Names of the variables in a text in the order they first stand there."""
+    return tuple(dict.fromkeys(_VARIABLE.findall(text)))
 
 
 def fence(texts: Mapping[str, str]) -> str:

@@ -1,0 +1,84 @@
+"""What the Vertex AI SDK calls an autorater's configuration, in our words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+MAX_SAMPLES = 32
+"""Votes the service allows."""
+_KEYS = ("sampling_count", "flip_enabled", "autorater_model", "generation_config")
+_MODEL = re.compile(r"(?:projects/([^/]+)/locations/([^/]+)/)?(?:publishers/[^/]+/)?models/([^/]+)$")
+
+
+@dataclass(frozen=True)
+class Autorater:
+    """How a judge is asked.
+
+    Attributes:
+        samples: Votes; `None` leaves them as they are.
+        flip: Whether half of the votes see the answers in the other order; `None` leaves it as it is.
+        model: The judge: a model's name, or the resource name of a publisher's model.
+        temperature: Of sampling.
+        max_tokens: Tokens of an answer at most.
+    """
+
+    samples: int | None = None
+    flip: bool | None = None
+    model: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+
+    @property
+    def judge(self) -> str:
+        """The judge's name in a configuration: that of its model."""
+        return (self.model or "").rpartition("/")[2]
+
+    @property
+    def section(self) -> dict[str, Any]:
+        """The judge as a configuration writes it.
+
+        Raises:
+            ValueError: The model is a tuned endpoint, or no model's name.
+        """
+        model = self.model or ""
+        match = _MODEL.fullmatch(model)
+        if match is None and "/" in model:
+            raise ValueError(f"autorater_model is {model!r}, allowed: a model's name, or projects/P/.../models/M")
+        project, location, name = match.groups() if match else (None, None, model)
+        given = {"project": project, "location": location, "temperature": self.temperature}
+        given["max_tokens"] = self.max_tokens
+        return {"type": "google", "model": name, **{k: v for k, v in given.items() if v is not None}}
+
+
+def autorater_of(config: Any) -> Autorater:
+    """What an `AutoraterConfig` of the SDK, or a mapping with its keys, says; nothing where it is `None`.
+
+    Raises:
+        ValueError: It has another key, or a value beyond what is allowed.
+    """
+    if config is None:
+        return Autorater()
+    if isinstance(config, Mapping):
+        if unknown := next((key for key in config if key not in _KEYS), None):
+            raise ValueError(f"autorater_config has a key {unknown!r}, allowed: {', '.join(_KEYS)}")
+        get: Any = config.get
+    elif all(hasattr(config, key) for key in _KEYS):
+        get = partial(_field, config)
+    else:
+        raise ValueError(f"autorater_config is {type(config).__name__}, allowed: an AutoraterConfig or a mapping")
+    samples = get("sampling_count")
+    if samples is not None and not 1 <= samples <= MAX_SAMPLES:
+        raise ValueError(f"sampling_count is {samples}, allowed: 1 to {MAX_SAMPLES}")
+    generation = get("generation_config") or {}
+    inner: Any = generation.get if isinstance(generation, Mapping) else partial(_field, generation)
+    model, flip = get("autorater_model") or None, get("flip_enabled")
+    return Autorater(samples, flip, model, inner("temperature"), inner("max_output_tokens"))
+
+
+def _field(message: Any, key: str) -> Any:
+    """A field of a message of google-cloud-aiplatform; one that is not set says nothing."""
+    return getattr(message, key) if key in message else None

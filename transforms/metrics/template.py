@@ -1,0 +1,285 @@
+"""Judge metrics that users write, from templates or free text, and built-in ones of the same kind.
+
+    PointwiseMetric(metric="tone", metric_prompt_template="Scores:\\n1: rude\\n2: kind\\n\\nThe answer: {response}")
+    metrics: [{metric: pointwise, name: tone, criteria: {...}, rating_rubric: {...}}]       # in a configuration
+    metrics: [template/fluency, template/pairwise_fluency]                                  # built in
+
+Classes and arguments have the names of the Vertex AI SDK (vertexai.evaluation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from ...schemas.instance import Example
+from ...schemas.judging import Judging
+from ..judging.autorater import Autorater, autorater_of
+from ..judging.metric import CHOICE, JudgedMetric, read_choice, read_score
+from ..judging.prompts import Prompt, load
+from ..judging.shapes import TEXT, Schema, object_of
+from ..judging.templates import (
+    PAIR,
+    Numbers,
+    PairwiseMetricPromptTemplate,
+    PointwiseMetricPromptTemplate,
+    TemplateParts,
+    numbers,
+    prompt_of,
+    ratings_in,
+    renamed,
+)
+from .base import register
+
+NAMES = (
+    "coherence",
+    "fluency",
+    "safety",
+    "groundedness",
+    "instruction_following",
+    "verbosity",
+    "text_quality",
+    "summarization_quality",
+    "question_answering_quality",
+    "multi_turn_chat_quality",
+    "multi_turn_safety",
+)
+"""Built-in pointwise templates; each has a pairwise one, `pairwise_<name>`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TemplateMetric(JudgedMetric, TemplateParts):
+    """What both kinds share.
+
+    Attributes:
+        metric: Name of the metric; that of a built-in template stands for its text where no other is given.
+        metric_prompt_template: The template, in parts or as text with `{variable}` places; or its parts stand beside
+            each other (criteria, rating_rubric ...). A row must have all that its variables name.
+        system_instruction: What the judge is told before the template.
+        autorater_config: `sampling_count`, `flip_enabled` and `autorater_model`, as in the SDK; they stand for
+            `samples`, `flip` and, in EvalTask, `judge`.
+        custom_output_config: Must be `None`: the form of the answer is given.
+    """
+
+    metric: str = ""
+    metric_prompt_template: str | PointwiseMetricPromptTemplate | PairwiseMetricPromptTemplate | None = None
+    system_instruction: str | None = None
+    autorater_config: Any = None
+    custom_output_config: Any = None
+
+    default: ClassVar[str]
+    names: ClassVar[tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        if self.custom_output_config is not None:
+            raise ValueError("custom_output_config is given, allowed: None, since judges answer in one form")
+        self._take(autorater_of(self.autorater_config))
+        super().__post_init__()
+        object.__setattr__(self, "inputs", self._prompt.variables)
+        self._check()
+
+    @property
+    def name(self) -> str:
+        """Name of the metric, which its columns carry."""
+        return self.metric
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        return (self._prompt,)
+
+    def _take(self, autorater: Autorater) -> None:
+        if autorater.samples is not None:
+            object.__setattr__(self, "samples", autorater.samples)
+        if autorater.model is not None:
+            object.__setattr__(self, "judge", autorater.judge)
+
+    @cached_property
+    def _text(self) -> str:
+        given, parts = self.metric_prompt_template, bool(self.criteria or self.rating_rubric)
+        if given is not None and parts:
+            raise ValueError("metric_prompt_template and its parts are given, allowed: one of them")
+        if parts:
+            return self.text(self.default)
+        if given is None and self.metric not in self.names:
+            built = ", ".join(self.names)
+            raise ValueError(f"there is no template, allowed: metric_prompt_template, its parts, or one of {built}")
+        return example_template(self.metric) if given is None else str(given)
+
+    @cached_property
+    def _prompt(self) -> Prompt:
+        prompt = prompt_of(self._text, self.metric or self.default, self.system_instruction)
+        if not prompt.variables:
+            raise ValueError("the template has no variable, allowed: at least {response}")
+        return prompt
+
+    def _check(self) -> None:
+        """Takes what else the template says."""
+
+
+@register("metric", "pointwise")
+@dataclass(frozen=True, kw_only=True)
+class PointwiseMetric(_TemplateMetric):
+    """A rating of one answer by a judge, from a template.
+
+    The ratings are those of the template's rating rubric; of a free text those it lists under a heading such as "Rating
+    Rubric" or "Scores". A judge that says another number gave no verdict. A text without such a list takes any number.
+
+    Attributes:
+        best_rating: The rating that is best; default: the highest.
+    """
+
+    best_rating: float | None = None
+
+    default: ClassVar[str] = "template/pointwise"
+    names: ClassVar[tuple[str, ...]] = NAMES
+
+    def judged(self, example: Example) -> Judging:
+        prompt = self._prompt
+        values = {name: example.get(name) for name in prompt.variables}
+        return self.poll(prompt, self.shape, values, read_score, tie=0.0 if self.binary else None)
+
+    @property
+    def shape(self) -> Schema:
+        """The shape of the judge's answer."""
+        ratings = self._ratings
+        if ratings is None:
+            return object_of(explanation=TEXT, score={"type": "number"})
+        kind = "integer" if all(isinstance(n, int) for n in ratings) else "number"
+        return object_of(explanation=TEXT, score={"type": kind, "enum": list(ratings)})
+
+    @cached_property
+    def _ratings(self) -> Numbers | None:
+        template = self.metric_prompt_template
+        rubric = template.rating_rubric if isinstance(template, TemplateParts) else self.rating_rubric
+        return numbers(list(rubric)) if rubric else ratings_in(self._text)
+
+    def _check(self) -> None:
+        ratings = self._ratings
+        if ratings is not None:
+            object.__setattr__(self, "range", (float(ratings[0]), float(ratings[-1])))
+            object.__setattr__(self, "binary", ratings == (0, 1))
+        if self.best_rating is not None:
+            if ratings is None or self.best_rating not in ratings:
+                raise ValueError(f"best_rating is {self.best_rating:g}, allowed: one of the ratings")
+            object.__setattr__(self, "best", float(self.best_rating))
+
+
+@register("metric", "pairwise")
+@dataclass(frozen=True, kw_only=True)
+class PairwiseMetric(_TemplateMetric):
+    """Which of two answers a judge finds better, from a template: CANDIDATE (the response), BASELINE or TIE.
+
+    The template shows both, `{baseline_model_response}` as A and `{response}` as B.
+
+    Attributes:
+        baseline_model: Must be `None`: the baseline's answers are a column, or those of another run.
+        flip: Show the second half of the votes the answers in the other order.
+    """
+
+    baseline_model: Any = None
+    flip: bool = False
+
+    outputs: ClassVar[tuple[str, ...]] = ("pairwise_choice", "explanation", "confidence")
+    default: ClassVar[str] = "template/pairwise"
+    names: ClassVar[tuple[str, ...]] = tuple(f"pairwise_{name}" for name in NAMES)
+
+    def __post_init__(self) -> None:
+        if self.baseline_model is not None:
+            allowed = "None: give the column baseline_model_response, or `baseline`, the folder of the other's run"
+            raise ValueError(f"baseline_model is given, allowed: {allowed}")
+        super().__post_init__()
+        if self.aggregate != "majority":
+            raise ValueError(f"aggregate is {self.aggregate}, allowed: majority, since choices are no numbers")
+
+    def judged(self, example: Example) -> Judging:
+        prompt = self._prompt
+        given = {name: example.get(name) for name in self.inputs}
+        a, b = given.pop("baseline_model_response"), given.pop("response")
+        shown = {**given, "response_a": a, "response_b": b}
+        flipped = {**given, "response_a": b, "response_b": a}
+        return self.poll(prompt, CHOICE, shown, read_choice, tie="TIE", flipped=flipped)
+
+    def _take(self, autorater: Autorater) -> None:
+        super()._take(autorater)
+        if autorater.flip is not None:
+            object.__setattr__(self, "flip", autorater.flip)
+
+    @cached_property
+    def _prompt(self) -> Prompt:
+        name, after = self.metric or self.default, load("template/choice").told
+        prompt = prompt_of(renamed(self._text, PAIR), name, self.system_instruction, after)
+        if lacking := {"response_a", "response_b"} - set(prompt.variables):
+            shown = " and ".join("{baseline_model_response}" if n == "response_a" else "{response}" for n in lacking)
+            raise ValueError(f"the template lacks {shown}, allowed: a template that shows both answers")
+        return prompt
+
+    def _check(self) -> None:
+        shown = self._prompt.variables
+        own = tuple(name for name in shown if name not in ("response_a", "response_b"))
+        object.__setattr__(self, "inputs", (*own, "response", "baseline_model_response"))
+
+
+def example_template(name: str) -> str:
+    """The text of a built-in template.
+
+    Raises:
+        ValueError: There is none of that name.
+    """
+    known = (*PointwiseMetric.names, *PairwiseMetric.names)
+    if name not in known:
+        raise ValueError(f"no template {name!r}, allowed: {', '.join(known)}")
+    prompt = load(f"template/{name}")
+    return f"{prompt.told}\n\n{prompt.given}"
+
+
+for _name in NAMES:
+    _fixed: Mapping[str, Any] = {"best_rating": 0.0} if _name == "verbosity" else {}
+    register("metric", f"template/{_name}", metric=_name, **_fixed)(PointwiseMetric)
+    register("metric", f"template/pairwise_{_name}", metric=f"pairwise_{_name}")(PairwiseMetric)
+
+
+class MetricPromptTemplateExamples:
+    """The built-in templates, under the SDK's names: texts by `get_prompt_template`, metrics as
+    `Pointwise.FLUENCY`, `Pairwise.FLUENCY` ..."""
+
+    @classmethod
+    def get_prompt_template(cls, metric_name: str) -> str:
+        """The text of a built-in template; a ValueError where there is none of that name."""
+        return example_template(metric_name)
+
+    @classmethod
+    def list_example_metric_names(cls) -> list[str]:
+        """Names of all built-in templates."""
+        return [*PointwiseMetric.names, *PairwiseMetric.names]
+
+    class Pointwise:
+        """Built-in pointwise metrics."""
+
+        COHERENCE = PointwiseMetric(metric="coherence")
+        FLUENCY = PointwiseMetric(metric="fluency")
+        SAFETY = PointwiseMetric(metric="safety")
+        GROUNDEDNESS = PointwiseMetric(metric="groundedness")
+        INSTRUCTION_FOLLOWING = PointwiseMetric(metric="instruction_following")
+        VERBOSITY = PointwiseMetric(metric="verbosity", best_rating=0.0)
+        TEXT_QUALITY = PointwiseMetric(metric="text_quality")
+        SUMMARIZATION_QUALITY = PointwiseMetric(metric="summarization_quality")
+        QUESTION_ANSWERING_QUALITY = PointwiseMetric(metric="question_answering_quality")
+        MULTI_TURN_CHAT_QUALITY = PointwiseMetric(metric="multi_turn_chat_quality")
+        MULTI_TURN_SAFETY = PointwiseMetric(metric="multi_turn_safety")
+
+    class Pairwise:
+        """Built-in pairwise metrics."""
+
+        COHERENCE = PairwiseMetric(metric="pairwise_coherence")
+        FLUENCY = PairwiseMetric(metric="pairwise_fluency")
+        SAFETY = PairwiseMetric(metric="pairwise_safety")
+        GROUNDEDNESS = PairwiseMetric(metric="pairwise_groundedness")
+        INSTRUCTION_FOLLOWING = PairwiseMetric(metric="pairwise_instruction_following")
+        VERBOSITY = PairwiseMetric(metric="pairwise_verbosity")
+        TEXT_QUALITY = PairwiseMetric(metric="pairwise_text_quality")
+        SUMMARIZATION_QUALITY = PairwiseMetric(metric="pairwise_summarization_quality")
+        QUESTION_ANSWERING_QUALITY = PairwiseMetric(metric="pairwise_question_answering_quality")
+        MULTI_TURN_CHAT_QUALITY = PairwiseMetric(metric="pairwise_multi_turn_chat_quality")
+        MULTI_TURN_SAFETY = PairwiseMetric(metric="pairwise_multi_turn_safety")
