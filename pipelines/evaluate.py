@@ -18,6 +18,7 @@ from ..schemas.config import EvaluationConfig
 from ..schemas.errors import ConfigError, EvalbeamError, RunError
 from ..transforms import storage
 from ..transforms.aggregate import SummarizeScores
+from ..transforms.baseline import JoinBaseline
 from ..transforms.cut import CutBatches
 from ..transforms.facts import CombineFacts
 from ..transforms.finish import FinishRun
@@ -28,6 +29,7 @@ from ..transforms.score import ScoreExamples
 from ..transforms.spend import SumSpending
 from ..transforms.write import WriteErrors, WriteInstances
 from . import engines, lease
+from .baseline import baseline_files
 from .driving import drive, hand_over, prepare_job
 from .engine_check import require
 from .lease import Holder
@@ -51,12 +53,10 @@ class Evaluate(beam.PTransform):
         facts = rows.facts | "Facts" >> CombineFacts(data.limit)
         side = AsSingleton(facts)
         cut = CutBatches(side, plan.shards, output.shards, data.limit, plan.allowed, plan.declared, plan.recorded)
-        scored = (
-            rows.rows
-            | "Cut" >> cut
-            | "Invoke" >> plan.invoke()
-            | "ScoreExamples" >> ScoreExamples(plan.computed, config.compat.float32)
-        )
+        answered = rows.rows | "Cut" >> cut | "Invoke" >> plan.invoke()
+        if config.baseline is not None:
+            answered = answered | "JoinBaseline" >> JoinBaseline(baseline_files(config.baseline))
+        scored = answered | "ScoreExamples" >> ScoreExamples(plan.computed, config.compat.float32)
         if plan.judges:
             scored = scored | "JudgeExamples" >> plan.judge()
         summaries = scored | "Summarize" >> SummarizeScores(

@@ -201,6 +201,7 @@ class EvaluationConfig(ConfigPart):
         agent: What answers them; recorded answers where left out.
         metrics: What is measured, in the order of the output columns.
         judges: The judge models by name; a metric that names none asks "default".
+        baseline: Folder of a finished run whose answers pairwise metrics compare with.
         prices: Prices of judge models by the model's name; the cost of others is unknown.
         criteria: Bounds that decide the verdict: {metric: minimum} or a list of criteria.
         slices: Lists of dataset columns by whose values the summary is broken down.
@@ -215,6 +216,7 @@ class EvaluationConfig(ConfigPart):
     agent: AgentConfig = AgentConfig()
     metrics: Annotated[list[MetricConfig], Field(min_length=1)]
     judges: dict[str, JudgeConfig] = {}
+    baseline: str | None = None
     prices: dict[str, PriceConfig] = {}
     criteria: list[CriterionConfig] = []
     slices: list[list[str]] = []

@@ -1,0 +1,22 @@
+"""Which files hold the answers of the run that pairwise metrics compare with."""
+
+from __future__ import annotations
+
+from ..schemas.errors import ConfigError
+from .result import EvaluationResult
+
+
+def baseline_files(folder: str) -> tuple[str, ...]:
+    """The Parquet files of a finished run's instances table.
+
+    Raises:
+        ConfigError: There is no finished run, or its tables are in another format.
+    """
+    try:
+        files = EvaluationResult.load(folder).files("instances")
+    except ConfigError:
+        raise ConfigError(f"no finished run at {folder!r}", where="baseline") from None
+    if not files or not all(path.endswith(".parquet") for path in files):
+        shown = files[0] if files else "no instances table"
+        raise ConfigError(f"found {shown}", where="baseline", allowed="a run with output.format: parquet")
+    return tuple(files)
