@@ -121,7 +121,8 @@ class Plan:
         found = []
         for use in self.metrics:
             named = (style, use.name, given.get(use.name, use.name))
-            found.append(MetricColumns(use.name, tuple(use.metric.outputs), titles(*named), is_rating(*named)))
+            outputs, measured = tuple(use.metric.outputs), use.metric.measured
+            found.append(MetricColumns(use.name, outputs, titles(*named), is_rating(*named), measured))
         return tuple(found)
 
     @property

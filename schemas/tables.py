@@ -58,18 +58,21 @@ class MetricColumns:
         outputs: Which of the optional columns it fills.
         titles: Names of columns by part (score, explanation ...), where they are not ours.
         rating: Whether the scores 1 and 0 are written as yes and no.
+        measured: Whether its scores are measured, so that two live runs may differ in them.
     """
 
     name: str
     outputs: tuple[str, ...] = ()
     titles: Mapping[str, str] = field(default_factory=dict)
     rating: bool = False
+    measured: bool = False
 
     def column(self, part: str, type_: str) -> Column:
         """The column of one part."""
         standard = f"{self.name}/{part}"
         title = self.titles.get(part, standard)
-        return Column(title, type_, standard="" if title == standard else standard)
+        volatile = self.measured and part in ("score", "details")
+        return Column(title, type_, volatile, standard="" if title == standard else standard)
 
     def columns(self) -> list[Column]:
         """All its columns, in order."""
@@ -90,7 +93,7 @@ _INVOCATION = (
     Column("response", "string"),
     Column("predicted_trajectory", "json"),
     Column("retrieved_context", "json"),
-    Column("turns", "json", volatile=True),
+    Column("turns", "json"),
     Column("latency_in_seconds", "float64", volatile=True),
     Column("failure", "int64"),
     Column("error_type", "string"),
@@ -180,7 +183,8 @@ def _arrays(batch: ScoredBatch, low: int, high: int, metrics: Sequence[MetricCol
     rows = [e.instance.row for e in examples]
     for name, type_ in batch.columns:
         yield dataset_array([row.get(name) for row in rows], type_)
-    yield from _invocation_arrays([e.invocation for e in examples], _turns(batch, low, high))
+    known = [m.name for m in metrics if not m.measured]
+    yield from _invocation_arrays([e.invocation for e in examples], _turns(batch, low, high, known))
     for metric in metrics:
         if metric.name not in PERFORMANCE:
             yield from _score_arrays(batch.scores[metric.name], low, high, metric)
@@ -223,20 +227,23 @@ def _context_text(chunks: tuple[Chunk, ...] | None) -> str | None:
     return None if chunks is None else json_text([{"content": c.content, "doc_uri": c.doc_uri} for c in chunks])
 
 
-def _turns(batch: ScoredBatch, low: int, high: int) -> pa.Array:
-    """The turns of conversations, each with its `scores`: what a metric's details say under "turns"."""
+def _turns(batch: ScoredBatch, low: int, high: int, names: Sequence[str]) -> pa.Array:
+    """The turns of conversations, each with its `scores`: what these metrics' details say under "turns".
+
+    What was measured is left out, so that the column is the same in every run.
+    """
     if all(e.invocation.turns is None for e in batch.examples[low:high]):
         return pa.nulls(high - low, pa.string())
-    return pa.array([_turns_text(batch, i) for i in range(low, high)], pa.string())
+    return pa.array([_turns_text(batch, i, names) for i in range(low, high)], pa.string())
 
 
-def _turns_text(batch: ScoredBatch, i: int) -> str | None:
+def _turns_text(batch: ScoredBatch, i: int, names: Sequence[str]) -> str | None:
     turns = batch.examples[i].invocation.turns
     if turns is None:
         return None
-    shown = [turn_out(t) for t in turns]
-    for name, column in batch.scores.items():
-        details = column.details.get(i)
+    shown = [turn_out(replace(t, latency_in_seconds=None)) for t in turns]
+    for name in names:
+        details = batch.scores[name].details.get(i) if name in batch.scores else None
         scores = details.get("turns") if isinstance(details, dict) else None
         for turn, score in zip(shown, scores or (), strict=False):
             turn.setdefault("scores", {})[name] = score

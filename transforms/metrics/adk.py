@@ -212,6 +212,7 @@ class InvocationDuration(TurnFigure):
     """Seconds of a turn, on average; lower is better."""
 
     words: ClassVar[str] = "how long the turns took"
+    measured: ClassVar[bool] = True
 
     def _value(self, turn: Turn) -> float | None:
         return turn.latency_in_seconds

@@ -71,6 +71,7 @@ class Metric(ABC):
         binary: Whether every score is 0 or 1 (its interval is Wilson's).
         outputs: Which columns beside score, status and error it fills: "explanation", "pairwise_choice", "confidence",
             "details".
+        measured: Whether its scores are measured times, in which two live runs differ.
         sees_failures: Whether it also scores rows whose agent failed or was not called.
     """
 
@@ -79,6 +80,7 @@ class Metric(ABC):
     best: ClassVar[float | None] = None
     binary: ClassVar[bool] = False
     outputs: ClassVar[tuple[str, ...]] = ()
+    measured: ClassVar[bool] = False
     sees_failures: ClassVar[bool] = False
 
     @abstractmethod
