@@ -18,7 +18,7 @@ from ..transforms import storage
 from ..transforms.agents.recorded import RecordedAgent
 from ..transforms.normalize import RowRules
 from .adk_eval import load_cases
-from .plan import build_rules
+from .parts import build_rules
 from .report.digest import rows_of
 from .result import EvaluationResult
 from .settings import load

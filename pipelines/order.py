@@ -9,7 +9,7 @@ from ..schemas.errors import RowError
 from ..schemas.instance import Instance
 from ..transforms.cut import in_order
 from ..transforms.read import expand, readers_of
-from .plan import build_agent, build_rules
+from .parts import build_agent, build_rules
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-import difflib
 import platform
 import uuid
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..schemas.calls import CallPolicy
-from ..schemas.config import AgentConfig, EvaluationConfig, MetricConfig
-from ..schemas.errors import ConfigError
+from ..schemas.config import EvaluationConfig
 from ..schemas.instance import Json
 from ..schemas.names import is_rating, registered_names, titles
-from ..schemas.storage_config import OutputConfig
-from ..schemas.tables import PERFORMANCE, MetricColumns
-from ..schemas.warehouse import Stamp
-from ..transforms import criteria, registry, storage
+from ..schemas.tables import MetricColumns
+from ..transforms import criteria, storage
 from ..transforms.agents.base import Agent
 from ..transforms.budget import Budget
-from ..transforms.dialects.base import Dialect
 from ..transforms.facts import Allowed
 from ..transforms.finish import STOP, RunRecord
 from ..transforms.invoke import InvokeAgent
 from ..transforms.judge import JudgeExamples, JudgeUse
 from ..transforms.judging.metric import is_judged
 from ..transforms.load import LoadTables
-from ..transforms.metrics.base import Metric
-from ..transforms.normalize import RowRules, auto_dialects, names_of
+from ..transforms.normalize import RowRules
 from ..transforms.read import FileInfo, expand
 from ..transforms.score import MetricUse
 from ..transforms.slices import MetricFacts, summary_names
 from ..transforms.writers.base import Writer
-from .adk_criteria import named_criteria
 from .judges import JUDGES, build_judges, full_names, prompts_of
 from .packages import Packages, collect
+from .parts import agent_type, build_agent, build_metrics, build_rules, build_writer, stamp
 
 
 @dataclass(frozen=True)
@@ -242,138 +234,6 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
     if (loading := plan.loading()) is not None:
         loading.check()
     return plan
-
-
-def agent_type(config: AgentConfig) -> str:
-    """The agent's type, decided by what was given where it says "auto"."""
-    if config.type != "auto":
-        return config.type
-    if config.target is None:
-        return "recorded"
-    target, name = config.target, _claimed(config.target)
-    if name is None and isinstance(target, str):
-        target = registry.load_object(target, "agent.target")
-        name = _claimed(target)
-    return name or ("queryable" if callable(getattr(target, "query", None)) else "function")
-
-
-def _claimed(target: Any) -> str | None:
-    """The type whose agent a target plainly is."""
-    parts = ((name, registry.find("agent", name).factory) for name in registry.names("agent"))
-    return next((name for name, kind in parts if hasattr(kind, "claims") and kind.claims(target)), None)  # type: ignore[attr-defined]
-
-
-def build_agent(config: AgentConfig, where: str = "") -> Agent:
-    """The agent a configuration names, built from its own parameters."""
-    name = agent_type(config)
-    part = registry.find("agent", name, "agent.type")
-    params = config.params
-    if config.target is not None:
-        params["target"] = config.target
-    elif name != "recorded":
-        raise ConfigError("missing", where="agent.target", allowed='"module:name" of the agent')
-    if is_dataclass(part.factory):
-        own = {f.name for f in fields(part.factory)}
-        params |= {key: getattr(config, key) for key in sorted(own & CallPolicy.model_fields.keys())}
-        known = sorted({*AgentConfig.model_fields, *own})
-        for key in params:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=3) or known
-                raise ConfigError(f"unknown key {key!r}", where=f"agent.{key}", allowed=", ".join(near))
-    return registry.build(part, params, "agent")
-
-
-def build_metrics(configs: Sequence[MetricConfig]) -> tuple[MetricUse, ...]:
-    """The metrics a configuration names, under distinct output names, after latency and failure."""
-    uses = [MetricUse(name, registry.build(registry.find("metric", name), {}, "metrics")) for name in PERFORMANCE]
-    given = [c for c in configs if c.metric not in PERFORMANCE]
-    repeated = Counter(c.name for c in given)
-    for i, config in enumerate(given):
-        where = f"metrics.{i}"
-        metric = build_metric(config, where)
-        name = config.name or registry.name_of("metric", metric) or type(metric).__name__
-        if repeated[config.name] > 1 and metric.variant:
-            name = f"{name}/{metric.variant}"
-        if any(u.name == name for u in uses):
-            raise ConfigError(f"two metrics are named {name!r}", where=where, allowed="a 'name' of its own for each")
-        uses.append(MetricUse(name, metric))
-    return tuple(uses)
-
-
-def build_metric(config: MetricConfig, where: str) -> Metric:
-    """One metric, from its registered name, from "module:name" or from an object."""
-    from ..transforms.metrics.custom import as_metric
-
-    target = config.metric
-    if isinstance(target, str) and ":" not in target:
-        return registry.build(registry.find("metric", target, where), config.params, where)
-    if isinstance(target, str):
-        target = registry.load_object(target, where)
-    return as_metric(target, config.name, config.params, where)
-
-
-def build_rules(config: EvaluationConfig, agent: Agent) -> RowRules:
-    """How rows are read under a configuration."""
-    names = registry.names("dialect")
-    known: dict[str, Dialect] = {n: registry.build(registry.find("dialect", n), {}, "dataset.dialect") for n in names}
-    asked = config.dataset.dialect
-    if asked == "auto":
-        dialects = auto_dialects(list(known.values()), known["plain"])
-    elif asked in known:
-        dialects = (_Always(known[asked]),)
-    else:
-        raise ConfigError(f"found {asked!r}", where="dataset.dialect", allowed=", ".join(["auto", *names]))
-    data = config.dataset
-    return RowRules(dialects, names_of(data.columns), tuple(agent.inputs), data.id, data.sample)
-
-
-@dataclass(frozen=True)
-class _Always(Dialect):
-    """A dialect the user named: it reads every row."""
-
-    dialect: Dialect
-
-    @property
-    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self.dialect.inputs
-
-    @property
-    def splits(self) -> bool:  # type: ignore[override]
-        return self.dialect.splits
-
-    def recognises(self, row: dict[str, Json]) -> bool:
-        return True
-
-    def rows(self, row: dict[str, Json]) -> list[dict[str, Json]]:
-        return self.dialect.rows(row)
-
-    def fields(self, row: dict[str, Json]) -> dict[str, Json]:
-        return self.dialect.fields(row)
-
-
-def build_writer(config: EvaluationConfig) -> Writer:
-    """The writer of the output format, with its compression checked."""
-    output = config.output
-    part = registry.find("writer", output.format, "output.format")
-    writer: Writer = registry.build(part, {"compression": output.compression}, "output")
-    if writer.codec not in writer.compressions:
-        found = f"{output.format} cannot be compressed with {output.compression}"
-        raise ConfigError(found, where="output.compression", allowed=", ".join(("auto", *writer.compressions)))
-    if output.escape_formulas and output.format != "csv":
-        raise ConfigError("only CSV can carry formulas", where="output.escape_formulas", allowed="output.format: csv")
-    if output.format == "adk_result":
-        if output.bigquery is not None:
-            raise ConfigError("ADK's result files are no tables", where="output.format", allowed="parquet, jsonl, csv")
-        return replace(writer, criteria=named_criteria(config), lenient=config.compat.adk_verdicts)
-    if output.bigquery is not None:
-        return registry.build(registry.find("writer", "bigquery"), {"files": writer, "stamp": stamp(output)}, "output")
-    return replace(writer, escape_formulas=output.escape_formulas)
-
-
-def stamp(output: OutputConfig) -> Stamp:
-    """What rows in BigQuery say of a run."""
-    assert output.bigquery is not None
-    return Stamp(output.bigquery.run_id or output.path.rstrip("/"), output.bigquery.run_date)
 
 
 def _facts(use: MetricUse, config: EvaluationConfig) -> MetricFacts:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evalbeam import EvaluationConfig
-from evalbeam.pipelines.plan import agent_type
+from evalbeam.pipelines.parts import agent_type
 from evalbeam.pipelines.resume import source_of
 from evalbeam.schemas.calls import Outcome
 from evalbeam.schemas.errors import ConfigError
