@@ -28,7 +28,7 @@ from ..transforms.read import ReadRows
 from ..transforms.score import ScoreExamples
 from ..transforms.spend import SumSpending
 from ..transforms.write import WriteErrors, WriteInstances
-from . import engines, lease
+from . import batches, engines, lease
 from .baseline import baseline_files
 from .driving import drive, hand_over, prepare_job
 from .engine_check import require
@@ -113,6 +113,8 @@ def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave:
     holder = Holder.here(engines.engine(options), engines.master(options), named)
     with lease.held(plan.config.output.path, holder, leave=leave):
         plan = replace(plan, fingerprint=prepare(plan), processes=engines.processes(options), start=uuid.uuid4().hex)
+        batches.take_in(plan)
+        batches.hand_over(plan)  # what a start that nobody waited for has left
         plan = replace(plan, budget=allot(plan))
         prepare_job(options, holder, plan.packages)
         with _process_for_bulk(), holding() as held:
@@ -125,6 +127,8 @@ def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave:
                 raise
             except Exception as error:
                 raise RunError(_cause(error)) from error
+        if not leave:
+            batches.hand_over(plan)
 
 
 def evaluate(

@@ -12,7 +12,7 @@ from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
 from ..transforms import registry
 from ..transforms.judge import JudgeUse
-from ..transforms.judges.base import Judge
+from ..transforms.judges.base import BatchJudge, Judge
 from ..transforms.judging.metric import JudgedMetric
 from ..transforms.metrics.base import Metric
 from ..transforms.score import MetricUse
@@ -57,7 +57,7 @@ def build_judges(configs: Mapping[str, JudgeConfig], metrics: Sequence[MetricUse
             raise ConfigError(
                 f"the metric {metric!r} asks the judge {name!r}, which is not there", where="judges", allowed=known
             )
-    return {name: JudgeUse(build_judge(configs[name], f"judges.{name}"), _policy(configs[name])) for name in asked}
+    return {name: _use(name, configs[name]) for name in asked}
 
 
 def build_judge(config: JudgeConfig, where: str) -> Judge:
@@ -72,6 +72,14 @@ def build_judge(config: JudgeConfig, where: str) -> Judge:
             if key not in known:
                 raise ConfigError(f"unknown key {key!r}", where=f"{where}.{key}", allowed=", ".join(known))
     return registry.build(part, config.params, where)
+
+
+def _use(name: str, config: JudgeConfig) -> JudgeUse:
+    judge = build_judge(config, f"judges.{name}")
+    if config.mode != "live" and not isinstance(judge, BatchJudge):
+        found = f"judges of type {config.type!r} take no batches"
+        raise ConfigError(found, where=f"judges.{name}.mode", allowed="live; or a judge of type openai")
+    return JudgeUse(judge, _policy(config), config.mode)
 
 
 def _policy(config: JudgeConfig) -> CallPolicy:

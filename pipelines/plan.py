@@ -16,7 +16,8 @@ from ..transforms import criteria, storage
 from ..transforms.agents.base import Agent
 from ..transforms.budget import Budget
 from ..transforms.facts import Allowed
-from ..transforms.finish import STOP, RunRecord
+from ..transforms.finish import HANDED, LEFT, STOP, RunRecord
+from ..transforms.handoff import FOLDER
 from ..transforms.invoke import InvokeAgent
 from ..transforms.judge import JudgeExamples, JudgeUse
 from ..transforms.judging.metric import is_judged
@@ -164,7 +165,8 @@ class Plan:
         path = self.config.output.path
         journal, stop = storage.join(path, "journal", JUDGES), storage.join(path, STOP)
         float32 = self.config.compat.float32
-        return JudgeExamples(self.metrics, self.judges, journal, stop, self.processes, self.budget, float32)
+        limits, batch = (self.processes, self.budget), storage.join(path, FOLDER)
+        return JudgeExamples(self.metrics, self.judges, journal, stop, *limits, float32, batch, self.start)
 
     def record(self) -> RunRecord:
         """What the manifest says of the run beside what the graph finds."""
@@ -183,6 +185,7 @@ class Plan:
             prompts={u.name: prompts_of(u.metric) for u in self.judged},
             models={name: use.judge.model_name for name, use in self.judges.items()},
             prices=self.config.prices,
+            left_because=HANDED if any(u.mode != "live" for u in self.judges.values()) else LEFT,
         )
 
     def loading(self) -> LoadTables | None:
@@ -195,7 +198,7 @@ class Plan:
     def with_parts(self, change: Callable[[Any], Any]) -> Plan:
         """The plan with its agent, metrics and judges changed, one by one."""
         metrics = tuple(MetricUse(u.name, change(u.metric)) for u in self.metrics)
-        judges = {name: JudgeUse(change(u.judge), u.policy) for name, u in self.judges.items()}
+        judges = {name: replace(u, judge=change(u.judge)) for name, u in self.judges.items()}
         return replace(self, agent=change(self.agent), metrics=metrics, judges=judges)
 
     def versions(self) -> dict[str, str]:

@@ -18,6 +18,7 @@ from ..transforms import registry, storage
 from ..transforms.agents.base import is_address
 from ..transforms.budget import Budget
 from ..transforms.finish import FINISHED, MANIFEST, STOP
+from ..transforms.handoff import FOLDER
 from ..transforms.journal import compact
 from ..transforms.journal_summary import summarize
 from . import lease
@@ -78,7 +79,7 @@ def prepare(plan: Plan) -> str | None:
         if not output.overwrite:
             found = f"{output.path} holds a finished run"
             raise ConfigError(found, where="output.path", allowed="another path, or output.overwrite (--overwrite)")
-        storage.delete_folder(folder)
+        _drop(output.path)
     storage.delete([storage.join(output.path, name) for name in (MANIFEST, STOP)])
     if plan.judges:
         storage.write_bytes(storage.join(folder, JUDGES, _JUDGED), orjson.dumps(plan.record().prompts))
@@ -93,7 +94,7 @@ def prepare(plan: Plan) -> str | None:
             return next(iter(earlier))
         if not output.overwrite:
             raise _changed(output.path, parts, next(iter(earlier.values())))
-        storage.delete_folder(folder)
+        _drop(output.path)
     if own not in earlier:
         storage.write_bytes(storage.join(folder, own, _RECORD), orjson.dumps(parts))
     return own
@@ -193,6 +194,12 @@ def cancel(output: str, reason: str = "cancelled by evalbeam cancel", now: bool 
     if ended_as(output) is not None or not journals(output):
         raise nothing
     storage.write_bytes(storage.join(output, STOP), reason.encode())
+
+
+def _drop(output: str) -> None:
+    """Drops what was paid for, and what was handed over."""
+    for name in (JOURNAL, FOLDER):
+        storage.delete_folder(storage.join(output, name))
 
 
 def _votes(output: str) -> list[str]:

@@ -77,11 +77,14 @@ class JudgeConfig(CallPolicy):
     Attributes:
         type: "google", "openai", "anthropic", "function" ...; a function where only a target is given.
         abort_when: As in the call policy; by default a judge of which half the first 200 calls fail is asked no more.
+        mode: "live" asks the judge at once; "batch" hands its questions over to its provider's batch interface, and
+            "batch_files" only writes the files; the same command later takes the answers in.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 
     type: str = "function"
+    mode: Literal["live", "batch", "batch_files"] = "live"
     max_in_flight: int = Field(default=16, ge=1, le=100_000)
     abort_when: float | None = Field(default=0.5, gt=0, lt=1)
 

@@ -16,6 +16,7 @@ from ..schemas.batch import Batch
 from ..schemas.calls import Call, CallPolicy, Outcome
 from .budget import Budget, Ledger
 from .engine import Bundle, Engine, Line, Ticket
+from .handoff import Handoff
 from .journal import Journal
 from .stop import StopSign
 
@@ -67,6 +68,9 @@ class FanOut(beam.PTransform):
         replay: Whether the journal has all the answers there are: no call is made and nothing is written, and calls
             it lacks have kind "not_called".
         gives: Type of the batches that leave.
+        handed: Folders of the endpoints whose calls are handed over there, see `handoff`, instead of being made: they
+            have kind "not_called" until the journal knows their answers.
+        token: Stands for this start of the run: it finds all its own results in the journal again, failures too.
     """
 
     caller: Caller
@@ -75,11 +79,14 @@ class FanOut(beam.PTransform):
     budget: Budget | None = None
     gives: type = Batch
     replay: bool = False
-    _token: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False)
+    handed: Mapping[str, str] = field(default_factory=dict)
+    token: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
 
     def expand(self, input_or_inputs: Any) -> Any:
-        calling = beam.ParDo(_MakeCalls(self.caller, self.journal, self.stop, self.budget, self.replay, self._token))
-        return input_or_inputs | "Call" >> calling.with_output_types(self.gives)
+        step = _MakeCalls(
+            self.caller, self.journal, self.stop, self.budget, self.replay, self.token, Handoff(self.handed)
+        )
+        return input_or_inputs | "Call" >> beam.ParDo(step).with_output_types(self.gives)
 
 
 class _Task(NamedTuple):
@@ -90,9 +97,16 @@ class _Task(NamedTuple):
 
 class _MakeCalls(beam.DoFn):
     def __init__(
-        self, caller: Caller, folder: str | None, stop: str | None, budget: Budget | None, replay: bool, token: str
+        self,
+        caller: Caller,
+        folder: str | None,
+        stop: str | None,
+        budget: Budget | None,
+        replay: bool,
+        token: str,
+        handoff: Handoff,
     ) -> None:
-        self._replay = replay
+        self._replay, self._handoff = replay, handoff
         self._caller, self._folder, self._stop, self._budget, self._token = caller, folder, stop, budget, token
         self._ledger: Ledger | None = None
         self._sign: StopSign | None = None
@@ -151,6 +165,7 @@ class _MakeCalls(beam.DoFn):
 
     def _keep(self) -> None:
         """What was paid for stays, and is known to the others, whatever ended the bundle."""
+        self._handoff.flush()
         if self._journal is not None:
             self._journal.close()
         if self._ledger is not None:
@@ -195,9 +210,12 @@ class _MakeCalls(beam.DoFn):
             yield WindowedValue(done.value, task.timestamp, (task.window,))
             return
         journal = self._journal
-        lacking = _LACKING if self._replay else None
-        known = [(journal.find(call) if journal is not None else None) or lacking for call in calls]
+        known = [(journal.find(call) if journal is not None else None) or self._lacking(call) for call in calls]
         bundle.submit(Ticket(task, known), calls)
+
+    def _lacking(self, call: Call) -> Outcome | None:
+        """What a call without an answer comes to where it is not made here."""
+        return _LACKING if self._replay else self._handoff.take(call)
 
     def _throttling(self) -> float:
         return sum(line.lane.throttled for line in self._lines.values())

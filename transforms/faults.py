@@ -114,6 +114,12 @@ def fault_of(error: BaseException, retry_on: tuple[str, ...] = ()) -> Fault:
     return Fault(kind, type(error).__name__, _shown(error), wait)
 
 
+def fault_of_status(status: int, error_type: str, message: str, retry_on: tuple[str, ...] = ()) -> Fault:
+    """Understands an HTTP status that came without an exception; `error_type` is what the exception's name would be."""
+    kind = "transient" if error_type in retry_on and status != 429 else _by_status(status)
+    return Fault(kind or _PERMANENT, error_type, clean(message))
+
+
 def clean(text: str) -> str:
     """An error's text without memory addresses and durations, so that two runs say the same, and not too long."""
     text = _DURATION.sub("<duration>", _ADDRESS.sub("", text[: 4 * MAX_TEXT]))

@@ -32,6 +32,9 @@ from .writers.base import Writer
 MANIFEST = "manifest.json"
 STOP = "stop"
 """Object below a run's folder whose presence stops its calls; its text says why."""
+LEFT = "no more calls were made"
+HANDED = "requests to judges in batch mode are in the folder batch"
+"""Why calls are left."""
 FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
 
 
@@ -54,6 +57,7 @@ class RunRecord:
         prompts: For each judge metric the prompts it uses: name, version and hash.
         models: Model of each judge that is asked.
         prices: Prices of models by their names.
+        left_because: Why calls are left where nothing stopped them.
     """
 
     output: str
@@ -70,6 +74,7 @@ class RunRecord:
     models: Mapping[str, str] = field(default_factory=dict)
     replay: bool = False
     prices: Mapping[str, PriceConfig] = field(default_factory=dict)
+    left_because: str = LEFT
     started: float = field(default_factory=time.time)
 
 
@@ -144,7 +149,7 @@ def _stopped(record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Sp
     if not rows and not asks:
         return None
     sign = storage.join(record.output, STOP)
-    reason = storage.read_bytes(sign).decode("utf-8", "replace") if storage.exists(sign) else "no more calls were made"
+    reason = storage.read_bytes(sign).decode("utf-8", "replace") if storage.exists(sign) else record.left_because
     left = f"{rows} rows were not called" if rows else f"{asks} questions to judges were not asked"
     return f"{reason}; {left}, the same command goes on with them"
 

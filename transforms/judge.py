@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apache_beam as beam
@@ -14,6 +15,7 @@ from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.instance import Example, Json
 from ..schemas.judging import Answer, Ask, Judging, Reply
 from ..schemas.result import Score, ScoreColumn, ScoredBatch, ScoreError, Tally
+from . import storage
 from .agents.base import usage_of
 from .budget import Budget
 from .fanout import FanOut, Work
@@ -31,10 +33,17 @@ _CODES: Mapping[str, str] = {"Refused": "refused", "Truncated": "truncated", "In
 
 @dataclass(frozen=True)
 class JudgeUse:
-    """A judge in a run, and how its calls are made."""
+    """A judge in a run, and how its calls are made.
+
+    Attributes:
+        judge: The judge.
+        policy: How its calls are made.
+        mode: "live" asks it at once; "batch" and "batch_files" hand its questions over, see `JudgeExamples.batch`.
+    """
 
     judge: Judge
     policy: CallPolicy
+    mode: str = "live"
 
 
 @dataclass
@@ -49,6 +58,8 @@ class JudgeExamples(beam.PTransform):
         processes: Worker processes the run is declared to have; they share its total limits.
         budget: What the run may spend, see `FanOut`.
         float32: Round scores to float32 (`compat.float32`).
+        batch: Folder below which the questions to judges in batch mode are kept, under their names.
+        start: Stands for this start of the run, see `FanOut.token`.
     """
 
     metrics: tuple[MetricUse, ...]
@@ -58,11 +69,15 @@ class JudgeExamples(beam.PTransform):
     processes: int = 1
     budget: Budget | None = None
     float32: bool = False
+    batch: str = ""
+    start: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def expand(self, input_or_inputs: Any) -> Any:
-        uses = {n: JudgeUse(u.judge, u.policy.for_one_of(self.processes)) for n, u in self.judges.items()}
+        uses = {n: replace(u, policy=u.policy.for_one_of(self.processes)) for n, u in self.judges.items()}
         caller = JudgeCaller(self.metrics, uses, self.float32)
-        return input_or_inputs | "Ask" >> FanOut(caller, self.journal, self.stop, self.budget, ScoredBatch)
+        handed = {LANE + n: storage.join(self.batch, n) for n, u in self.judges.items() if u.mode != "live"}
+        asking = FanOut(caller, self.journal, self.stop, self.budget, ScoredBatch, handed=handed, token=self.start)
+        return input_or_inputs | "Ask" >> asking
 
 
 class _Session:
@@ -113,15 +128,15 @@ class JudgeCaller:
         consult = self.judges[endpoint.removeprefix(LANE)].judge.connect()
 
         def call(call: Call) -> Any:
-            found: Any = consult(_question(call))
-            return later(found, call) if inspect.isawaitable(found) else _value(found, call)
+            found: Any = consult(question(call))
+            return later(found, call) if inspect.isawaitable(found) else kept(found, call)
 
         async def later(found: Any, call: Call) -> Json:
-            return _value(await found, call)
+            return kept(await found, call)
 
         async def call_async(call: Call) -> Json:
-            found: Any = consult(_question(call))
-            return _value(await found, call)
+            found: Any = consult(question(call))
+            return kept(await found, call)
 
         made: Any = call_async if inspect.iscoroutinefunction(consult) else call
         made.close = getattr(consult, "close", None)
@@ -150,8 +165,8 @@ class JudgeCaller:
 
     def call(self, ask: Ask, example: Example) -> Call:
         """The call that a question is; its key is a hash of all that the answer depends on."""
-        question = jsonable([ask.messages, ask.schema, ask.vote])
-        key = hashlib.sha256(question + b"\n" + self._identity(ask.judge)).hexdigest()
+        asked = jsonable([ask.messages, ask.schema, ask.vote])
+        key = hashlib.sha256(asked + b"\n" + self._identity(ask.judge)).hexdigest()
         request = {"messages": ask.messages, "schema": ask.schema, "vote": ask.vote, "data": ask.data}
         return Call(key, request, example.instance.instance_id[:2], LANE + ask.judge)
 
@@ -191,12 +206,13 @@ class JudgeCaller:
         return spread(column, places, skipped, len(batch.examples)) if skipped else column
 
 
-def _question(call: Call) -> Question:
+def question(call: Call) -> Question:
+    """What a call asks."""
     asked = call.request
     return Question(asked["messages"], asked["schema"], call.key, asked["vote"])
 
 
-def _value(reply: Reply, call: Call) -> Json:
+def kept(reply: Reply, call: Call) -> Json:
     """What is kept of a reply: its verdict and its tokens.
 
     Raises:

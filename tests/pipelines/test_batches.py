@@ -1,0 +1,180 @@
+"""Judges in batch mode: the tables of a live run, and only what failed is asked again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batch_server import BatchServer, serving_batches
+from model_server import Asked, Said, verdict
+
+from evalbeam import evaluate
+from evalbeam.pipelines.plan import make_plan
+from evalbeam.schemas.config import EvaluationConfig
+from evalbeam.schemas.errors import ConfigError, RunError
+
+ROWS = [{"prompt": f"question {i}", "response": f"answer {i}"} for i in range(500)]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
+    monkeypatch.setenv("JUDGE_KEY", "k-123")
+    with serving_batches() as batches:
+        batches.model.said = said
+        yield batches
+
+
+def said(asked: Asked) -> Said:
+    """A verdict that depends on the question alone; now and then none."""
+    number = int(hashlib.sha256(asked.user.encode()).hexdigest(), 16)
+    if number % 41 == 0:
+        return Said(refused=True)
+    if number % 43 == 0:
+        return Said(status=400)
+    return verdict(explanation=f"points {number % 5}", score=number % 5 + 1)
+
+
+def run(server: BatchServer, path: Path, mode: str, rows: Any = ROWS, metric: Any = "fluency", **more: Any) -> Any:
+    judge = {
+        "type": "openai", "model": "fake-1", "api_key": "${env:JUDGE_KEY}", "base_url": server.url, "mode": mode,
+        "max_attempts": 2,
+    }  # fmt: skip
+    return evaluate(rows, [metric], judges={"default": judge}, output=str(path), **more)
+
+
+def tables(path: Path) -> dict[str, bytes]:
+    """All tables of a run by their names."""
+    found = [p for p in sorted(path.rglob("*.parquet")) if "journal" not in p.parts and "input" not in p.parts]
+    return {p.relative_to(path).as_posix(): p.read_bytes() for p in found}
+
+
+def test_a_batch_run_gives_the_tables_of_a_live_run(server: BatchServer, tmp_path: Path) -> None:
+    live = run(server, tmp_path / "live", "live")
+    assert (live.state, len(server.model.asked)) == ("finished", 500)
+    server.model.asked.clear()
+
+    first = run(server, tmp_path / "batch", "batch")
+    assert (first.state, first.exit_code, len(server.model.asked)) == ("stopped", 3, 0)
+    assert "500 questions to judges were not asked, the same command goes on" in first.manifest["reason"]
+    assert set(first.metrics_table["fluency/status"]) == {"skipped"}
+    waiting = run(server, tmp_path / "batch", "batch")
+    assert (waiting.state, [len(ids) for ids in server.requests]) == ("stopped", [500])
+
+    server.work(fate=lambda number: 500 if number % 20 == 0 else 200)  # 5 % fail
+    second = run(server, tmp_path / "batch", "batch")
+    assert (second.state, [len(ids) for ids in server.requests]) == ("stopped", [500, 25])
+    assert set(server.requests[1]) == {key for i, key in enumerate(server.requests[0]) if i % 20 == 0}
+
+    server.work("expired", fate=lambda number: 0 if number >= 10 else 200)
+    third = run(server, tmp_path / "batch", "batch")
+    assert (third.state, [len(ids) for ids in server.requests]) == ("stopped", [500, 25, 15])
+    assert set(server.requests[2]) == set(server.requests[1][10:])
+
+    server.work()
+    last = run(server, tmp_path / "batch", "batch")
+    assert (last.state, len(server.jobs)) == ("finished", 3)
+    assert tables(tmp_path / "batch") == tables(tmp_path / "live")
+    assert len(tables(tmp_path / "live")) >= 2
+    assert last.manifest["judging"]["spent"] == live.manifest["judging"]["spent"]
+    assert max(Counter(asked.user for asked in server.model.asked).values()) == 1
+    assert {asked.protocol for asked in server.model.asked} == {"openai"}
+    assert set(last.metrics_table["fluency/status"]) == {"scored", "error"}
+
+
+def test_a_call_that_always_fails_ends_as_it_does_live(server: BatchServer, tmp_path: Path) -> None:
+    rows = ROWS[:5]
+    server.model.said = lambda asked: Said(status=500) if "answer 3" in asked.user else verdict(explanation="", score=2)
+    run(server, tmp_path / "live", "live", rows)
+    run(server, tmp_path / "batch", "batch", rows)
+    server.work()
+    assert run(server, tmp_path / "batch", "batch", rows).state == "stopped"
+    server.work()
+    last = run(server, tmp_path / "batch", "batch", rows)  # max_attempts are made
+    assert (last.state, [len(ids) for ids in server.requests]) == ("finished", [5, 1])
+    assert last.metrics_table["fluency/error"][3] == "judge_failed: InternalServerError"
+    assert tables(tmp_path / "batch") == tables(tmp_path / "live")
+
+
+def test_a_panel_takes_further_rounds_and_shares_the_votes_of_a_live_run(server: BatchServer, tmp_path: Path) -> None:
+    rows, panel = ROWS[:20], {"metric": "fluency", "samples": 3}
+    turns: Counter[str] = Counter()
+
+    def vary(asked: Asked) -> Said:
+        turns[asked.user] += 1
+        return verdict(explanation="", score=min(turns[asked.user], 2))
+
+    server.model.said = vary
+    run(server, tmp_path / "out", "live", rows)
+    (tmp_path / "out" / "manifest.json").unlink()  # as a run that was killed before its end
+    run(server, tmp_path / "out", "batch", rows, panel)
+    assert [len(ids) for ids in server.requests] == [20]  # the second votes: the first are known
+    server.work()
+    run(server, tmp_path / "out", "batch", rows, panel)
+    server.work()
+    last = run(server, tmp_path / "out", "batch", rows, panel)
+    assert (last.state, [len(ids) for ids in server.requests]) == ("finished", [20, 20])
+    assert set(last.metrics_table["fluency/score"]) == {2.0}
+
+
+def test_files_may_be_carried_by_hand(server: BatchServer, tmp_path: Path) -> None:
+    rows, folder = ROWS[:30], tmp_path / "out" / "batch" / "default" / "0001"
+    run(server, tmp_path / "live", "live", rows)
+    run(server, tmp_path / "out", "batch_files", rows)
+    assert not server.jobs
+    lines = [json.loads(line) for line in (folder / "requests.jsonl").read_text().splitlines()]
+    assert {(line["method"], line["url"]) for line in lines} == {("POST", "/v1/chat/completions")}
+    assert "k-123" not in (folder / "requests.jsonl").read_text()
+    told = []
+    for line in lines:
+        found, body = server.model.answer("/v1/chat/completions", line["body"], {})
+        told.append({"custom_id": line["custom_id"], "response": {"status_code": found.status, "body": body}})
+    (folder / "results.jsonl").write_text("\n".join(map(json.dumps, told)) + "\n\n")
+    assert run(server, tmp_path / "out", "batch_files", rows).state == "finished"
+    assert tables(tmp_path / "out") == tables(tmp_path / "live")
+
+
+def test_results_that_are_none_name_file_and_line(server: BatchServer, tmp_path: Path) -> None:
+    run(server, tmp_path, "batch_files", ROWS[:3])
+    (tmp_path / "batch" / "default" / "0001" / "results.jsonl").write_text('\n{"id": 1}\n')
+    with pytest.raises(RunError, match=r"results\.jsonl, line 2: no line of a batch's results: KeyError: 'custom_id'"):
+        run(server, tmp_path, "batch_files", ROWS[:3])
+
+
+def test_a_batch_is_submitted_once_although_a_start_was_killed(server: BatchServer, tmp_path: Path) -> None:
+    run(server, tmp_path, "batch", ROWS[:3])
+    job = tmp_path / "batch" / "default" / "0001" / "job.json"
+    known = json.loads(job.read_text())
+    job.write_text(json.dumps({"state": "submitting", "name": known["name"]}))  # killed before it learned of the id
+    run(server, tmp_path, "batch", ROWS[:3])
+    assert (len(server.jobs), json.loads(job.read_text())) == (1, known)
+
+
+def test_a_budget_bounds_what_is_handed_over(server: BatchServer, tmp_path: Path) -> None:
+    first = run(server, tmp_path, "batch", ROWS[:20], budget={"max_calls": 12})
+    assert (first.state, [len(ids) for ids in server.requests]) == ("stopped", [12])
+    server.work()
+    run(server, tmp_path, "batch", ROWS[:20], budget={"max_calls": 15})
+    assert [len(ids) for ids in server.requests] == [12, 3]
+
+
+def test_a_failed_batch_says_why_and_its_questions_are_open_again(
+    server: BatchServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(server, tmp_path, "batch", ROWS[:3])
+    errors = {"object": "list", "data": [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached."}]}
+    server.jobs["batch_1"] |= {"status": "failed", "errors": errors}
+    run(server, tmp_path, "batch", ROWS[:3])
+    assert "failed; Enqueued token limit reached." in caplog.text
+    assert [len(ids) for ids in server.requests] == [3, 3]
+
+
+def test_a_judge_that_takes_no_batches_is_refused(tmp_path: Path) -> None:
+    judges = {"default": {"type": "function", "target": "json:dumps", "mode": "batch"}}
+    base = {"dataset": {"path": str(tmp_path)}, "metrics": ["coherence"], "judges": judges}
+    with pytest.raises(ConfigError, match=r"judges\.default\.mode: judges of type 'function' take no batches"):
+        make_plan(EvaluationConfig.parse(base))

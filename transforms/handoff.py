@@ -1,0 +1,171 @@
+"""Calls that are handed over instead of made: kept as files, a folder for each batch of requests.
+
+Layout below an endpoint's folder: `open/part-<uuid>` are calls as the workers found them open; `<number>/` is a batch:
+`requests.jsonl` in the provider's format, `calls.jsonl` the calls in the same order, `job.json` how far it has come,
+and `results*.jsonl` what came back, put there by us or by hand.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from ..schemas.calls import Call, Outcome
+from ..schemas.judging import Message
+from . import storage
+from .jsonable import jsonable
+
+FOLDER = "batch"
+"""Folder of all batches below that of a run."""
+MOST_REQUESTS, MOST_BYTES = 50_000, 100 << 20
+"""Requests of one batch at most, and their size: what every provider takes."""
+
+_BUFFERED = 4 << 20
+_HANDED = Outcome(
+    kind="not_called", error_type="NotCalled", error_message="not called: handed over in a batch", attempts=0
+)
+
+
+@dataclass
+class Handoff:
+    """One bundle's way to hand calls over.
+
+    Attributes:
+        folders: Folder of each endpoint whose calls are handed over.
+    """
+
+    folders: Mapping[str, str]
+    _lines: dict[str, list[bytes]] = field(default_factory=dict)
+    _bytes: int = 0
+
+    def take(self, call: Call) -> Outcome | None:
+        """Hands a call over, where its endpoint's calls are; `None` where it is to be made."""
+        folder = self.folders.get(call.endpoint)
+        if folder is None:
+            return None
+        line = _line(call)
+        self._lines.setdefault(folder, []).append(line)
+        self._bytes += len(line)
+        if self._bytes >= _BUFFERED:
+            self.flush()
+        return _HANDED
+
+    def flush(self) -> None:
+        """Puts what was taken so far; what is taken twice counts once."""
+        for folder, lines in self._lines.items():
+            storage.write_bytes(storage.join(folder, "open", f"part-{uuid.uuid4().hex}"), _joined(lines))
+        self._lines, self._bytes = {}, 0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of requests.
+
+    Attributes:
+        folder: Where its files are.
+    """
+
+    folder: str
+
+    @property
+    def job(self) -> dict[str, Any]:
+        """How far it has come: `state` is "written", "submitting", "going" or "ended"; `id` is the provider's."""
+        path = storage.join(self.folder, "job.json")
+        return orjson.loads(storage.read_bytes(path)) if storage.exists(path) else {"state": "written"}
+
+    def note(self, **job: Any) -> None:
+        """Keeps how far it has come."""
+        storage.write_bytes(storage.join(self.folder, "job.json"), orjson.dumps(job))
+
+    @property
+    def requests(self) -> bytes:
+        """The provider's file."""
+        return storage.read_bytes(storage.join(self.folder, "requests.jsonl"))
+
+    def calls(self) -> Iterator[Call]:
+        """What is asked."""
+        yield from _calls(storage.join(self.folder, "calls.jsonl"))
+
+    def results(self) -> list[str]:
+        """Paths of the files that came back."""
+        return [p for p in storage.below(self.folder) if p.rpartition("/")[2].startswith("results")]
+
+    def keep(self, number: int, data: bytes) -> None:
+        """Keeps a file that came back."""
+        storage.write_bytes(storage.join(self.folder, f"results-{number}.jsonl"), data)
+
+
+def batches(folder: str) -> list[Batch]:
+    """The batches of an endpoint that have not ended, in order."""
+    found = [Batch(path.rpartition("/")[0]) for path in _numbered(folder)]
+    return [batch for batch in found if batch.job["state"] != "ended"]
+
+
+def gather(folder: str, line: Callable[[Call], bytes], most: int | None = None) -> int:
+    """Brings open calls into batches, those left out that are in one already; returns how many.
+
+    Args:
+        folder: The endpoint's.
+        line: The provider's line for a call.
+        most: Calls to bring into batches at most; the others stay open.
+    """
+    parts = storage.below(storage.join(folder, "open"))
+    known = {call.key for batch in batches(folder) for call in batch.calls()} if parts else set()
+    pile, before = _Pile(folder), len(known)
+    for call in (call for part in parts for call in _calls(part)):
+        if call.key not in known and (most is None or len(known) - before < most):
+            known.add(call.key)
+            pile.add(call, line(call))
+    pile.close()
+    storage.delete(parts)
+    return len(known) - before
+
+
+class _Pile:
+    """Requests on their way into batches."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder, self._number = folder, len(_numbered(folder))
+        self._requests: list[bytes] = []
+        self._calls: list[bytes] = []
+        self._bytes = 0
+
+    def add(self, call: Call, line: bytes) -> None:
+        if len(self._requests) >= MOST_REQUESTS or self._bytes + len(line) > MOST_BYTES:
+            self.close()
+        self._requests.append(line)
+        self._bytes += len(line) + 1
+        self._calls.append(_line(call))
+
+    def close(self) -> None:
+        if not self._requests:
+            return
+        self._number += 1
+        folder = storage.join(self._folder, f"{self._number:04}")
+        storage.write_bytes(storage.join(folder, "calls.jsonl"), _joined(self._calls))
+        storage.write_bytes(storage.join(folder, "requests.jsonl"), _joined(self._requests))  # with it, it is a batch
+        self._requests, self._calls, self._bytes = [], [], 0
+
+
+def _numbered(folder: str) -> list[str]:
+    return [path for path in storage.below(folder) if path.endswith("/requests.jsonl")]
+
+
+def _joined(lines: list[bytes]) -> bytes:
+    return b"\n".join(lines) + b"\n"
+
+
+def _line(call: Call) -> bytes:
+    return jsonable({"key": call.key, "prefix": call.prefix, "endpoint": call.endpoint, "request": call.request})
+
+
+def _calls(path: str) -> Iterator[Call]:
+    for line in storage.read_bytes(path).splitlines():
+        found = orjson.loads(line)
+        asked = found["request"]
+        request = {**asked, "messages": tuple(Message(*m) for m in asked["messages"]), "data": tuple(asked["data"])}
+        yield Call(found["key"], request, found["prefix"], found["endpoint"])
