@@ -4,30 +4,44 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from pydantic import ValidationError
+
+from ..schemas.config import JudgeConfig
 from ..schemas.errors import ConfigError, RowError
+from ..schemas.explain import explained
 from ..schemas.instance import Example, Instance, Json
 from ..schemas.lenient import lenient_json
-from ..schemas.rapid import INPUTS, REPEATED, Asked, answer, read_request
-from ..schemas.result import Score
+from ..schemas.rapid import INPUTS, REPEATED, Asked, answer, read_request, snake
+from ..schemas.result import Score, ScoredBatch
 from ..transforms import registry
 from ..transforms.agents.recorded import RecordedAgent
+from ..transforms.asking import judged_now
+from ..transforms.judge import JudgeCaller, JudgeUse
+from ..transforms.judging.autorater import Autorater, autorater_of
 from ..transforms.metrics.base import Metric, guarded
+from ..transforms.score import MetricUse
+from .judges import build_judges
 
 _IGNORED = frozenset(("location", "autorater_config"))
 _log = logging.getLogger(__name__)
 
 
-def evaluate_instances(request: Mapping[str, Any] | str | bytes) -> dict[str, Json]:
-    """Answers a request of Vertex AI's `evaluateInstances` (seconds to start, no call is made).
+def evaluate_instances(
+    request: Mapping[str, Any] | str | bytes, *, judges: Mapping[str, Any] | None = None
+) -> dict[str, Json]:
+    """Answers a request of Vertex AI's `evaluateInstances`; only model-based metrics call anybody, the judge.
 
     Several inputs may stand in one request. Scores are single-precision numbers in their fewest digits. An instance
     that has no score (its reference is no tool call, for example) gets a value without one, and a warning is logged.
 
     Args:
         request: The request's JSON, as an object or as text. Keys in snake or camel case; in text, trailing commas are
-            passed over and repeated keys `instances` are joined.
+            passed over and repeated keys `instances` are joined. Of its `autorater_config`, `sampling_count` (default
+            here: 1) and `flip_enabled` (default here: false) are heeded.
+        judges: The judge models, as in a configuration; `{"default": ...}` is asked.
 
     Returns:
         The response's JSON, its keys in the case of the request's.
@@ -47,23 +61,51 @@ def evaluate_instances(request: Mapping[str, Any] | str | bytes) -> dict[str, Js
     if unknown := next((key for key in others if key not in _IGNORED), None):
         allowed = ", ".join(f"{name}_input" for name in INPUTS)
         raise ConfigError(f"unknown key {unknown!r}", where="request", allowed=allowed)
-    parts = [(one, _metric(one)) for one in asked]
-    return {key: value for one, metric in parts for key, value in answer(one, _scores(one, metric)).items()}
+    autorater = _autorater(others.get("autorater_config"))
+    uses = [MetricUse(one.name, _metric(one, autorater, judges)) for one in asked]
+    built = build_judges(_configs(judges or {}), uses)
+    scores = [_scores(one, use, built) for one, use in zip(asked, uses, strict=True)]
+    return {key: value for one, found in zip(asked, scores, strict=True) for key, value in answer(one, found).items()}
 
 
-def _metric(asked: Asked) -> Metric:
+def _metric(asked: Asked, autorater: Autorater, judges: Mapping[str, Any] | None) -> Metric:
     """The metric that is asked for, with its parameters."""
     if asked.judged:
-        computed = ", ".join(f"{name}_input" for name, known in INPUTS.items() if not known.judged)
-        raise ConfigError("needs a judge model", where=f"request: {asked.name}_input", allowed=f"for now {computed}")
+        if not judges:
+            allowed = 'judges={"default": {"type": "google", "model": ...}}, or --judge'
+            raise ConfigError("needs a judge model", where=f"request: {asked.name}_input", allowed=allowed)
+        flip = autorater.flip if asked.name.startswith("pairwise_") else None
+        given = {"samples": autorater.samples, "flip": flip}
+        asked = replace(asked, params={**asked.params, **{k: v for k, v in given.items() if v is not None}})
     where = f"request: {asked.name}_input.metric_spec"
     return registry.build(registry.find("metric", asked.metric, where), asked.params, where)
 
 
-def _scores(asked: Asked, metric: Metric) -> list[Score]:
+def _autorater(config: Json) -> Autorater:
+    if isinstance(config, Mapping):
+        config = {snake(key): value for key, value in config.items()}
+    try:
+        return autorater_of(config)
+    except ValueError as error:
+        raise ConfigError(str(error), where="request") from None
+
+
+def _configs(judges: Mapping[str, Any]) -> dict[str, JudgeConfig]:
+    try:
+        return {name: JudgeConfig.model_validate(given) for name, given in judges.items()}
+    except ValidationError as error:
+        raise explained(error, "judges", JudgeConfig) from None
+
+
+def _scores(asked: Asked, use: MetricUse, judges: Mapping[str, JudgeUse]) -> list[Score]:
     recall = RecordedAgent().recall
     rows = (Instance(str(i), given) for i, given in enumerate(asked.instances))
-    scores = [guarded(metric, Example(row, recall(row))) for row in rows]
+    examples = [Example(row, recall(row)) for row in rows]
+    if asked.judged:
+        scored = judged_now(JudgeCaller((use,), judges), ScoredBatch(tuple(examples), {}, 0, ()))
+        scores = [scored.scores[use.name].at(i) for i in range(len(examples))]
+    else:
+        scores = [guarded(use.metric, example) for example in examples]
     for i, score in enumerate(scores):
         if score.error is not None:
             _log.warning("%s_input.instances[%d] has no score: %s", asked.name, i, score.error.message)

@@ -111,7 +111,8 @@ def _camel(key: str) -> str:
     return re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), key)
 
 
-def _snake(key: str) -> str:
+def snake(key: str) -> str:
+    """A key in snake case, whichever case it is in."""
     return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda match: "_" + match[0].lower(), key)
 
 
@@ -134,7 +135,7 @@ def read_request(request: Mapping[str, Json]) -> tuple[list[Asked], dict[str, Js
         shown = ", ".join(sorted(map(str, request))[:10]) or "no keys"
         allowed = ", ".join(f"{name}_input" for name in INPUTS)
         raise RowError(CODE, f"the request asks for no metric; it has {shown} (allowed: {allowed})")
-    return asked, {_snake(key): value for key, value in request.items() if key not in KEYS}
+    return asked, {snake(key): value for key, value in request.items() if key not in KEYS}
 
 
 def answer(asked: Asked, scores: Sequence[Score]) -> dict[str, Json]:
@@ -195,11 +196,11 @@ def _instance(where: str, value: Json, known: Input) -> dict[str, Json]:
 def _trajectory(value: Json) -> Json:
     """A trajectory's calls with keys in snake case; what is no trajectory stays, for its metric to tell."""
     if isinstance(value, Mapping):
-        calls = {_snake(key): v for key, v in value.items()}
+        calls = {snake(key): v for key, v in value.items()}
         value = calls.get("tool_calls") or [] if calls.keys() <= {"tool_calls"} else calls
     if not isinstance(value, list):
         return value
-    return [{_snake(k): v for k, v in call.items()} if isinstance(call, Mapping) else call for call in value]
+    return [{snake(k): v for k, v in call.items()} if isinstance(call, Mapping) else call for call in value]
 
 
 def _fields(where: str, value: Json, allowed: Iterable[str]) -> dict[str, Any]:
@@ -208,7 +209,7 @@ def _fields(where: str, value: Json, allowed: Iterable[str]) -> dict[str, Any]:
     words = ", ".join(allowed) or "no fields"
     if not isinstance(value, Mapping):
         raise RowError(CODE, f"{where} is {kind_of(value)} (allowed: an object with {words})")
-    found = {_snake(key): v for key, v in value.items() if v is not None}
+    found = {snake(key): v for key, v in value.items() if v is not None}
     if unknown := next((key for key in found if key not in allowed), None):
         raise RowError(CODE, f"{where} has a field {unknown!r} (allowed: {words})")
     return found

@@ -10,8 +10,8 @@ from ...schemas.errors import ConfigError
 from .base import PASSED, no_more
 
 _ABOUT = """\
-Reads a request of Vertex AI's evaluateInstances (JSON) at the input and writes the API's response. No service is
-called. example: evalbeam evaluate-instances < request.json"""
+Reads a request of Vertex AI's evaluateInstances (JSON) at the input and writes the API's response. Nobody is called but
+the judge, for model-based metrics. example: evalbeam evaluate-instances < request.json"""
 
 
 def add(commands: Any) -> None:
@@ -19,17 +19,21 @@ def add(commands: Any) -> None:
     words = "answer a request of the rapid evaluation API"
     parser = commands.add_parser("evaluate-instances", help=words, description=_ABOUT)
     parser.set_defaults(handle=_evaluate_instances)
+    words = "who scores model-based metrics: {type: NAME, model: NAME, ...}, or module:name of a function"
+    parser.add_argument("--judge", metavar="JUDGE", help=words)
 
 
 def _evaluate_instances(args: argparse.Namespace, rest: list[str]) -> int:
     import json
 
+    from ...schemas.yaml_text import load_yaml
     from ..console import logs, note, say
     from ..evaluate_instances import evaluate_instances
 
     no_more(rest)
     if sys.stdin.isatty():
         raise ConfigError("no request at the input", allowed="evalbeam evaluate-instances < request.json")
+    judges = {"default": load_yaml(args.judge, "--judge")} if args.judge else None
     with logs(args.debug, note):
-        say(json.dumps(evaluate_instances(sys.stdin.buffer.read()), indent=2))
+        say(json.dumps(evaluate_instances(sys.stdin.buffer.read(), judges=judges), indent=2))
     return PASSED

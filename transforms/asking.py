@@ -1,0 +1,35 @@
+"""Judge metrics outside of a run: a batch's questions put to judges here and now, by the engine of all slow calls."""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+
+from ..schemas.result import ScoredBatch
+from .engine import Bundle, Engine, Ticket
+from .judge import JudgeCaller
+
+
+def judged_now(caller: JudgeCaller, batch: ScoredBatch) -> ScoredBatch:
+    """The batch with the scores of its judge metrics; timeouts and retries are those of the judges, nothing is kept."""
+    engine, token = Engine.here(), uuid.uuid4().hex
+    endpoints = caller.endpoints
+    lines = {
+        name: engine.join((token, name), name, partial(caller.connect, name), policy, None)
+        for name, policy in endpoints.items()
+    }
+    try:
+        work, outcomes = caller.work(batch), None
+        while True:
+            try:
+                calls = work.send(outcomes)  # type: ignore[arg-type]  (None starts a generator)
+            except StopIteration as done:
+                return done.value
+            bundle = Bundle(lines)
+            bundle.submit(Ticket(None, [None] * len(calls)), calls)
+            while not (finished := bundle.finished()):
+                bundle.wait_for_some()
+            outcomes = finished[0].outcomes
+    finally:
+        for name in endpoints:
+            engine.leave((token, name))
