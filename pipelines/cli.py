@@ -6,6 +6,8 @@ Importing this module costs milliseconds: everything heavy is imported by the co
 from __future__ import annotations
 
 import argparse
+import atexit
+import contextlib
 import os
 import sys
 import traceback
@@ -107,5 +109,25 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def command() -> NoReturn:
+    """The program `evalbeam`: `main`, and an end of the process that nothing can delay or spoil.
+
+    Native threads of client libraries (gRPC, Arrow) now and then abort a process whose interpreter is taken apart
+    around them; by then everything has been written, so the process ends before that. All other handlers of its end
+    run first.
+    """
+    code = RUN
+
+    def end() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(code)
+
+    atexit.register(end)  # the first to be registered is the last to run
+    code = main()
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

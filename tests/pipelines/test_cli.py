@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -382,3 +383,28 @@ def test_help_imports_nothing_heavy() -> None:
     assert "argparse" in modules
     heavy = {"apache_beam", "pandas", "pyarrow", "pydantic", "numpy", "yaml", "orjson", "asyncio"}
     assert not heavy & set(modules)
+
+
+def test_the_program_ends_with_its_code_whatever_is_left_behind(folder: Path) -> None:
+    """Handlers of the process's end run, nothing after them does, and what was written is there."""
+    code = textwrap.dedent(
+        """
+        import atexit, sys, threading
+        from evalbeam.pipelines import cli
+
+        class Spoiler:
+            def __del__(self):
+                print("taken apart", flush=True)
+
+        def main():
+            atexit.register(print, "a handler")
+            cli.spoiler = Spoiler()
+            sys.stdout.write("no newline; ")
+            return 7
+
+        cli.main = main
+        cli.command()
+        """
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (7, "no newline; a handler\n")
