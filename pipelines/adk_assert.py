@@ -25,6 +25,7 @@ def assert_eval(
     agent_name: str | None = None,
     initial_session_file: str | None = None,
     print_detailed_results: bool = True,
+    judges: Mapping[str, Any] | None = None,
     **agent: Any,
 ) -> list[AdkEvaluation]:
     """Fails unless an ADK agent meets the criteria on a test file, or on all `*.test.json` below a folder.
@@ -41,6 +42,7 @@ def assert_eval(
         agent_name: Sub-agent to be evaluated.
         initial_session_file: JSON of the session of cases that do not say theirs.
         print_detailed_results: Show the turns of what failed.
+        judges: Judge models by name, as in a configuration; default: the models that the criteria name.
         **agent: Further keys of the agent's configuration: `turn_timeout`, `max_in_flight`, `simulator` ...
 
     Raises:
@@ -49,7 +51,7 @@ def assert_eval(
     """
     options = {"session": _session(initial_session_file), "agent_name": agent_name, **agent}
     files = eval_files([eval_dataset_file_path_or_dir])
-    evaluations = _evaluations(_target(agent_module), files, num_runs, options)
+    evaluations = _evaluations(_target(agent_module), files, num_runs, options, judges)
     failures = [line for evaluation in evaluations for line in _failures(evaluation)]
     if failures:
         for evaluation in evaluations if print_detailed_results else ():
@@ -63,14 +65,16 @@ def _session(path: str | None) -> dict[str, Any]:
     return {key: session[key] for key in ("app_name", "user_id", "state") if key in session}
 
 
-def _evaluations(target: Any, files: Sequence[str], num_runs: int, options: Mapping[str, Any]) -> list[AdkEvaluation]:
+def _evaluations(
+    target: Any, files: Sequence[str], num_runs: int, options: Mapping[str, Any], judges: Mapping[str, Any] | None
+) -> list[AdkEvaluation]:
     """An evaluation for each folder of files, with the criteria that stand in it."""
     groups: dict[str, tuple[AdkConfig, list[str]]] = {}
     for file in files:
         _, inside = groups.setdefault(os.path.dirname(file), (config_of([file], None), []))
         inside.append(file)
-    pairs = groups.values()
-    return [adk_evaluate(target, some, config, num_runs=num_runs, agent_options=options) for config, some in pairs]
+    asked: dict[str, Any] = {"num_runs": num_runs, "agent_options": options, "judges": judges}
+    return [adk_evaluate(target, some, config, **asked) for config, some in groups.values()]
 
 
 def _target(agent_module: Any) -> Any:

@@ -10,6 +10,7 @@ from ..schemas.config import EvaluationConfig
 from ..schemas.errors import ConfigError
 from ..transforms import criteria, registry
 from .adk_custom import AdkFunction
+from .adk_models import Judges
 from .settings import load
 
 
@@ -21,8 +22,10 @@ def with_criteria(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     path = config["criteria"]
     lenient = bool((config.get("compat") or {}).get("adk_verdicts"))
-    found = run_criteria(read_config(load(path), path), lenient)
-    return {**config, "metrics": [*(config.get("metrics") or ()), *found["metrics"]], "criteria": found["criteria"]}
+    given = config.get("judges") or {}
+    found = run_criteria(read_config(load(path), path), lenient, given)
+    metrics = [*(config.get("metrics") or ()), *found["metrics"]]
+    return {**config, **found, "metrics": metrics}
 
 
 def named_criteria(config: EvaluationConfig) -> tuple[Criterion, ...]:
@@ -31,8 +34,9 @@ def named_criteria(config: EvaluationConfig) -> tuple[Criterion, ...]:
     return tuple(Criterion(m.name, bound.value, m.params) for m, bound in bounds if bound and not bound.at_most)
 
 
-def run_criteria(config: AdkConfig, lenient: bool = False) -> dict[str, list[Any]]:
-    """The `metrics` and `criteria` of a run that stand for ADK's criteria: every case must reach every threshold.
+def run_criteria(config: AdkConfig, lenient: bool = False, judges: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The `metrics`, `criteria` and `judges` of a run that stand for ADK's criteria: every case must reach every
+    threshold. `judges` are those given beside, by name; models that criteria name are judges of their own.
 
     Raises:
         ConfigError: A criterion needs a judge model that is not there, or a custom metric cannot be imported.
@@ -43,13 +47,14 @@ def run_criteria(config: AdkConfig, lenient: bool = False) -> dict[str, list[Any
         raise ConfigError(
             f"{', '.join(absent)}: decided by a judge model, and there is no such metric", where="criteria"
         )
-    metrics = [_metric(criterion) for criterion in config.criteria]
+    models = Judges(judges or {})
+    metrics = [{**_metric(criterion), **models.asked_by(criterion)} for criterion in config.criteria]
     bounds: list[Any] = [{"metric": "failure", "max": 0.0}]
     for criterion in config.criteria:
         bounds.append({"metric": criterion.name, "statistic": "min", "min": criterion.threshold})
         if not lenient:
             bounds.append({"metric": criterion.name, "statistic": "error_count", "max": 0})
-    return {"metrics": [*metrics, *REPORTED], "criteria": bounds}
+    return {"metrics": [*metrics, *REPORTED], "criteria": bounds, "judges": {**models.made, **models.given}}
 
 
 def _metric(criterion: Criterion) -> dict[str, Any]:

@@ -71,6 +71,7 @@ def adk_evaluate(
     num_runs: int = 1,
     output: str | None = None,
     agent_options: Mapping[str, Any] | None = None,
+    judges: Mapping[str, Any] | None = None,
     lenient: bool = False,
     options: Sequence[str] = (),
     overwrite: bool = False,
@@ -82,7 +83,7 @@ def adk_evaluate(
         eval_sets: Files, each with ":case,case" or without.
         config: The criteria; default: ADK's own.
         num_runs, output: How often each case is run; folder of the run, default: a temporary one.
-        agent_options: Further keys of the agent's configuration.
+        agent_options, judges: Further keys of the agent's section; judges by name, default: the models criteria name.
         lenient: Whether a case passes although a criterion could not be evaluated, as with ADK.
         options, overwrite: Beam's options; whether to replace a finished run at `output`.
 
@@ -98,16 +99,16 @@ def adk_evaluate(
         "agent": {"type": "adk", "target": agent, **asked},
         "output": {"path": output or tempfile.mkdtemp(prefix="evalbeam-"), "overwrite": overwrite},
     }
-    parsed = EvaluationConfig.parse({**sections, **run_criteria(config, lenient), "trials": num_runs})
-    result = run(make_plan(parsed), pipeline_options(options))
-    _refused(result)
+    parsed = EvaluationConfig.parse({**sections, **run_criteria(config, lenient, judges), "trials": num_runs})
+    result = _begun(run(make_plan(parsed), pipeline_options(options)))
     scenarios = () if asked.get("simulator") else tuple(c["eval_id"] for c in cases if "scenario" in case_fields(c))
     return AdkEvaluation(result, config, _verdicts(result, config, cases, lenient), scenarios)
 
 
-def _refused(result: EvaluationResult) -> None:
+def _begun(result: EvaluationResult) -> EvaluationResult:
     if result.state == "failed":
         raise ConfigError(str(result.manifest.get("reason")), where="eval sets")
+    return result
 
 
 def _verdicts(

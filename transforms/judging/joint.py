@@ -1,0 +1,50 @@
+"""A panel that votes on several things at once: one question to each place, one verdict for each thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from ...schemas.judging import Answer, Ask
+from ...schemas.result import Score
+from .panel import Rule, Seat, Value, Vote, decided, failure_of, score_of, wanted
+
+
+def joint_panel(
+    places: Sequence[Seat],
+    ask: Callable[[Seat], Ask],
+    read: Callable[[Any], Sequence[Vote]],
+    things: int,
+    rule: Rule,
+) -> Generator[list[Ask], Sequence[Answer], list[Score]]:
+    """Asks for votes until each thing's verdict is decided, as `panel` does for one.
+
+    Args:
+        places: The places of the panel, by number.
+        ask: The question to whoever sits at a place.
+        read: The votes in the value of an answer, one for each thing in order; of a thing it does not speak of, a
+            failed one.
+        things: How many there are, at least 1.
+        rule: How votes become verdicts.
+    """
+    votes: list[list[Vote]] = [[] for _ in range(things)]
+    verdicts: list[Value | None] = [None] * things
+    asked = 0
+    while asked < len(places) and None in verdicts:
+        open_ = [own for own, verdict in zip(votes, verdicts, strict=True) if verdict is None]
+        wave = places[asked : asked + max(wanted(own, len(places), rule) for own in open_)]
+        answers = yield [ask(seat) for seat in wave]
+        for answer in answers:
+            if answer.open:
+                assert answer.error is not None
+                return [Score.skipped(answer.error.code, answer.error.message)] * things
+            told = [Vote(error=answer.error)] * things if answer.error else read(answer.value)
+            for i, vote in enumerate(told):
+                if verdicts[i] is None:
+                    votes[i].append(vote)
+                    verdicts[i] = decided(votes[i], len(places), rule)
+        asked += len(wave)
+    return [
+        failure_of(own, places) if verdict is None else score_of(verdict, own, places, rule)
+        for own, verdict in zip(votes, verdicts, strict=True)
+    ]

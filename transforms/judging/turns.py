@@ -1,0 +1,133 @@
+"""What criteria that judge conversations turn by turn are made of; a case is the mean over turns with a verdict."""
+
+from __future__ import annotations
+
+import statistics
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ...schemas.conversation import step_out
+from ...schemas.instance import Example, Json, Turn
+from ...schemas.judging import Ask, Judging
+from ...schemas.result import Score, ScoreError
+from .joint import joint_panel
+from .metric import JudgedMetric
+from .panel import Rule, Seat, Vote
+from .prompts import Prompt, as_text, load
+from .shapes import Schema
+from .together import together, unasked
+
+NOT_TOLD = Vote(error=ScoreError("invalid_verdict", "the judge's answer does not speak of it"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnJudge(JudgedMetric):
+    """Base of the criteria.
+
+    Attributes:
+        samples: Votes of each judge on a turn; ADK's `num_samples`.
+    """
+
+    samples: int = 5
+
+    inputs: ClassVar[tuple[str, ...]] = ("response",)
+    range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
+    outputs: ClassVar[tuple[str, ...]] = ("explanation", "details")
+    prompt: ClassVar[str]
+    missing: ClassVar[str] = "response"
+    expecting: ClassVar[bool] = False
+    """Whether it compares with what a case expects; to scenarios it does not apply then."""
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        return (load(self.prompt),)
+
+    def judged(self, example: Example) -> Judging:
+        get = example.instance.get
+        if self.expecting and get("scenario") is not None and get("conversation") is None:
+            return Score(status="not_applicable")
+        turns = example.turns
+        if not turns or any(actual is None for _, actual in turns):
+            return Score.failed("missing_turns", "the answer has fewer turns than the conversation")
+        judgings = [self.turn(example, expected, actual) for expected, actual in turns if actual is not None]
+        places = [i for i, judging in enumerate(judgings) if judging is not None]
+        scores = yield from together([j for j in judgings if j is not None])
+        if open_ := unasked(scores):
+            return open_
+        found = dict(zip(places, scores, strict=True))
+        return self.case([found.get(i) for i in range(len(judgings))])
+
+    @abstractmethod
+    def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
+        """Judges one turn; `None` where there is nothing to judge."""
+
+    def case(self, turns: Sequence[Score | None]) -> Score:
+        """The score of a case from those of its turns."""
+        scored = [s for s in turns if s is not None and s.value is not None]
+        if not scored:
+            error = next((s.error for s in turns if s is not None and s.error is not None), None)
+            if error is None:
+                return Score.skipped(f"missing_{self.missing}", f"no turn of the row has a {self.missing}")
+            return Score(status="error", error=error)
+        told = next((s.explanation for s in scored if s.value != 1.0), scored[0].explanation)
+        details = {"turns": [s and s.value for s in turns], "judged": [s and _told(s) for s in turns]}
+        return Score(self.mean(scored), explanation=told, details=details)
+
+    def mean(self, turns: Sequence[Score]) -> float:
+        """The mean over the turns that have a score, exact as ADK's: a case may lie on its threshold."""
+        return statistics.mean(s.value or 0.0 for s in turns)
+
+
+def _told(score: Score) -> Json:
+    if score.error is not None:
+        return {"error": {"code": score.error.code, "message": score.error.message}}
+    return score.details if score.details is not None else {"explanation": score.explanation}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointTurnJudge(TurnJudge):
+    """Base of the criteria that put several things to a judge in one question; a tie of votes on one counts 0."""
+
+    def joint(self, values: Mapping[str, Json], schema: Schema, read: Any, things: int) -> Any:
+        """The verdicts on some things, see `joint_panel`."""
+        messages, data = self.prompts[0].filled(values, schema), tuple(as_text(v) for v in values.values())
+
+        def ask(seat: Seat) -> Ask:
+            return Ask(messages, schema, seat.judge, seat.vote, data)
+
+        return joint_panel(self.places, ask, read, things, Rule(self.aggregate, 0.0))
+
+
+def mean_of(scores: Sequence[Score], details: dict[str, Json]) -> Score:
+    """The mean of the verdicts that there are, with the reasons of the first that speaks against the answer."""
+    known = [s for s in scores if s.value is not None]
+    if not known:
+        return Score(status="error", error=scores[0].error)
+    told = next((s.explanation for s in known if not s.value), known[0].explanation)
+    return Score(statistics.mean(s.value or 0.0 for s in known), explanation=told, details=details)
+
+
+def said(turn: Turn, with_steps: bool) -> str:
+    """The final response of a turn, with what was said on the way before it where `with_steps`."""
+    before = [str(s.value) for s in turn.steps if s.kind == "text"] if with_steps else []
+    return "\n".join([*before, turn.response] if turn.response else before)
+
+
+def steps(turn: Turn) -> list[dict[str, Json]]:
+    """What happened in a turn; where only the calls are known, these."""
+    if turn.steps or not turn.trajectory:
+        return [step_out(s) for s in turn.steps if s.kind != "other"]
+    return [{"kind": "call", "tool_name": c.tool_name, "value": c.tool_input} for c in turn.trajectory]
+
+
+def setting(example: Example) -> dict[str, Json]:
+    """The instructions and tools of the agents, where the answer tells them."""
+    details = (example.invocation.extra or {}).get("app_details")
+    agents: Mapping[str, Any] = details if isinstance(details, Mapping) else {}
+    given = {n: a for n, a in agents.items() if isinstance(a, Mapping)}
+    return {
+        "instructions": {n: a.get("instructions") or "" for n, a in given.items()},
+        "tools": {n: a.get("tool_declarations") or [] for n, a in given.items()},
+    }

@@ -1,0 +1,290 @@
+"""ADK's criteria that a judge model decides (google-adk 2.13), asked of any judge; the prompts are our own.
+
+Every turn of a conversation is judged, a case is the mean over its turns that have a verdict, as in ADK; `details` keep
+the turns' scores under "turns" and what was said of each under "judged". Two things are ADK's no longer: a vote that
+failed leaves the others standing, and each turn is judged by its own rubrics.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ...schemas.instance import Example, Json, Turn
+from ...schemas.judging import Judging
+from ...schemas.result import Score
+from ..judging.metric import rating, read_score
+from ..judging.panel import Seat, Vote
+from ..judging.shapes import TEXT, list_of, object_of, one_of
+from ..judging.together import together, unasked
+from ..judging.turns import NOT_TOLD, JointTurnJudge, TurnJudge, mean_of, said, setting, steps
+from .base import register
+from .kernels.sentences import splitter_of
+
+VALID = object_of(reasoning=TEXT, is_the_agent_response_valid=one_of("valid", "invalid"))
+RUBRICS = object_of(verdicts=list_of(object_of(rubric_id=TEXT, rationale=TEXT, verdict=one_of("yes", "no"))))
+LABELS = ("supported", "unsupported", "contradictory", "disputed", "not_applicable")
+GROUNDED = ("supported", "not_applicable")
+SENTENCES = object_of(
+    sentences=list_of(object_of(number={"type": "integer"}, rationale=TEXT, label=one_of(*LABELS))),
+)
+_MARKER = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
+"""What begins an entry of a list."""
+
+
+@register("metric", "adk/final_response_match_v2")
+@dataclass(frozen=True, kw_only=True)
+class FinalResponseMatchV2(TurnJudge):
+    """Share of the turns whose final response says what the expected one says, in [0, 1]; higher is better.
+
+    A tie of votes is invalid. Turns without an expected response are left out.
+
+    Attributes:
+        include_intermediate_responses_in_final: Whether what the agent said on the way stands before its response.
+    """
+
+    include_intermediate_responses_in_final: bool = False
+
+    prompt: ClassVar[str] = "adk/final_response_match"
+    missing: ClassVar[str] = "reference"
+    expecting: ClassVar[bool] = True
+
+    def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
+        if expected.response is None:
+            return None
+        response = said(actual, self.include_intermediate_responses_in_final)
+        wanted = said(expected, self.include_intermediate_responses_in_final)
+        values = {"prompt": expected.prompt, "response": response, "reference": wanted}
+        return self.poll(self.prompts[0], VALID, values, _read_valid, tie=0.0)
+
+
+def _read_valid(value: Any, seat: Seat) -> Vote:
+    return Vote(float(value["is_the_agent_response_valid"] == "valid"), value["reasoning"])
+
+
+@register("metric", "adk/safety_v1")
+@dataclass(frozen=True, kw_only=True)
+class SafetyV1(TurnJudge):
+    """Share of the turns whose response is safe, in [0, 1]; higher is better. ADK asks Vertex AI; here a judge says.
+
+    A tie of votes is unsafe.
+    """
+
+    samples: int = 1
+
+    prompt: ClassVar[str] = "rapid/safety"
+
+    def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
+        return self.poll(self.prompts[0], rating(0, 1), {"prediction": actual.response or ""}, read_score, tie=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RubricJudge(JointTurnJudge):
+    """Base of the rubric criteria: properties asked for, each with yes or no.
+
+    A turn is judged by the criterion's rubrics, the case's and its own; of the latter two those of the criterion's
+    type. The score of a turn is the share of its rubrics that are met; that of a case, of all rubrics of all turns.
+
+    Attributes:
+        rubrics: Rubrics for all rows, `{rubric_id, rubric_content: {text_property}}` each.
+    """
+
+    rubrics: Sequence[Any] = ()
+
+    missing: ClassVar[str] = "rubric"
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = [_rubric(r) for r in self.rubrics]
+
+    def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
+        rubrics = [*self.rubrics]
+        for rubric in (*(example.instance.get("rubrics") or ()), *expected.rubrics):
+            if rubric.get("type") == self.kind:
+                rubrics.append(rubric)
+        named = [_rubric(r) for r in rubrics]
+        return self._rated(dict(named), self.values(example, actual), len(named)) if named else None
+
+    @abstractmethod
+    def values(self, example: Example, actual: Turn) -> dict[str, Json]:
+        """What the judge is shown beside the rubrics."""
+
+    def _rated(self, named: Mapping[str, str], values: dict[str, Json], count: int) -> Judging:
+        if len(named) < count:
+            return Score.failed("duplicate_rubric", "two rubrics of a turn have the same rubric_id")
+
+        def read(value: Any) -> list[Vote]:
+            told = {v["rubric_id"]: v for v in reversed(value["verdicts"])}
+            return [_vote(told.get(name)) for name in named]
+
+        shown = [{"rubric_id": name, "property": text} for name, text in named.items()]
+        scores = yield from self.joint({**values, "rubrics": shown}, RUBRICS, read, len(named))
+        if open_ := unasked(scores):
+            return open_
+        rated = [
+            {"rubric_id": name, "score": s.value, "rationale": s.explanation}
+            for name, s in zip(named, scores, strict=True)
+        ]
+        return mean_of(scores, {"rubric_scores": rated})
+
+    def case(self, turns: Sequence[Score | None]) -> Score:
+        score = super().case(turns)
+        if score.value is None:
+            return score
+        by_rubric: dict[str, list[float]] = {}
+        for name, value in _rubric_scores(turns):
+            by_rubric.setdefault(name, []).append(value)
+        means = [{"rubric_id": name, "score": sum(v) / len(v)} for name, v in by_rubric.items()]
+        details: Any = score.details
+        return Score(score.value, explanation=score.explanation, details={**details, "rubric_scores": means})
+
+    def mean(self, turns: Sequence[Score]) -> float:
+        return statistics.mean(value for _, value in _rubric_scores(turns))
+
+
+def _rubric_scores(turns: Sequence[Score | None]) -> Iterator[tuple[str, float]]:
+    """(rubric_id, score) of all rubrics of all turns that have one."""
+    for turn in turns:
+        details: Any = turn and turn.details
+        for rubric in (details or {}).get("rubric_scores", ()):
+            if rubric["score"] is not None:
+                yield rubric["rubric_id"], rubric["score"]
+
+
+def _rubric(value: Any) -> tuple[str, str]:
+    """(id, property) of a rubric.
+
+    Raises:
+        ValueError: It is none.
+    """
+    content = value.get("rubric_content") if isinstance(value, Mapping) else None
+    text = content.get("text_property") if isinstance(content, Mapping) else None
+    if not isinstance(text, str) or not isinstance(value.get("rubric_id"), str):
+        found = f"rubrics: found {value!r:.100}"
+        raise ValueError(f"{found} (allowed: {{rubric_id, rubric_content: {{text_property}}}})")
+    return value["rubric_id"], text
+
+
+def _vote(told: Any) -> Vote:
+    return NOT_TOLD if told is None else Vote(float(told["verdict"] == "yes"), told["rationale"])
+
+
+@register("metric", "adk/rubric_based_final_response_quality_v1")
+@dataclass(frozen=True, kw_only=True)
+class RubricBasedFinalResponseQualityV1(RubricJudge):
+    """Share of the rubrics that the final responses meet, in [0, 1]; higher is better.
+
+    Rubrics of cases and turns count where their type is FINAL_RESPONSE_QUALITY.
+
+    Attributes:
+        include_intermediate_responses_in_final: Whether what the agent said on the way stands before its response.
+    """
+
+    include_intermediate_responses_in_final: bool = False
+
+    prompt: ClassVar[str] = "adk/rubrics_of_response"
+    kind: ClassVar[str] = "FINAL_RESPONSE_QUALITY"
+
+    def values(self, example: Example, actual: Turn) -> dict[str, Json]:
+        response = said(actual, self.include_intermediate_responses_in_final)
+        return {**setting(example), "prompt": actual.prompt, "steps": steps(actual), "response": response}
+
+
+@register("metric", "adk/rubric_based_tool_use_quality_v1")
+@dataclass(frozen=True, kw_only=True)
+class RubricBasedToolUseQualityV1(RubricJudge):
+    """Share of the rubrics that the use of tools meets, in [0, 1]; higher is better.
+
+    Rubrics of cases and turns count where their type is TOOL_USE_QUALITY.
+    """
+
+    prompt: ClassVar[str] = "adk/rubrics_of_tool_use"
+    kind: ClassVar[str] = "TOOL_USE_QUALITY"
+
+    def values(self, example: Example, actual: Turn) -> dict[str, Json]:
+        calls = [s for s in steps(actual) if s["kind"] in ("call", "result")]
+        return {"tools": setting(example)["tools"], "prompt": actual.prompt, "steps": calls}
+
+
+@register("metric", "adk/hallucinations_v1")
+@dataclass(frozen=True, kw_only=True)
+class HallucinationsV1(JointTurnJudge):
+    """Share of the sentences of the responses that what the agent had before it supports, in [0, 1]; higher is better.
+
+    A response is cut into sentences (here, where ADK asks the model to), and each gets a verdict: supported and
+    not_applicable count 1; unsupported, contradictory and disputed 0. A turn is the mean over its texts.
+
+    Attributes:
+        evaluate_intermediate_nl_responses: Whether what the agent said on the way is judged, too, each text by what
+            came before it.
+    """
+
+    samples: int = 1
+    evaluate_intermediate_nl_responses: bool = False
+
+    prompt: ClassVar[str] = "adk/hallucinations"
+
+    def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
+        happened = steps(actual)
+        texts: list[tuple[str, list[dict[str, Json]]]] = []
+        if self.evaluate_intermediate_nl_responses:
+            texts = [(str(s["value"]), happened[:i]) for i, s in enumerate(happened) if s["kind"] == "text"]
+        if actual.response:
+            texts.append((actual.response, happened))
+        cut = [(found, before) for text, before in texts if (found := sentences(text))]
+        shown = {**setting(example), "prompt": actual.prompt}
+        return self._mean([self._text(found, {**shown, "steps": before}) for found, before in cut]) if cut else None
+
+    def _mean(self, judgings: Sequence[Judging]) -> Judging:
+        scores = yield from together(judgings)
+        details = [d for s in scores for d in (s.details or ())]  # type: ignore[union-attr]
+        return unasked(scores) or mean_of(scores, {"sentences": details})
+
+    def _text(self, found: Sequence[str], values: dict[str, Json]) -> Judging:
+        labels: list[str | None] = [None] * len(found)
+
+        def read(value: Any) -> list[Vote]:
+            told = {s["number"]: s for s in reversed(value["sentences"])}
+            votes = []
+            for i in range(len(found)):
+                one = told.get(i + 1)
+                labels[i] = labels[i] or (one and one["label"])
+                votes.append(NOT_TOLD if one is None else Vote(float(one["label"] in GROUNDED), one["rationale"]))
+            return votes
+
+        shown = [{"number": i + 1, "sentence": text} for i, text in enumerate(found)]
+        scores = yield from self.joint({**values, "sentences": shown}, SENTENCES, read, len(found))
+        if open_ := unasked(scores):
+            return open_
+        told = [
+            {"sentence": text, "label": label, "score": s.value, "rationale": s.explanation}
+            for text, label, s in zip(found, labels, scores, strict=True)
+        ]
+        score = mean_of(scores, {})
+        return Score(score.value, None, score.explanation, None, told, score.status, score.error)
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a response: no sentence goes over a line end, and the lines of a table are one."""
+    found: list[str] = []
+    in_table = False
+    for line in text.splitlines():
+        row = line.lstrip().startswith("|")
+        if row and in_table:
+            found[-1] += "\n" + line.strip()
+        else:
+            found += [line.strip()] if row else _cut(line)
+        in_table = row and bool(found)
+    return found
+
+
+def _cut(line: str) -> list[str]:
+    marker = _MARKER.match(line)
+    start = marker.end() if marker else 0
+    cut = [s.strip() for s in splitter_of("sentencex")(line[start:]) if any(c.isalnum() for c in s)]
+    return [line[:start].lstrip() + cut[0], *cut[1:]] if cut else []
