@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...schemas.instance import Example, Json
-from ...schemas.judging import Judging
+from ...schemas.judging import Ask, Judging, Message
+from ...schemas.result import ScoreError
+from ..jsonable import jsonable
 from ..judging.metric import CHOICE, JudgedMetric, rating, read_choice, read_score
-from ..judging.prompts import Prompt, load
+from ..judging.panel import Rule, Seat, Vote, panel
+from ..judging.prompts import Prompt, as_text, load
+from ..judging.shapes import TEXT, Schema, object_of, one_of
 from .base import register
 
 VERSIONS = (1,)
@@ -27,10 +31,12 @@ class _Rapid(JudgedMetric):
     Attributes:
         version: Version of the prompt; 0 is the latest.
         use_reference: Whether the judge also sees the reference; the row must have one then.
+        service: Whether the judge is Vertex AI's own service (`type: vertex_eval`), which has prompts of its own.
     """
 
     version: int = 0
     use_reference: bool = False
+    service: bool = False
 
     task: ClassVar[str]
     referable: ClassVar[bool] = False
@@ -46,6 +52,8 @@ class _Rapid(JudgedMetric):
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
+        if self.service:
+            return ()
         prompt = load(f"rapid/{self.task}")
         return (prompt.joined(load("rapid/reference")) if self.use_reference else prompt,)
 
@@ -53,14 +61,40 @@ class _Rapid(JudgedMetric):
         """What the judge is given of a row."""
         return {name: example.get(name) for name in self.inputs}
 
+    def asked_of_service(self, example: Example, shape: Schema, rule: Rule) -> Judging:
+        """Has the service vote: its API's request is the question."""
+        instance = {name: as_text(value) for name, value in self.values(example).items()}
+        spec = {"use_reference": True} if self.use_reference else {}
+        request = {f"{self.task}_input": {"metric_spec": spec, "instance": instance}}
+        message = Message("user", jsonable(request).decode())
+
+        def ask(seat: Seat) -> Ask:
+            return Ask((message,), shape, seat.judge, seat.vote)
+
+        return panel(self.places, ask, self._read_service, rule)
+
+    def _read_service(self, value: Any, seat: Seat) -> Vote:
+        verdict = value.get("pairwise_choice", value.get("score"))
+        if self.range is not None and not self.range[0] <= verdict <= self.range[1]:
+            return Vote(error=ScoreError("invalid_verdict", f"the service's score is {verdict:g}"))
+        return Vote(verdict, value["explanation"] or None, value["confidence"])
+
+
+_NUMBER: Schema = {"type": "number"}
+_SCORED = object_of(explanation=TEXT, score=_NUMBER, confidence=_NUMBER)
+_CHOSEN = object_of(explanation=TEXT, pairwise_choice=one_of("BASELINE", "CANDIDATE", "TIE"), confidence=_NUMBER)
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Pointwise(_Rapid):
     """A score for one answer."""
 
     def judged(self, example: Example) -> Judging:
+        tie = 0.0 if self.binary else None
+        if self.service:
+            return self.asked_of_service(example, _SCORED, Rule(self.aggregate, tie))
         low, high = (int(end) for end in self.range or ())
-        shape, tie = rating(*range(low, high + 1)), (0.0 if self.binary else None)
+        shape = rating(*range(low, high + 1))
         return self.poll(self.prompts[0], shape, self.values(example), read_score, tie=tie)
 
 
@@ -81,8 +115,12 @@ class _Pairwise(_Rapid):
         super().__post_init__()
         if self.aggregate != "majority":
             raise ValueError(f"aggregate is {self.aggregate}, allowed: majority, since choices are no numbers")
+        if self.service and self.flip:
+            raise ValueError("flip is true, allowed: false, since the service decides the order")
 
     def judged(self, example: Example) -> Judging:
+        if self.service:
+            return self.asked_of_service(example, _CHOSEN, Rule(self.aggregate, "TIE"))
         given: dict[str, Any] = self.values(example)
         candidate, baseline = given.pop("prediction"), given.pop("baseline_prediction")
         plain = {**given, "answer_a": baseline, "answer_b": candidate}

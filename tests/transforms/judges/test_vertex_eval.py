@@ -1,0 +1,135 @@
+"""The evaluateInstances service as a judge, against a gRPC server made from the API's own messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.api_core.exceptions import FailedPrecondition, ServiceUnavailable
+from google.cloud import aiplatform_v1
+
+from evalbeam import ConfigError, evaluate
+from evalbeam.schemas.judging import Message
+from evalbeam.transforms import registry
+from evalbeam.transforms.judges.base import Question
+from evalbeam.transforms.judges.vertex_eval import Starting, VertexEval
+
+REQUEST = aiplatform_v1.EvaluateInstancesRequest
+RESPONSE = aiplatform_v1.EvaluateInstancesResponse
+METHOD = "EvaluateInstances"
+FLUENCY = Question((Message("user", '{"fluency_input": {"metric_spec": {}, "instance": {"prediction": "x"}}}'),), {})
+
+
+@dataclass
+class Service:
+    """A fake service: it refuses its first calls, then answers what it is told to."""
+
+    refusals: list[grpc.StatusCode] = field(default_factory=list)
+    score: float = 4.0
+    asked: list[Any] = field(default_factory=list)
+    address: str = ""
+
+    def evaluate(self, request: Any, context: grpc.ServicerContext) -> Any:
+        if self.refusals:
+            context.abort(self.refusals.pop(0), "not there")
+        self.asked.append(request)
+        name = REQUEST.pb(request).WhichOneof("metric_inputs").removesuffix("_input")
+        verdict = {"score": self.score} if "pairwise" not in name else {"pairwise_choice": "CANDIDATE"}
+        return RESPONSE({f"{name}_result": {**verdict, "explanation": "as the service says", "confidence": 0.75}})
+
+
+@contextmanager
+def serving(service: Service) -> Iterator[Service]:
+    method = grpc.unary_unary_rpc_method_handler(service.evaluate, REQUEST.deserialize, RESPONSE.serialize)
+    server = grpc.server(ThreadPoolExecutor(4))
+    name = "google.cloud.aiplatform.v1.EvaluationService"
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, {METHOD: method}),))
+    service.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        yield service
+    finally:
+        server.stop(None).wait()
+
+
+def judge(service: Service, **more: Any) -> VertexEval:
+    return VertexEval("my-project", channel=partial(grpc.insecure_channel, service.address), **more)
+
+
+def test_metrics_of_rapid_evaluation_are_answered_by_the_service(tmp_path: Path) -> None:
+    row = {
+        "prompt": "ask",
+        "response": "the new",
+        "baseline_prediction": "the old",
+        "context": "text",
+        "reference": "r",
+    }
+    names = [n.removeprefix("rapid/") for n in registry.names("metric") if n.startswith("rapid/")]
+    metrics: list[Any] = [{"metric": name, "service": True} for name in names]
+    metrics[names.index("question_answering_correctness")]["use_reference"] = True
+    with serving(Service(score=1.0, refusals=[grpc.StatusCode.UNAVAILABLE] * 5)) as service:
+        judges = {"default": {"target": judge(service, pause=0.0), "backoff": 0.0, "max_attempts": 2}}
+        result = evaluate([row], metrics, judges=judges, output=str(tmp_path / "out"))
+    table = result.metrics_table
+    for name in names:
+        verdict = f"{name}/pairwise_choice" if "pairwise" in name else f"{name}/score"
+        assert table[verdict].tolist() == ["CANDIDATE" if "pairwise" in name else 1.0]
+        assert table[f"{name}/explanation"].tolist() == ["as the service says"]
+        assert table[f"{name}/confidence"].tolist() == [0.75]
+    assert len(service.asked) == len(names) == 14
+    assert {request.location for request in service.asked} == {"projects/my-project/locations/us-central1"}
+    correct = next(r for r in service.asked if "question_answering_correctness_input" in r)
+    asked = correct.question_answering_correctness_input
+    assert (asked.metric_spec.use_reference, asked.instance.reference, asked.instance.instruction) == (True, "r", "ask")
+
+
+def test_a_score_beyond_the_range_is_no_score(tmp_path: Path) -> None:
+    with serving(Service(score=7.0)) as service:
+        judges = {"default": {"target": judge(service)}}
+        rows = [{"prompt": "p", "response": "r"}]
+        result = evaluate(rows, [{"metric": "fluency", "service": True}], judges=judges, output=str(tmp_path / "out"))
+    assert result.metrics_table["fluency/error"].tolist() == ["invalid_verdict: the service's score is 7"]
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.FAILED_PRECONDITION])
+def test_the_start_of_the_service_is_waited_out(code: grpc.StatusCode) -> None:
+    now = [100.0]
+    with serving(Service(refusals=[code] * 3)) as service:
+        consult: Any = judge(service, clock=lambda: now[0], pause=7.0).connect()
+        for _ in range(2):
+            with pytest.raises(Starting) as caught:
+                consult(FLUENCY)
+            assert (caught.value.status_code, caught.value.retry_after) == (429, 7.0)
+            now[0] += 299.0
+        now[0] += 2.0  # 600 seconds after the first call
+        with pytest.raises((ServiceUnavailable, FailedPrecondition)):
+            consult(FLUENCY)
+        assert consult(FLUENCY).value == {"score": 4.0, "explanation": "as the service says", "confidence": 0.75}
+
+
+@pytest.mark.parametrize(
+    ("refusals", "after"),
+    [([grpc.StatusCode.PERMISSION_DENIED], 0), ([grpc.StatusCode.UNAVAILABLE], 1)],
+)
+def test_other_failures_are_failures(refusals: list[Any], after: int) -> None:
+    with serving(Service()) as service:
+        consult: Callable[[Question], Any] = judge(service).connect()  # type: ignore[assignment]
+        for _ in range(after):
+            consult(FLUENCY)
+        service.refusals += refusals
+        with pytest.raises(Exception, match="not there") as caught:
+            consult(FLUENCY)
+        assert not isinstance(caught.value, Starting)
+
+
+def test_the_order_of_two_answers_is_the_services() -> None:
+    part = registry.find("metric", "rapid/pairwise_summarization_quality")
+    with pytest.raises(ConfigError, match="flip is true, allowed: false"):
+        registry.build(part, {"service": True, "flip": True}, "metrics.0")

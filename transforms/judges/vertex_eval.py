@@ -1,0 +1,113 @@
+"""Vertex AI's evaluateInstances service as a judge, for the metrics of rapid evaluation with `service: true`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ...schemas.errors import ConfigError, JudgeError
+from ..held import original
+from ..registry import has_module
+from .base import Consult, Judge, Question, Reply, closing, register
+
+_STARTING = frozenset(("ServiceUnavailable", "FailedPrecondition"))
+
+
+class Starting(JudgeError):
+    """The service is not up yet; a refusal to be waited out, as of a full quota.
+
+    Attributes:
+        retry_after: Seconds until it is asked again.
+    """
+
+    status_code = 429
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+@register("judge", "vertex_eval")
+@dataclass(frozen=True)
+class VertexEval(Judge):
+    """Answers questions that are requests of `evaluateInstances`, by asking the service over gRPC.
+
+    For some minutes after its first call the service may not be there. Until it has answered once, its being
+    unavailable is waited out.
+
+    Attributes:
+        project: Id or number of the project that pays.
+        location: Region of the service.
+        endpoint: Its address; default: that of the region.
+        startup: Seconds after the first call within which it may be unavailable.
+        pause: Seconds between two calls then.
+        channel: Makes the gRPC channel; default one that authorises with the application default credentials.
+        clock: Seconds from any origin.
+    """
+
+    project: str
+    location: str = "us-central1"
+    endpoint: str | None = None
+    startup: float = 600.0
+    pause: float = 15.0
+    channel: Callable[[], Any] | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    secret: ClassVar[tuple[str, ...]] = ("endpoint", "startup", "pause", "channel", "clock")
+
+    def __post_init__(self) -> None:
+        if not has_module("google.cloud.aiplatform"):
+            found, allowed = "the package 'google-cloud-aiplatform' is missing", "pip install 'evalbeam[vertex]'"
+            raise ConfigError(found, where="judges", allowed=allowed)
+
+    def connect(self) -> Consult:
+        from google.cloud import aiplatform_v1
+        from google.protobuf import json_format
+
+        client, clock = self._client(), original(self.clock)
+        place = f"projects/{self.project}/locations/{self.location}"
+        began: list[float] = []
+        answered: list[bool] = []
+
+        def consult(question: Question) -> Reply:
+            body = {"location": place, **json.loads(question.turns[-1].content)}
+            request = json_format.ParseDict(body, aiplatform_v1.EvaluateInstancesRequest.pb()())
+            began[:] = began or [clock()]
+            try:
+                response = client.evaluate_instances(request=request, retry=None)
+            except Exception as error:
+                waited = clock() - began[0]
+                if answered or waited >= self.startup or type(error).__name__ not in _STARTING:
+                    raise
+                raise Starting(f"the service is not up yet ({type(error).__name__})", self.pause) from error
+            answered[:] = [True]
+            message = type(response).pb(response)
+            return Reply(value=_verdict(json_format.MessageToDict(message, preserving_proto_field_name=True)))
+
+        async def close() -> None:
+            client.transport.close()
+
+        return closing(consult, close)
+
+    @property
+    def model_name(self) -> str:
+        """The service's name."""
+        return "evaluate-instances"
+
+    def _client(self) -> Any:
+        from google.cloud import aiplatform_v1
+
+        transport = aiplatform_v1.EvaluationServiceClient.get_transport_class("grpc")
+        if self.channel is not None:
+            return aiplatform_v1.EvaluationServiceClient(transport=transport(channel=original(self.channel)()))
+        host = self.endpoint or f"{self.location}-aiplatform.googleapis.com"
+        return aiplatform_v1.EvaluationServiceClient(transport=transport(host=host))
+
+
+def _verdict(response: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the one result in a response; what the service leaves out of an answer has its default."""
+    result = next(iter(response.values()), {})
+    return {"explanation": "", "confidence": 1.0, **result}
