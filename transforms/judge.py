@@ -165,7 +165,7 @@ class JudgeCaller:
 
     def call(self, ask: Ask, example: Example) -> Call:
         """The call that a question is; its key is a hash of all that the answer depends on."""
-        asked = jsonable([ask.messages, ask.schema, ask.vote])
+        asked = jsonable([[list(m) for m in ask.messages], ask.schema, ask.vote])
         key = hashlib.sha256(asked + b"\n" + self._identity(ask.judge)).hexdigest()
         request = {"messages": ask.messages, "schema": ask.schema, "vote": ask.vote, "data": ask.data}
         return Call(key, request, example.instance.instance_id[:2], LANE + ask.judge)

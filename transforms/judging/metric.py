@@ -26,6 +26,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 from ...schemas.instance import Example, Json
@@ -126,6 +127,7 @@ def is_judged(metric: Metric) -> bool:
     return isinstance(metric, JudgedMetric) and bool(metric.judges)
 
 
+@cache
 def rating(*choices: int) -> Schema:
     """An explanation and a score, one of some whole numbers."""
     return object_of(explanation=TEXT, score=one_of(*choices))
