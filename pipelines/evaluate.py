@@ -52,8 +52,11 @@ class Evaluate(beam.PTransform):
         rows = blocks | "Normalize" >> normalize
         facts = rows.facts | "Facts" >> CombineFacts(data.limit)
         side = AsSingleton(facts)
-        cut = CutBatches(side, plan.shards, output.shards, data.limit, plan.allowed, plan.declared, plan.recorded)
-        answered = rows.rows | "Cut" >> cut | "Invoke" >> plan.invoke()
+        invoke = plan.invoke()
+        cut = CutBatches(
+            side, plan.shards, output.shards, data.limit, plan.allowed, plan.declared, plan.recorded, invoke.rows
+        )
+        answered = rows.rows | "Cut" >> cut | "Invoke" >> invoke
         if config.baseline is not None:
             answered = answered | "JoinBaseline" >> JoinBaseline(baseline_files(config.baseline))
         scored = answered | "ScoreExamples" >> ScoreExamples(plan.computed, config.compat.float32)

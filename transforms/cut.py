@@ -31,6 +31,7 @@ class CutBatches(beam.PTransform):
         allowed: What the dataset may be like; else nothing goes on.
         declared: Declared (name, type) of columns.
         bulk: Whether the stage only scores recorded answers.
+        rows: Rows of a batch at most.
     """
 
     facts: Any
@@ -40,17 +41,18 @@ class CutBatches(beam.PTransform):
     allowed: Allowed
     declared: tuple[tuple[str, str], ...]
     bulk: bool = False
+    rows: int = MAX_ROWS
 
     def expand(self, input_or_inputs: Any) -> Any:
-        step = _Cut(self.shards, self.parts, self.limit, self.allowed, self.declared, self.bulk)
-        cut = beam.ParDo(step, self.facts).with_output_types(Batch)
-        return input_or_inputs | "MeetByShard" >> beam.GroupByKey() | "Cut" >> cut
+        step = _Cut(self)
+        cutting = beam.ParDo(step, self.facts).with_output_types(Batch)
+        return input_or_inputs | "MeetByShard" >> beam.GroupByKey() | "Cut" >> cutting
 
 
 class _Cut(beam.DoFn):
-    def __init__(self, shards: int, parts: int | None, limit: int | None, allowed: Allowed, declared: Any, bulk: bool):
-        self.shards, self.parts, self.limit, self.allowed = shards, parts, limit, allowed
-        self.declared, self.bulk = declared, bulk
+    def __init__(self, step: CutBatches) -> None:
+        self.shards, self.parts, self.limit, self.allowed = step.shards, step.parts, step.limit, step.allowed
+        self.declared, self.bulk, self.rows = step.declared, step.bulk, step.rows
 
     def setup(self) -> None:
         if self.bulk:
@@ -66,7 +68,7 @@ class _Cut(beam.DoFn):
         kept = [row for row, k in zip(rows, keep, strict=True) if k]
         low, high = shard * parts // self.shards, ((shard + 1) * parts - 1) // self.shards
         empty = set(range(low, high + 1))
-        for part, batch in cut(kept, parts, weigh=sum(map(raw_size, packed)) > MAX_BYTES):
+        for part, batch in cut(kept, parts, sum(map(raw_size, packed)) > MAX_BYTES, self.rows):
             empty.discard(part)
             yield Batch(batch, part, columns)
         for part in sorted(empty):
@@ -89,15 +91,17 @@ def in_order(rows: Iterable[Instance]) -> list[Instance]:
     return ordered
 
 
-def cut(rows: list[Instance], parts: int, weigh: bool = True) -> Iterator[tuple[int, tuple[Instance, ...]]]:
-    """(part, batch) of instances in order: batches end at parts, at `MAX_ROWS` and, if weighed, about `MAX_BYTES`."""
+def cut(
+    rows: list[Instance], parts: int, weigh: bool = True, most: int = MAX_ROWS
+) -> Iterator[tuple[int, tuple[Instance, ...]]]:
+    """(part, batch) of instances in order: batches end at parts, at `most` rows and, if weighed, about `MAX_BYTES`."""
     groups = groupby(rows, key=lambda r: position(r.instance_id, parts)) if parts > 1 else [(0, rows)][: len(rows)]
     for part, group in groups:
         batch: list[Instance] = []
         size = 0
         for row in group:
             width = _width(row) if weigh else 0
-            if batch and (len(batch) >= MAX_ROWS or size + width > MAX_BYTES):
+            if batch and (len(batch) >= most or size + width > MAX_BYTES):
                 yield part, tuple(batch)
                 batch, size = [], 0
             batch.append(row)

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -23,7 +23,11 @@ from . import counters
 from .budget import Budget, Ledger
 from .faults import Fault, fault_of
 from .lane import Flight, Lane, Timeouts
+from .stop import Breaker
 from .threads import LoopExecutor, Threads
+
+MAX_HELD_BYTES = 256 << 20
+"""Bytes of answers, as the journal keeps them, that a bundle holds before it waits for its batches to leave."""
 
 _POLL = 1.0
 _TAKEN_AT_ONCE = 64
@@ -41,17 +45,23 @@ class Ticket:
         item: The batch; the engine does not look at it.
         outcomes: One for each call, `None` while it has none.
         remaining: Calls without an outcome.
+        size: Bytes of the outcomes of the calls that were made.
     """
 
-    __slots__ = ("item", "outcomes", "remaining")
+    __slots__ = ("item", "outcomes", "remaining", "size")
 
     def __init__(self, item: Any, outcomes: list[Outcome | None]) -> None:
         self.item, self.outcomes = item, outcomes
         self.remaining = outcomes.count(None)
+        self.size = 0
 
 
 class Line:
-    """One caller's way to its endpoint in this process: a callable made at the first call, and its limits."""
+    """One caller's way to its endpoint in this process: a callable made at the first call, and its limits.
+
+    Attributes:
+        stopped: Why no more calls are made; other runs of this process, which may share the lane, go on.
+    """
 
     def __init__(
         self,
@@ -63,6 +73,8 @@ class Line:
         self.policy, self.lane, self.ledger = policy, lane, ledger
         self.timeouts = Timeouts(lane.loop, policy.timeout, lane.expire)
         self._connect, self._lock = connect, threading.Lock()
+        self.breaker = Breaker(policy.abort_when, policy.abort_after)
+        self.stopped: str | None = None
         self.call: Callable[[Call], Any] | None = None
         self.on_loop = False
 
@@ -90,22 +102,33 @@ class Line:
 class Bundle:
     """The calls of one bundle of one DoFn instance; its methods are called on the bundle's thread.
 
+    Tickets begin in order, each once the one before it has: so few calls are on their way at any time that large
+    answers never pile up, though their batches leave whole.
+
     Args:
         lines: Where the calls go, by the name of their endpoint.
-        record: Called on the loop's thread with each call that was made and its outcome, before its place is free.
+        record: Called on the loop's thread with each call that was made and its outcome, before its place is free;
+            returns the bytes of the outcome.
         tick: Called on the bundle's thread now and then while it waits.
+        most_bytes: No further ticket begins while the outcomes that are not taken back, and those expected of the
+            calls that have begun, are more.
     """
 
     def __init__(
         self,
         lines: Mapping[str, Line],
-        record: Callable[[Call, Outcome], None] | None = None,
+        record: Callable[[Call, Outcome], int] = lambda _, __: 0,
         tick: Callable[[], None] = lambda: None,
+        most_bytes: int = MAX_HELD_BYTES,
     ) -> None:
         self.held = self.open = 0
         self.cancelled = False
-        self._lines, self._record, self._tick = lines, record, tick
-        self._submitted = self._started = 0
+        self._lines, self._record, self._tick, self._most_bytes = lines, record, tick, most_bytes
+        self._submitted = self._begun = self._started = self._ended = 0
+        self._arrived = self._taken = 0
+        self._full = self._feeding = False
+        self._waiting: deque[tuple[int, list[tuple[Lane, list[Flight]]]]] = deque()
+        self._ahead = 1 if len(lines) == 1 else 256 + 2 * sum(line.policy.max_in_flight for line in lines.values())
         self._finished: deque[Ticket] = deque()
         self._changed = threading.Condition()
         self._awaited: Callable[[], bool] | None = None
@@ -124,31 +147,35 @@ class Bundle:
         for i, call in enumerate(calls):
             if found[i] is None:
                 flights[call.endpoint].append(Flight(self, self._lines[call.endpoint], ticket, i, call))
-        for endpoint, group in flights.items():
-            line = self._lines[endpoint]
-            line.open()
-            line.lane.post(line.lane.submit, group)
+        for endpoint in flights:
+            self._lines[endpoint].open()
+        groups = [(self._lines[endpoint].lane, group) for endpoint, group in flights.items()]
+        self._waiting.append((ticket.remaining, groups))
+        groups[0][0].post(self._feed)
 
-    def finished(self) -> list[Ticket]:
-        """Takes the tickets all of whose calls have ended, in the order they ended."""
-        taken = []
+    def finished(self) -> Iterator[Ticket]:
+        """Takes the tickets all of whose calls have ended, one by one in the order they ended."""
         while self._finished:
             ticket = self._finished.popleft()
             self.open -= 1
             self.held -= len(ticket.outcomes)
-            taken.append(ticket)
-        return taken
+            yield ticket
+            self._taken += ticket.size
+            if self._full:
+                next(iter(self._lines.values())).lane.post(self._feed)
 
     def wait_for_room(self, slack: int, max_held: int) -> None:
         """Waits until more calls are wanted: at most `slack` queued, and at most `max_held` calls not taken back."""
         if self._queued() > slack:
-            self._wait(lambda: self._queued() <= slack // 2)
+            self._wait(lambda: self._queued() <= slack // 2 or (self._full and bool(self._finished)))
         if self.held > max_held:
             self._wait(lambda: bool(self._finished))
 
     def wait_for_some(self) -> None:
-        """Waits until tickets are finished: several at once where many are open, any once no more calls are queued."""
-        self._wait(lambda: len(self._finished) >= (min(self.open, _TAKEN_AT_ONCE) if self._queued() else 1))
+        """Waits until tickets are finished: several at once where many are open and small, and calls are queued."""
+        self._wait(
+            lambda: len(self._finished) >= (min(self.open, _TAKEN_AT_ONCE) if self._queued() and not self._full else 1)
+        )
 
     def cancel(self) -> None:
         """Ends all calls; their results are lost."""
@@ -192,9 +219,34 @@ class Bundle:
 
     # The loop's thread from here on.
 
+    def _feed(self) -> None:
+        """Has tickets begin, as long as there is room."""
+        if self._feeding:  # a call that is not made ends at once and comes back here
+            return
+        self._feeding = True
+        while self._waiting and not self.cancelled and self._has_room():
+            calls, groups = self._waiting.popleft()
+            self._begun += calls
+            for lane, group in groups:
+                lane.submit(group)
+        self._feeding = False
+
+    def _has_room(self) -> bool:
+        if self._begun - self._started >= self._ahead:
+            return False
+        self._full = True  # before the look at what is taken: who takes looks at it afterwards
+        open_ = self._begun - self._ended
+        mean = self._arrived / max(1, self._ended)
+        if self._arrived - self._taken + mean * open_ <= self._most_bytes or not (open_ or self._finished):
+            self._full = False
+        else:
+            self._notify()
+        return not self._full
+
     def started(self) -> None:
         """A call has left the queue."""
         self._started += 1
+        self._feed()
         self._notify()
 
     def ended(self, flight: Flight, outcome: Outcome) -> None:
@@ -203,14 +255,17 @@ class Bundle:
             return
         counters.add("calls_done")
         counters.add("calls_failed", int(outcome.kind != "ok"))
-        if self._record is not None and flight.attempts:
-            self._record(flight.call, outcome)
+        size = self._record(flight.call, outcome) if flight.attempts else 0
         ticket = flight.ticket
         ticket.outcomes[flight.index] = outcome
+        ticket.size += size
         ticket.remaining -= 1
+        self._ended += 1
+        self._arrived += size
         if not ticket.remaining:
             self._finished.append(ticket)
             self._notify()
+        self._feed()
 
     def fail(self, error: BaseException) -> None:
         """Something beside a call failed: no more calls are started, and the bundle's thread will raise it."""

@@ -17,7 +17,7 @@ from ..schemas.calls import Call, CallPolicy, Outcome
 from .budget import Budget, Ledger
 from .engine import Bundle, Engine, Line, Ticket
 from .handoff import Handoff
-from .journal import Journal
+from .journal import Journal, encoded
 from .stop import StopSign
 
 _MAX_HELD = 32_768
@@ -129,7 +129,7 @@ class _MakeCalls(beam.DoFn):
         self._throttled = self._throttling()
         self._sign = None if self._stop is None else StopSign(self._stop)
         self._journal = None if self._folder is None else Journal(self._folder, self._token)
-        self._bundle = Bundle(self._lines, self._journal and self._journal.add, self._tick)
+        self._bundle = Bundle(self._lines, _size if self._journal is None else self._journal.add, self._tick)
         self._tick()
 
     def process(self, batch: Any, timestamp=beam.DoFn.TimestampParam, window=beam.DoFn.WindowParam):  # type: ignore[no-untyped-def]
@@ -179,13 +179,13 @@ class _MakeCalls(beam.DoFn):
             self._ledger.exchange()
         if self._sign is None:
             return
-        lanes = [line.lane for line in self._lines.values()]
-        reason = self._sign.seen() or next((lane.stopped for lane in lanes if lane.stopped is not None), None)
+        lines = self._lines.values()
+        reason = self._sign.seen() or next((line.stopped for line in lines if line.stopped is not None), None)
         if reason is not None:
             self._sign.put(reason)
-            for lane in lanes:
-                if lane.stopped is None:
-                    lane.post(lane.stop, reason)
+            for line in lines:
+                if line.stopped is None:
+                    line.lane.post(line.lane.stop, line, reason)
 
     @property
     def _places(self) -> int:
@@ -229,3 +229,7 @@ class _MakeCalls(beam.DoFn):
         if seconds > 0:  # the name that tells an autoscaler not to add workers for it
             self._throttled += seconds
             Metrics.counter("evalbeam", "cumulativeThrottlingSeconds").inc(seconds)
+
+
+def _size(call: Call, outcome: Outcome) -> int:
+    return len(encoded(call.key, "", outcome))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import apache_beam as beam
 import orjson
 
-from ..schemas.batch import Batch
+from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, example_out
 from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.instance import Example, Instance, Json
 from .agents.base import Agent, invocation_of, read_answer
 from .budget import Budget
+from .engine import MAX_HELD_BYTES
 from .fanout import FanOut, Work
 from .normalize import canonical
 from .secrets import provide
@@ -24,6 +26,8 @@ from .secrets import provide
 @dataclass
 class InvokeAgent(beam.PTransform):
     """PCollection[Batch[Instance]] -> PCollection[Batch[Example]], each instance `trials` times.
+
+    A batch whose answers are large leaves as several.
 
     Attributes:
         agent: What answers.
@@ -52,13 +56,21 @@ class InvokeAgent(beam.PTransform):
     secrets: tuple[tuple[str, str], ...] = ()
     replay: bool = False
 
+    @property
+    def rows(self) -> int:
+        """Rows that a batch should hold at most: so many that the largest answers allowed fit into memory together."""
+        if self.agent.recorded:
+            return MAX_ROWS
+        return max(1, min(MAX_ROWS, MAX_HELD_BYTES // (self.policy.max_answer_bytes * self.trials)))
+
     def expand(self, input_or_inputs: Any) -> Any:
         if self.agent.recorded:
             recall = beam.Map(recalled, self.agent, self.trials)
             return input_or_inputs | "Recall" >> recall.with_output_types(Batch)
         policy = self.policy.for_one_of(self.processes)
         caller = AgentCaller(self.agent, policy, self.trials, self.fingerprint, self.given, self.secrets)
-        return input_or_inputs | "Call" >> FanOut(caller, self.journal, self.stop, self.budget, replay=self.replay)
+        call = FanOut(caller, self.journal, self.stop, self.budget, replay=self.replay)
+        return input_or_inputs | "Call" >> call | "Split" >> beam.FlatMap(split).with_output_types(Batch)
 
 
 def recalled(batch: Batch[Instance], agent: Agent, trials: int) -> Batch[Example]:
@@ -68,6 +80,21 @@ def recalled(batch: Batch[Instance], agent: Agent, trials: int) -> Batch[Example
     if trials > 1:
         rows = [Example(r.instance, r.invocation, trial) for r in rows for trial in range(trials)]
     return Batch(tuple(rows), batch.part, batch.columns)
+
+
+def split(batch: Batch[Example]) -> Iterator[Batch[Example]]:
+    """The batch in order as batches of about `MAX_BYTES` of answers at most; all trials of an instance together."""
+    rows: list[Example] = []
+    size = 0
+    for _, trials in groupby(batch.rows, key=lambda r: r.instance.instance_id):
+        group = list(trials)
+        width = sum(len(orjson.dumps(example_out(r)[1])) for r in group)
+        if rows and size + width > MAX_BYTES:
+            yield Batch(tuple(rows), batch.part, batch.columns)
+            rows, size = [], 0
+        rows += group
+        size += width
+    yield Batch(tuple(rows), batch.part, batch.columns) if len(rows) < len(batch.rows) else batch
 
 
 @dataclass(frozen=True)

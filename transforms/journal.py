@@ -87,8 +87,8 @@ class Journal:
                 self._found.popitem(last=False)
         return known.get(call.key)
 
-    def add(self, call: Call, outcome: Outcome) -> None:
-        """Keeps an outcome. Called on the loop's thread before the call's place is free.
+    def add(self, call: Call, outcome: Outcome) -> int:
+        """Keeps an outcome and returns its bytes. Called on the loop's thread before the call's place is free.
 
         Raises:
             RunError: The disk refuses it.
@@ -96,16 +96,17 @@ class Journal:
         record = encoded(call.key, self._run, outcome)
         if not self._local:
             self._buffer.append((call.prefix, record))
-            return
+            return len(record)
         with self._lock:
             if self._closed:
-                return
+                return len(record)
             try:
                 if self._file(call.prefix).write(record) != len(record):
                     raise OSError("the disk took a part of a record")
             except OSError as error:
                 self._closed = True  # what follows a torn record would never be read
                 raise self._refused(error) from error
+        return len(record)
 
     def flush_if_due(self) -> None:
         """Puts what is buffered once it is much or old; called often, on the bundle's thread."""

@@ -21,7 +21,7 @@ from .budget import tokens_of
 from .faults import RETRIED, Fault
 from .pace import DOUBLING, Pace
 from .retries import RetryBudget
-from .stop import Breaker, kind_of
+from .stop import kind_of
 from .threads import Job, Threads
 
 if TYPE_CHECKING:
@@ -97,11 +97,9 @@ class Lane:
         self.hung: set[Any] = set()
         self._waiting: deque[Flight] = deque()
         self._threads = Threads(loop)
-        self._breaker: Breaker | None = None
         self._pumping = False
         self._alarm_at = math.inf
         self._held_since: float | None = None
-        self.stopped: str | None = None
 
     def post(self, action: Callable[..., None], *arguments: Any) -> None:
         """Has the loop's thread do something.
@@ -119,21 +117,25 @@ class Lane:
         self.pace.open(policies)
         for policy in policies:
             self.retries.grow(policy)
-        if self._breaker is None:
-            self._breaker = Breaker(policies[0].abort_when, policies[0].abort_after)
 
     def close(self) -> None:
         """Ends the threads that are idle."""
         self._threads.close()
 
-    def stop(self, reason: str) -> None:
-        """Makes no more calls: those in flight may end, the others are not called."""
-        self.stopped = self.stopped or reason
+    def stop(self, line: Line, reason: str) -> None:
+        """Makes no more calls of a line: those in flight may end, the others are not called."""
+        line.stopped = line.stopped or reason
+        waiting, self._waiting = self._waiting, deque(f for f in self._waiting if f.line is not line)
+        for flight in waiting:
+            if flight.line is line:
+                self._start(flight)
         self._pump()
 
     def submit(self, flights: list[Flight]) -> None:
-        """Queues calls."""
+        """Queues calls of one line."""
         self._waiting.extend(flights)
+        if (line := flights[0].line).stopped is not None:
+            self.stop(line, line.stopped)
         self._pump()
 
     def drop(self, bundle: Bundle, line: Line) -> None:
@@ -154,7 +156,7 @@ class Lane:
         self._pumping = True
         growing = bool(self._waiting) and self.pace.growing(self.loop.time())
         try:
-            while self._waiting and (self.in_flight < self.pace.limit or self.stopped):
+            while self._waiting and self.in_flight < self.pace.limit:
                 if not self._may_start():
                     return
                 flight = self._waiting.popleft()
@@ -167,7 +169,7 @@ class Lane:
 
     def _may_start(self) -> bool:
         now = self.loop.time()
-        wait = 0.0 if self.stopped else self.pace.wait(now)
+        wait = self.pace.wait(now)
         if wait > 0.0:
             self._held_since = now if self._held_since is None else self._held_since
             self._alarm(wait)
@@ -195,9 +197,10 @@ class Lane:
         if not flight.attempts:
             flight.first, flight.queued = now, now - flight.submitted
             bundle.started()
-        why = self.stopped or (_HUNG if len(self.hung) >= line.policy.max_hung else None)
+        why = line.stopped or (_HUNG if len(self.hung) >= line.policy.max_hung else None)
         if why is None and line.ledger is not None and (why := line.ledger.take()) is not None:
-            self.stopped = why
+            line.stopped = why
+            self.loop.call_soon(self.stop, line, why)
         if why is not None:
             bundle.ended(flight, self._outcome(flight, None, kind_of(why), "NotCalled", f"not called: {why}"))
             return
@@ -303,11 +306,11 @@ class Lane:
                 flight.line.ledger.give_back()
             self.pace.refused(now, flight.began, fault.retry_after)
             if self.pace.stalled(now) >= policy.max_refusal:
-                self.stop(_REFUSED)
+                self.stop(flight.line, _REFUSED)
         elif fault.kind not in RETRIED:
             self._answered()
         crowded = fault.kind == "timeout" and 2 * len(self.hung) >= policy.max_hung
-        gone = crowded or self.stopped is not None
+        gone = crowded or flight.line.stopped is not None
         wait = None if gone else self.retries.wait(policy, flight.attempts, flight.refusals, fault, self._left(flight))
         if wait is None:
             outcome = self._outcome(flight, None, fault.kind, fault.error_type, fault.message)
@@ -318,9 +321,9 @@ class Lane:
 
     def _ended(self, flight: Flight, outcome: Outcome) -> None:
         flight.bundle.ended(flight, outcome)
-        reason = self._breaker and self._breaker.ended(outcome.kind != "ok")
+        reason = flight.line.breaker.ended(outcome.kind != "ok")
         if reason:
-            self.stop(reason)
+            self.stop(flight.line, reason)
 
     def _answered(self) -> None:
         self.retries.answered()

@@ -81,7 +81,7 @@ class World:
                 await asyncio.sleep(0.5)
 
         self.loop.run_until_complete(until_done())
-        assert bundle.finished() != []
+        assert list(bundle.finished()) != []
         assert not bundle.open
         assert not bundle.held
         self.close()
@@ -264,7 +264,7 @@ def test_a_dropped_bundle_leaves_nothing_and_the_other_one_everything():
     assert lost.outcomes.count(None) == 17
     assert [o.value for o in found.outcomes] == [10] * 5
     assert min(world.attempts["found 0"]) == 15
-    assert not doomed.finished()
+    assert not list(doomed.finished())
 
 
 @pytest.mark.parametrize("seconds", [0.05, 50.0])
@@ -476,10 +476,50 @@ def test_a_healthy_head_turns_the_breaker_off(share):
 
 def test_a_stopped_lane_lets_calls_in_flight_end():
     world = World(takes, max_in_flight=8)
-    world.loop.call_later(1.5, world.lane.stop, "asked to")
+    world.loop.call_later(1.5, world.lane.stop, world.line, "asked to")
     outcomes = world.run([1] * 100)
     assert len(world.attempts) == sum(o.kind == "ok" for o in outcomes) == 16
     assert {o.error_message for o in outcomes} == {None, "not called: asked to"}
+
+
+def test_a_run_that_is_stopped_leaves_another_run_on_its_lane_alone():
+    async def broken(call):
+        await asyncio.sleep(1)
+        raise ValueError("no key")
+
+    world = World(takes, max_in_flight=8)
+    policy = CallPolicy(max_in_flight=8, abort_when=0.5, abort_after=20)
+    doomed = Bundle({"agent": Line(lambda: broken, policy, world.lane)})
+    kept = Bundle({"agent": world.line})
+    tickets = [Ticket(None, [None] * 100), Ticket(None, [None] * 100)]
+    for bundle, ticket in zip((doomed, kept), tickets, strict=True):
+        bundle.submit(ticket, [Call(f"{i}", 1) for i in range(100)])
+    world.finish(kept, tickets)
+    lost, found = (collections.Counter(o.kind for o in t.outcomes) for t in tickets)
+    assert 20 <= lost["permanent"] == 100 - lost["not_called"] <= 20 + 8
+    assert found == {"ok": 100}
+
+
+def test_a_record_that_cannot_be_kept_ends_the_calls():
+    """What is paid for and not kept would be paid for twice: those in flight end, no other begins."""
+
+    def refuse(call, outcome):
+        if int(call.key) >= 20:
+            raise OSError("disk full")
+        return 1
+
+    world = World(takes, max_in_flight=8)
+    bundle = Bundle({"agent": world.line}, refuse)
+    tickets = [Ticket(n, [None] * 10) for n in range(10)]
+    for ticket in tickets:
+        bundle.submit(ticket, [Call(str(10 * ticket.item + i), 1) for i in range(10)])
+    world.loop.run_until_complete(asyncio.sleep(3600))
+    assert 20 <= len(world.attempts) <= 20 + 8
+    assert {0} <= {t.item for t in bundle.finished()} <= {0, 1}
+    for wait in (bundle.wait_for_some, lambda: bundle.wait_for_room(0, 0)):
+        with pytest.raises(OSError, match="disk full"):
+            wait()
+    world.close()
 
 
 @pytest.mark.parametrize(("share", "slower"), [(0.0, 1.1), (0.01, 1.5), (0.1, 3.0), (0.4, 8.0)])
