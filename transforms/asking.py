@@ -27,9 +27,9 @@ def judged_now(caller: JudgeCaller, batch: ScoredBatch) -> ScoredBatch:
                 return done.value
             bundle = Bundle(lines)
             bundle.submit(Ticket(None, [None] * len(calls)), calls)
-            while not (finished := bundle.finished()):
-                bundle.wait_for_some()
-            outcomes = finished[0].outcomes
+            bundle.wait_for_some()
+            (ticket,) = bundle.finished()
+            outcomes = ticket.outcomes
     finally:
         for name in endpoints:
             engine.leave((token, name))
