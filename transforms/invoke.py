@@ -128,7 +128,9 @@ class AgentCaller:
         async def call_async(call: Call) -> Any:
             return read_answer(read(await ask(_fresh(call.request), call.key)), limit)
 
-        return call_async if inspect.iscoroutinefunction(ask) else call
+        made: Any = call_async if inspect.iscoroutinefunction(ask) else call
+        made.close = getattr(ask, "close", None)
+        return made
 
     def work(self, batch: Batch[Instance]) -> Work:
         """One call for each row and trial."""

@@ -6,15 +6,16 @@ import asyncio
 import sys
 import time
 import types as python
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...schemas.conversation import is_conversation, said, turn_in
 from ...schemas.errors import AgentError, ConfigError
 from ...schemas.instance import Instance, Json, Turn
+from ..simulation import Script, Simulate, Simulator, User, simulator_of
 from .base import Agent, Ask, loaded, register
 from .events.adk import TurnEvents, retrieval_tools
 
@@ -26,24 +27,6 @@ _ALLOWED = 'the folder of an agent, "module:name" or an object: an App, an agent
 
 class NeedsSimulator(AgentError):
     """A scenario was asked without a simulated user to lead the conversation."""
-
-
-class User(Protocol):
-    """The user's side of a conversation."""
-
-    async def next_message(self, history: Sequence[Turn]) -> Json | None:
-        """What the user says after the turns so far: text or a Content of Google's GenAI API; `None` ends it."""
-        ...
-
-
-@dataclass(frozen=True)
-class Script:
-    """A user who says what is written, whatever is answered."""
-
-    messages: Sequence[Json]
-
-    async def next_message(self, history: Sequence[Turn]) -> Json | None:
-        return self.messages[len(history)] if len(history) < len(self.messages) else None
 
 
 @register("agent", "adk")
@@ -62,8 +45,9 @@ class AdkAgent(Agent):
         agent_name: Sub-agent to be asked instead of the root agent.
         turn_timeout: Seconds one turn may take; `agent.timeout` bounds the whole conversation.
         session: `app_name`, `user_id` and `state` of conversations that do not say them.
-        simulator: Who leads the conversations of scenarios: "module:name" or object of a function from the scenario (a
-            dict) to an object with `async next_message(history)`.
+        simulator: Who leads the conversations of scenarios: the keys of a `Simulator` (`judge` or `script`,
+            `max_turns`, `stop_signal`, `instructions`), or "module:name" or object of a function
+            from the scenario (a dict) to an object with `async next_message(history)`.
     """
 
     target: Any
@@ -81,8 +65,8 @@ class AdkAgent(Agent):
             ) from None
         if self.turn_timeout is not None and self.turn_timeout <= 0:
             raise ValueError(f"turn_timeout is {self.turn_timeout}, allowed: more than 0")
-        if self.simulator is not None and not callable(loaded(self.simulator)):
-            raise ConfigError("found no function", where="agent.simulator", allowed="a function of the scenario")
+        if self.simulator is not None:
+            simulator_of(loaded(self.simulator))
         self.app()
 
     def request(self, instance: Instance) -> Json:
@@ -120,27 +104,30 @@ class AdkAgent(Agent):
         return any(kind.__module__.startswith("google.adk.") for kind in type(target).__mro__)
 
     def connect(self) -> Ask:
-        app, simulator = self.app(), None if self.simulator is None else loaded(self.simulator)
+        app, simulator = self.app(), None if self.simulator is None else simulator_of(loaded(self.simulator))
+        simulate = simulator.connect() if isinstance(simulator, Simulator) else simulator
         retrieving = retrieval_tools(app.root_agent)
 
         async def ask(request: Json, key: str) -> Json:
             conversation = _Conversation(app, {**self.session, **(request.get("session") or {})}, key, retrieving)
-            user = _user(request, simulator)
+            user = _user(request, simulate)
             turns: list[Turn] = []
             await conversation.start()
             while (message := await user.next_message(turns)) is not None:
                 turns.append(await conversation.turn(message, len(turns) + 1, self.turn_timeout))
             return conversation.answer()
 
-        return ask
+        made: Any = ask
+        made.close = getattr(simulate, "close", None)
+        return made
 
 
-def _user(request: Mapping[str, Json], simulator: Callable[[Json], User] | None) -> User:
+def _user(request: Mapping[str, Json], simulate: Simulate | None) -> User:
     if "messages" in request:
         return Script(request["messages"])
-    if simulator is None:
+    if simulate is None:
         raise NeedsSimulator("the row is a scenario, which needs a user simulator (agent.simulator)")
-    return simulator(request["scenario"])
+    return simulate(request["scenario"])
 
 
 class _Conversation:

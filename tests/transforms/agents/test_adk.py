@@ -201,6 +201,14 @@ def test_a_scenario_is_led_by_a_simulated_user(agents):
         asked(AdkAgent(agents.dice_agent()), row)
 
 
+def test_a_scenario_is_led_by_a_script_or_a_model(agents):
+    row = Instance("0", {}, {"scenario": {"starting_prompt": "roll 6", "conversation_plan": "more"}})
+    said = ["roll 8", "</finished>"]
+    for simulator in ({"script": said[:1]}, {"judge": lambda messages, schema: {"message": said.pop(0)}}):
+        found = asked(AdkAgent(agents.dice_agent(), simulator=simulator), row)
+        assert [(t.prompt, t.response) for t in found.turns] == [("roll 6", "It is 61."), ("roll 8", "It is 82.")]
+
+
 def test_a_message_may_be_more_than_text(agents):
     parts = [{"text": "roll 6"}, {"inline_data": {"data": "aGk=", "mime_type": "text/plain"}}, {"text": "or 8"}]
     row = Instance("0", {}, {"conversation": [{"prompt": "roll 6\nor 8", "content": {"role": "user", "parts": parts}}]})

@@ -1,0 +1,174 @@
+"""Simulated users, who lead the conversations of scenarios: by a script, or by a model asked for each message.
+
+A scenario says how a conversation starts (`starting_prompt`), what the user is after (`conversation_plan`) and who the
+user is (`user_persona`). Its conversation is one call of the agent, so one slot of the engine whatever its length.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, TypeAlias, cast
+
+from ..schemas.errors import AgentError, ConfigError
+from ..schemas.instance import Json, Turn
+from ..schemas.judging import Message, Reply
+from .judges.base import Consult, Judge, Question, Refused
+from .judging.parse import InvalidVerdict, checked, read_verdict
+from .judging.prompts import as_text, fence, load
+from .judging.shapes import TEXT, object_of
+from .registry import build, find, load_object
+
+STOP_SIGNAL = "</finished>"
+MESSAGE = object_of(message=TEXT)
+_WHERE = "agent.simulator"
+_FORMS = '{judge: {type, model ...}}, {script: [text, ...]}, or "module:name" of a function of the scenario'
+
+
+class NoMessage(AgentError):
+    """A simulated user said nothing."""
+
+
+class User(Protocol):
+    """The user's side of a conversation."""
+
+    async def next_message(self, history: Sequence[Turn]) -> Json | None:
+        """What the user says after the turns so far: text or a Content of Google's GenAI API; `None` ends it."""
+        ...
+
+
+Simulate: TypeAlias = Callable[[Json], User]
+"""From a scenario to the user who leads its conversation."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A user who says what is written, whatever is answered."""
+
+    messages: Sequence[Json]
+
+    async def next_message(self, history: Sequence[Turn]) -> Json | None:
+        return self.messages[len(history)] if len(history) < len(self.messages) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulator:
+    """How simulated users speak, as a configuration says it under `agent.simulator`.
+
+    Attributes:
+        judge: The model that is asked for each message after the first, `{type: NAME, parameters ...}` as under
+            `judges`. Or:
+        script: The messages after the scenario's first, the same in every conversation.
+        max_turns: Messages of the user at most; -1 for no bound.
+        stop_signal: A message that holds it, in whatever case, ends the conversation and is not sent.
+        instructions: What the model is told beside the scenario.
+    """
+
+    judge: Any = None
+    script: Sequence[Json] = ()
+    max_turns: int = 20
+    stop_signal: str = STOP_SIGNAL
+    instructions: str = ""
+    _made: Judge | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if (self.judge is None) == (not self.script):
+            raise ConfigError("both or none of judge and script are given", where=_WHERE, allowed=_FORMS)
+        if self.judge is not None:
+            object.__setattr__(self, "_made", _judge(self.judge))
+
+    def connect(self) -> Simulate:
+        """Makes the model's client, once in each worker process."""
+        consult = None if self._made is None else self._made.connect()
+
+        def simulate(scenario: Any) -> User:
+            if consult is not None:
+                return ModelUser(self, scenario, consult)
+            messages = [scenario["starting_prompt"], *self.script]
+            return Script(messages if self.max_turns < 0 else messages[: self.max_turns])
+
+        made: Any = simulate
+        made.close = getattr(consult, "close", None)
+        return made
+
+
+@dataclass(frozen=True)
+class ModelUser:
+    """A user who says what a model says, after the scenario's first message."""
+
+    simulator: Simulator
+    scenario: Mapping[str, Json]
+    consult: Consult
+
+    async def next_message(self, history: Sequence[Turn]) -> Json | None:
+        most = self.simulator.max_turns
+        if 0 <= most <= len(history):
+            return None
+        if not history:
+            return self.scenario["starting_prompt"]
+        text = await self._asked(history)
+        if not text.strip():
+            raise NoMessage("the simulated user said nothing")
+        return None if self.simulator.stop_signal.lower() in text.lower() else text
+
+    async def _asked(self, history: Sequence[Turn]) -> str:
+        question = Question(self.messages(history), MESSAGE)
+        if inspect.iscoroutinefunction(self.consult):
+            return _text(await self.consult(question))
+        found: Any = await asyncio.to_thread(self.consult, question)
+        return _text(await found if inspect.isawaitable(found) else found)
+
+    def messages(self, history: Sequence[Turn]) -> tuple[Message, ...]:
+        """What the model reads: its task, then plan, persona and conversation in blocks that nothing in them closes."""
+        said = [{"user": turn.prompt, "agent": turn.response} for turn in history]
+        given = {
+            "plan": self.scenario.get("conversation_plan"),
+            "persona": self.scenario.get("user_persona"),
+            "instructions": self.simulator.instructions,
+            "stop_signal": self.simulator.stop_signal,
+            "history": said,
+        }
+        texts = {name: as_text(value) for name, value in given.items() if value}
+        code = fence(texts)
+        blocks = "\n\n".join(f"<{name} {code}>\n{text}\n</{name} {code}>" for name, text in texts.items())
+        told = load("adk/user_simulator").told
+        shape = as_text(MESSAGE)  # type: ignore[arg-type]
+        told += f"\n\nAnswer with one JSON object of this schema and nothing else:\n{shape}"
+        return Message("system", told), Message("user", blocks)
+
+
+def simulator_of(value: Any) -> Simulator | Simulate | None:
+    """What `agent.simulator` stands for.
+
+    Raises:
+        ConfigError: It is no simulator.
+    """
+    if isinstance(value, Mapping):
+        known = [f.name for f in fields(Simulator) if f.init]
+        if unknown := next((key for key in value if key not in known), None):
+            raise ConfigError(f"unknown key {unknown!r}", where=_WHERE, allowed=", ".join(known))
+        return Simulator(**value)
+    found: Any = load_object(value, _WHERE) if isinstance(value, str) else value
+    if found is not None and not callable(found):
+        raise ConfigError(f"found {type(found).__name__}", where=_WHERE, allowed=_FORMS)
+    return cast("Simulate | None", found)
+
+
+def _judge(given: Any) -> Judge:
+    if isinstance(given, Judge):
+        return given
+    params = dict(given) if isinstance(given, Mapping) else {"target": given}
+    return build(find("judge", params.pop("type", "function"), f"{_WHERE}.judge"), params, f"{_WHERE}.judge")
+
+
+def _text(reply: Reply) -> str:
+    """The message in a reply; words that are no JSON are the message themselves."""
+    if reply.finish == "refused":
+        raise Refused(f"the simulated user's model refused: {reply.text[:200]}")
+    try:
+        value: Any = checked(reply.value, MESSAGE) if reply.value is not None else read_verdict(reply.text, MESSAGE)
+    except InvalidVerdict:
+        return reply.text
+    return value["message"]
