@@ -21,8 +21,8 @@ test-engines: $(DEV)
 	@EVALBEAM_ENGINES="$(ENGINES)" $(BIN)/python -m pytest -m engines
 
 test-deploy: $(DEV)
-	@set -e; for install in tests/engines/gcp/install tests/deploy/*/install; do $$install "$(ENGINES)"; done
-	@EVALBEAM_ENGINES="$(ENGINES)" $(BIN)/python -m pytest -m deploy
+	@set -e; for install in tests/engines/gcp/install tests/engines/prism/install tests/deploy/*/install; do $$install "$(ENGINES)"; done
+	@EVALBEAM_ENGINES="$(ENGINES)" $(BIN)/python -m pytest -m deploy -o faulthandler_timeout=900
 
 lint: $(DEV)
 	@$(BIN)/ruff check .
