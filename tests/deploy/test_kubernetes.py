@@ -94,5 +94,8 @@ def test_names_meet(folder: Path) -> None:
     assert all("limits" in c["resources"] for c in containers)
     submitting = [" ".join(c["args"]) for c in containers if c["name"] == "submit"]
     assert len(submitting) == 2
+    jar = " /opt/evalbeam/job-server.jar\n"
+    assert f"/jar/target/job-server.jar{jar}" in (folder / "Dockerfile").read_text()
     for words in submitting:
+        assert f"--flink_job_server_jar={jar.strip()}" in words
         assert words.partition("--flink_master=http://")[2].partition(":")[0] in services
