@@ -1,7 +1,7 @@
 """The launcher of the Dataflow flex template: its parameters become a run, which is submitted and not waited for.
 
 A flex template starts this program with `--name=value` for each parameter of `deploy/dataflow/metadata.json`, and with
-Beam's own options (`--runner`, `--project`, `--template_location` ...), which go on to Beam.
+Beam's own options (`--runner`, `--project`, `--sdk_container_image` ...), which go on to Beam.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .console import fault, note
 from .settings import Setting, assemble
 
 PARAMETERS = ("config", "run_date", "dataset", "output", "settings", "overwrite", "resume_anyway")
-"""Names of the template's parameters."""
+"""Names of the template's parameters that are not Beam's."""
 
 _KEYS = {"dataset": "dataset.path", "output": "output.path"}
 _SWITCHES = {"overwrite": "output.overwrite", "resume_anyway": "output.resume_anyway"}

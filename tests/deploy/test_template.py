@@ -23,9 +23,9 @@ def metadata(root: Path) -> dict[str, Any]:
 def test_dataflow_takes_the_description(metadata: dict[str, Any]) -> None:
     spec = {"image": "r-docker.pkg.dev/p/r/evalbeam:1", "sdkInfo": {"language": "PYTHON"}, "metadata": metadata}
     read = dataflow.ContainerSpec.from_json(json.dumps(spec))
-    assert [p.name for p in read.metadata.parameters] == list(PARAMETERS)
+    assert [p.name for p in read.metadata.parameters] == [PARAMETERS[0], "sdk_container_image", *PARAMETERS[1:]]
     assert all(p.label and p.help_text.endswith(".") and p.regexes for p in read.metadata.parameters)
-    assert [p.name for p in read.metadata.parameters if not p.is_optional] == ["config"]
+    assert [p.name for p in read.metadata.parameters if not p.is_optional] == ["config", "sdk_container_image"]
     metadata["parameters"][0]["helptext"] = metadata["parameters"][0].pop("helpText")
     with pytest.raises(ParseError, match="helptext"):
         dataflow.ContainerSpec.from_json(json.dumps({"metadata": metadata}))
@@ -35,6 +35,7 @@ def test_dataflow_takes_the_description(metadata: dict[str, Any]) -> None:
     ("name", "good", "bad"),
     [
         ("config", ["gs://b/eval.yaml", "gs://b/x/e.json"], ["eval.yaml", "gs://b/eval.txt", "gs://b/a\n.yaml"]),
+        ("sdk_container_image", ["eu-docker.pkg.dev/p/r/evalbeam:1"], ["evalbeam", "a b/c", ""]),
         ("run_date", ["2026-11-21"], ["2026-11", "today", "2026-11-21T00"]),
         ("dataset", ["gs://b/*.jsonl"], ["/data", ""]),
         ("output", ["gs://b/run_date=2026-11-21"], ["out"]),

@@ -7,6 +7,7 @@ template is not even started). The name of the Dataflow job identifies nothing: 
 Copy this file into the DAG folder and set the Airflow variable `evalbeam` to a JSON object:
 
     {"project": "my-project", "region": "europe-west1", "template": "gs://my-bucket/templates/evalbeam.json",
+     "image": "europe-docker.pkg.dev/my-project/evals/evalbeam:1",
      "config": "gs://my-bucket/eval.yaml", "output": "gs://my-bucket/evals",
      "service_account": "evalbeam@my-project.iam.gserviceaccount.com"}
 """
@@ -32,7 +33,12 @@ BODY = {
     "launchParameter": {
         "jobName": "agent-eval-{{ ds_nodash }}",
         "containerSpecGcsPath": f"{{{{ {SETTINGS}.template }}}}",
-        "parameters": {"config": f"{{{{ {SETTINGS}.config }}}}", "run_date": "{{ ds }}", "output": OUTPUT},
+        "parameters": {
+            "config": f"{{{{ {SETTINGS}.config }}}}",
+            "sdk_container_image": f"{{{{ {SETTINGS}.image }}}}",
+            "run_date": "{{ ds }}",
+            "output": OUTPUT,
+        },
         "environment": {
             "serviceAccountEmail": f"{{{{ {SETTINGS}.service_account }}}}",
             "maxWorkers": 4,

@@ -21,6 +21,7 @@ SETTINGS = {
     "project": "test-project",
     "region": "europe-west1",
     "template": "gs://evalbeam/templates/evalbeam.json",
+    "image": "europe-docker.pkg.dev/test-project/r/evalbeam:1",
     "config": "gs://evalbeam/eval.yaml",
     "output": "gs://evalbeam/days",
     "service_account": "evalbeam@test-project.iam.gserviceaccount.com",
@@ -125,8 +126,9 @@ def test_days_end_as_their_verdicts_say(run_days: Any) -> None:
     assert (bad["run"], bad["tasks"]["wait"], bad["tasks"]["gate"]) == ("failed", "success", "failed")
     assert (dead["run"], dead["tasks"]["wait"], dead["tasks"]["gate"]) == ("failed", "failed", "upstream_failed")
     assert (half["run"], half["tasks"]["wait"], half["tasks"]["gate"]) == ("failed", "success", "failed")
+    same = {"config": SETTINGS["config"], "sdk_container_image": SETTINGS["image"]}
     assert [p["parameters"] for p in run_days.launched] == [
-        {"config": SETTINGS["config"], "run_date": d, "output": f"gs://evalbeam/days/run_date={d}"}
+        {**same, "run_date": d, "output": f"gs://evalbeam/days/run_date={d}"}
         for d in ("2026-01-05", "2026-01-06", "2026-01-07", "2026-01-08")
     ]
     assert all(p["containerSpecGcsPath"] == SETTINGS["template"] for p in run_days.launched)
