@@ -140,7 +140,8 @@ def stoppable(hint: str = "") -> Iterator[None]:
     signals = [s for s in (signal.SIGINT, signal.SIGTERM) if here and signal.getsignal(s) is not signal.SIG_IGN]
     before = {s: signal.signal(s, stop) for s in signals}
     try:
-        yield
+        with _coming_again(caught):
+            yield
     except BaseException as error:
         if caught:
             name = "Ctrl-C" if caught[0] == signal.SIGINT else "SIGTERM"
@@ -149,6 +150,25 @@ def stoppable(hint: str = "") -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _coming_again(caught: list[int]) -> Iterator[None]:
+    """Sends a signal again whose exception was lost in a finalizer or in a callback of the garbage collector."""
+    before = sys.unraisablehook
+
+    def lost(unraisable: sys.UnraisableHookArgs) -> None:
+        if not caught or unraisable.exc_type is not KeyboardInterrupt:
+            before(unraisable)
+            return
+        threading.Timer(0.05, os.kill, (os.getpid(), caught[0])).start()
+        caught.clear()
+
+    sys.unraisablehook = lost
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 class _Lines(logging.Handler):
