@@ -77,7 +77,7 @@ def test_what_starts_a_server_here_is_started_from_the_main_thread() -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--time_limit=5"], "--time_limit: DirectRunner cannot be ended from outside"),
+        (["--time_limit=5"], "--time_limit: DirectRunner has no limit of its own"),
         ([*FLINK, *engines.local_workers(2)], "--workers: FlinkRunner has workers of its own"),
         (["--runner=SparkRunner"], "--runner: found 'SparkRunner'"),
     ],
