@@ -13,6 +13,8 @@ from .adk_custom import AdkFunction
 from .adk_models import Judges
 from .settings import load
 
+_ALLOWED = "{metric: lowest mean}, a list of criteria, or the path of a test_config.json"
+
 
 def with_criteria(config: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration whose `criteria` are the path of a test_config.json, with the metrics and criteria it stands for.
@@ -20,11 +22,17 @@ def with_criteria(config: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: The file cannot be used.
     """
-    path = config["criteria"]
-    lenient = bool((config.get("compat") or {}).get("adk_verdicts"))
-    given = config.get("judges") or {}
-    found = run_criteria(read_config(load(path), path), lenient, given)
-    metrics = [*(config.get("metrics") or ()), *found["metrics"]]
+    path, compat, given = config["criteria"], config.get("compat"), config.get("judges")
+    try:
+        data = load(path)
+    except ConfigError as error:
+        raise ConfigError(f"found {path!r:.200}: {error}"[:500], where="criteria", allowed=_ALLOWED) from None
+    lenient = isinstance(compat, Mapping) and bool(compat.get("adk_verdicts"))
+    found = run_criteria(read_config(data, path), lenient, given if isinstance(given, Mapping) else {})
+    metrics = config.get("metrics") or []
+    if not isinstance(metrics, list | tuple):
+        return dict(config)  # whoever reads the configuration says what is wrong with it
+    metrics = [*metrics, *found["metrics"]]
     return {**config, **found, "metrics": metrics}
 
 

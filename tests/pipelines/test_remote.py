@@ -41,7 +41,7 @@ def test_the_state_of_the_job_is_that_of_the_engine(tmp_path: Path, flink) -> No
     assert state() == "RUNNING, 2 of 3 stages done"
     gone = remote.JobState(str(tmp_path / "gone"))
     lease.take(str(tmp_path / "gone"), replace(holder, master="127.0.0.1:9"))
-    assert gone() == "the cluster does not answer"
+    assert gone() == "the engine does not answer"
 
 
 def test_both_are_shown_while_a_run_goes_on(tmp_path: Path, monkeypatch) -> None:
