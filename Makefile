@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # What the engines' tests start is installed here once, and kept.
 ENGINES ?= $(HOME)/.cache/evalbeam
+# Which of the engines' tests are run: make test-engines ONLY="engines and not faults"
+ONLY ?= engines
 RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
@@ -18,7 +20,7 @@ test: $(DEV)
 
 test-engines: $(DEV)
 	@set -e; for install in tests/engines/*/install; do $$install "$(ENGINES)"; done
-	@EVALBEAM_ENGINES="$(ENGINES)" $(BIN)/python -m pytest -m engines
+	@EVALBEAM_ENGINES="$(ENGINES)" $(BIN)/python -m pytest -m "$(ONLY)"
 
 test-deploy: $(DEV)
 	@set -e; for install in tests/engines/gcp/install tests/engines/prism/install tests/deploy/*/install; do $$install "$(ENGINES)"; done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -156,10 +157,13 @@ class Bench:
         return self.command("run", "eval.yaml", "--output", str(self.folder / output), *options)
 
     def command(self, *arguments: str) -> subprocess.Popen[str]:
-        """Starts a command, in a process group of its own."""
+        """Starts a command, in a process group of its own; Ctrl-C reaches it wherever the tests run."""
         command = [sys.executable, "-m", "evalbeam.pipelines.cli", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        process = subprocess.Popen(command, cwd=self.folder, start_new_session=True, **pipes)  # type: ignore[call-overload]
+        heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # background jobs are born deaf to it
+        process: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]
+            command, cwd=self.folder, start_new_session=True, preexec_fn=heeds, **pipes
+        )
         self.started.append(process)
         return process
 

@@ -14,7 +14,7 @@ from evalbeam.pipelines import lease
 from evalbeam.pipelines.flink import FlinkCluster
 from evalbeam.pipelines.resume import cancel
 
-pytestmark = pytest.mark.engines
+pytestmark = [pytest.mark.engines, pytest.mark.faults]
 
 Tables = dict[str, bytes]
 ROWS, IN_FLIGHT = 3000, 32
