@@ -27,6 +27,7 @@ def test_workers_are_processes_that_get_the_agents_package(new_bench: Any) -> No
     assert len(bench.calls()) == 2 * (300 - 2)
 
 
+@pytest.mark.faults
 def test_a_run_that_takes_too_long_is_ended_and_goes_on(new_bench: Any) -> None:
     bench = new_bench("slow")
     bench.write(300, 20)
