@@ -105,6 +105,7 @@ def test_a_killed_run_goes_on_from_its_journal_on_gs(cloud: Any, folder: Path) -
     assert tables(cloud.file("killed/run")) == tables(cloud.file("killed/whole"))
 
 
+@pytest.mark.faults
 def test_one_request_in_twenty_fails_and_nothing_is_lost_or_doubled(cloud: Any, folder: Path) -> None:
     size = 1000
     lines = [{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(size)]
@@ -121,19 +122,20 @@ def test_one_request_in_twenty_fails_and_nothing_is_lost_or_doubled(cloud: Any, 
     assert rough.summary_table.equals(calm.summary_table)
 
 
+@pytest.mark.faults
 def test_a_journal_whose_storage_fails_one_write_in_five_loses_no_call(cloud: Any, folder: Path) -> None:
     size = 1500
-    data = cloud.put("journal/rows.jsonl", jsonl([{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(size)]))
+    data = cloud.put("shaky/rows.jsonl", jsonl([{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(size)]))
     with cloud.gcs.failing(0.2, only="^(POST|PUT) /.*upload/.*journal") as failed:
-        killed = run(cloud, folder, data, cloud.url("journal/run"), 1200)
-        ended = run(cloud, folder, data, cloud.url("journal/run"))
+        killed = run(cloud, folder, data, cloud.url("shaky/run"), 1200)
+        ended = run(cloud, folder, data, cloud.url("shaky/run"))
     assert killed.returncode == -signal.SIGKILL
     assert ended.returncode == 0, ended.stderr
     assert len(failed) > 1
     made = calls(folder)
     assert set(made) == {f"p{i}" for i in range(size)}
     assert len(made) - size <= IN_FLIGHT + FLUSH
-    assert EvaluationResult.load(cloud.url("journal/run")).summary_metrics["exact_match/mean"] == 1.0
+    assert EvaluationResult.load(cloud.url("shaky/run")).summary_metrics["exact_match/mean"] == 1.0
 
 
 def test_of_many_that_make_an_object_at_once_one_does(cloud: Any) -> None:
