@@ -14,7 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 from ..schemas.batch import RowBlock
 from ..schemas.errors import ConfigError
 from .coders import coder_of
-from .readers.base import FileRange, Reader, selection
+from .readers.base import FileRange, Reader, SchemeReader, selection
 from .registry import build, find, names
 
 _WHERE = "dataset.path"
@@ -163,9 +163,10 @@ def known_suffixes() -> dict[str, str]:
 def _of_scheme(path: str, options: Mapping[str, Any]) -> list[FileInfo]:
     """What a path of a reader's own scheme stands for."""
     for name in names("reader"):
-        scheme = getattr(find("reader", name).factory, "scheme", "")
-        if scheme and path.startswith(scheme):
-            return [FileInfo(path, _reader(name, options).measure(path), name)]
+        factory = find("reader", name).factory
+        if isinstance(factory, type) and issubclass(factory, SchemeReader) and path.startswith(factory.scheme):
+            reader: Any = _reader(name, options)
+            return [FileInfo(path, reader.measure(path), name)]
     return []
 
 

@@ -49,9 +49,9 @@ class TurnMean(Metric):
         return ScoreColumn.of([p if isinstance(p, Score) else self._mean(p, found) for p in places])
 
     @property
+    @abstractmethod
     def _each(self) -> Metric:
         """What scores one turn."""
-        raise NotImplementedError
 
     @abstractmethod
     def _one(self, example: Example, expected: Turn, actual: Turn) -> Example | None:

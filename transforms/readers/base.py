@@ -110,22 +110,12 @@ class Reader(ABC):
         columns: Declared type of each declared column.
         suffixes: Endings of the file names it takes, compression included.
         selects: Whether it takes paths of the form "file.json:case,case" (`selection`).
-        scheme: Beginning of the paths it takes that lead to no file.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     selects: ClassVar[bool] = False
-    scheme: ClassVar[str] = ""
-
-    def measure(self, path: str) -> int:
-        """About how many bytes a path of its scheme stands for.
-
-        Raises:
-            ConfigError: It stands for nothing that can be read.
-        """
-        raise NotImplementedError
 
     def count(self, file: str, size: int) -> int | None:
         """Rows of a file, where they are known without reading it."""
@@ -154,6 +144,24 @@ class Reader(ABC):
 
 
 @dataclass(frozen=True)
+class SchemeReader(Reader):
+    """Base of the readers whose paths lead to no file.
+
+    Attributes:
+        scheme: Beginning of the paths it takes.
+    """
+
+    scheme: ClassVar[str]
+
+    @abstractmethod
+    def measure(self, path: str) -> int:
+        """About how many bytes a path of its scheme stands for.
+
+        Raises:
+            ConfigError: It stands for nothing that can be read.
+        """
+
+
 class ArrowReader(Reader):
     """Base of the readers whose rows come as Arrow record batches."""
 

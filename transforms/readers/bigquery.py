@@ -13,7 +13,7 @@ from ...schemas.batch import RowBlock
 from ...schemas.errors import ConfigError, RowError, RunError
 from ...schemas.storage_config import QUERY_PATH
 from ..bigquery import Clients, TableName, briefly, check_dataset, reason, run_once
-from .base import BLOCK_BYTES, BLOCK_ROWS, NO_LINE, ArrowReader, FileRange, register, reject
+from .base import BLOCK_BYTES, BLOCK_ROWS, NO_LINE, ArrowReader, FileRange, SchemeReader, register, reject
 
 _STREAM_BYTES = 64 << 20
 _MAX_STREAMS = 1000
@@ -23,7 +23,7 @@ _JSON = (b"ARROW:extension:name", b"google:sqlType:json")
 
 @register("reader", "bigquery")
 @dataclass(frozen=True)
-class BigQueryReader(ArrowReader):
+class BigQueryReader(ArrowReader, SchemeReader):
     """A table `bq://project.dataset.table`, or the result of a query; a range is a stream of a read session.
 
     A query's result is kept for a day in a table of its own, made once however often the step is repeated. Rows have
