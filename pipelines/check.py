@@ -14,6 +14,7 @@ from ..schemas.instance import FROM_INVOCATION, Example, Instance, Invocation, J
 from ..schemas.tables import PERFORMANCE
 from ..transforms import registry, storage
 from ..transforms.read import FileInfo, head, readers_of
+from ..transforms.readers.base import SchemeReader
 from .plan import Plan, make_plan
 from .report.terminal import cut, plain, table
 from .resume import state
@@ -260,7 +261,7 @@ def count_rows(plan: Plan) -> tuple[int | None, bool]:
     counts = {f: readers[f.format].count(f.path, f.size) for f in plan.files}
     rows = sum(count or 0 for count in counts.values())
     texts = [f for f in plan.files if counts[f] is None]
-    if any(readers[f.format].scheme for f in texts):
+    if any(isinstance(readers[f.format], SchemeReader) for f in texts):
         return None, False
     size = sum(f.size * (_UNPACKED if _packed(f) else 1) for f in texts)
     if size <= COUNTED_BYTES:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from .calls import CallPolicy
 from .errors import ConfigError
 from .explain import explained, shown
-from .storage_config import ConfigPart, DatasetConfig, OutputConfig
+from .storage_config import ConfigPart, DatasetConfig, OutputConfig, Shards
 from .yaml_text import load_yaml
 
 
@@ -229,14 +229,7 @@ class EvaluationConfig(ConfigPart):
     statistics: StatisticsConfig = StatisticsConfig()
     output: OutputConfig = OutputConfig()
     compat: CompatConfig = CompatConfig()
-    shards: int | None = Field(default=None, ge=1, le=4096)
-
-    @field_validator("shards")
-    @classmethod
-    def _power_of_two(cls, value: int | None) -> int | None:
-        if value is not None and value & (value - 1):
-            raise ValueError("shards must be a power of two (1, 2, 4, ... 4096)")
-        return value
+    shards: Shards | None = None
 
     @field_validator("slices", mode="before")
     @classmethod

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from .names import Style
 
@@ -14,6 +14,16 @@ ColumnType = Literal["string", "int64", "float64", "bool", "timestamp", "json"]
 COLUMN_TYPES: tuple[str, ...] = ("string", "int64", "float64", "bool", "timestamp", "json")
 QUERY_PATH = "bq://query"
 """Stands for the result of `dataset.query` where others have a path."""
+
+
+def _power_of_two(value: int) -> int:
+    if value & (value - 1):
+        raise ValueError("shards must be a power of two (1, 2, 4, ... 4096)")
+    return value
+
+
+Shards: TypeAlias = Annotated[int, Field(ge=1, le=4096), AfterValidator(_power_of_two)]
+"""A number of pieces that halve evenly: a power of two."""
 
 
 class ConfigPart(BaseModel):
@@ -139,7 +149,7 @@ class OutputConfig(ConfigPart):
     format: Literal["parquet", "jsonl", "csv", "adk_result"] = "parquet"
     compression: Literal["auto", "zstd", "snappy", "gzip", "none"] = "auto"
     names: Style = "flat"
-    shards: int | None = Field(default=None, ge=1, le=4096)
+    shards: Shards | None = None
     overwrite: bool = False
     resume_anyway: bool = False
     escape_formulas: bool = False
@@ -150,10 +160,3 @@ class OutputConfig(ConfigPart):
         if self.bigquery and not (self.path.startswith("gs://") and self.format == "parquet"):
             raise ValueError("'bigquery' with a path on gs:// and format parquet")
         return self
-
-    @field_validator("shards")
-    @classmethod
-    def _power_of_two(cls, value: int | None) -> int | None:
-        if value is not None and value & (value - 1):
-            raise ValueError("shards must be a power of two (1, 2, 4, ... 4096)")
-        return value
