@@ -14,23 +14,8 @@ from google.protobuf import json_format
 
 from evalbeam import ConfigError, evaluate_instances
 
-TEXT = ("prediction", "instruction", "context")
-TABLE: dict[str, tuple[tuple[str, ...], int, int]] = {
-    "fluency": (("prediction",), 1, 5),
-    "coherence": (("prediction",), 1, 5),
-    "safety": (("prediction",), 0, 1),
-    "groundedness": (("prediction", "context"), 0, 1),
-    "fulfillment": (("prediction", "instruction"), 1, 5),
-    "summarization_quality": (TEXT, 1, 5),
-    "summarization_helpfulness": (TEXT, 1, 5),
-    "summarization_verbosity": (TEXT, -2, 2),
-    "question_answering_quality": (TEXT, 1, 5),
-    "question_answering_relevance": (TEXT, 1, 5),
-    "question_answering_helpfulness": (TEXT, 1, 5),
-    "question_answering_correctness": (TEXT, 0, 1),
-}
-"""Instance fields and range of each pointwise input, as the API's documents list them."""
-PAIRWISE = ("pairwise_summarization_quality", "pairwise_question_answering_quality")
+from ..transforms.metrics.rapid_table import PAIRWISE, POINTWISE, REFERABLE, TEXT
+
 PAIR = {"prediction": "the new", "baseline_prediction": "the old", "instruction": "ask", "context": "text"}
 SEEN: list[str] = []
 
@@ -67,9 +52,9 @@ def _fresh() -> None:
     SEEN.clear()
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", POINTWISE)
 def test_pointwise_inputs(name: str) -> None:
-    fields, _, high = TABLE[name]
+    fields, _, high = POINTWISE[name]
     instance = {field: f"some {field}" for field in fields}
     assert ask(name, instance) == {"score": float(high), "explanation": "top", "confidence": 1.0}
     assert len(SEEN) == 1
@@ -80,7 +65,7 @@ def test_pointwise_inputs(name: str) -> None:
             ask(name, lacking)
 
 
-@pytest.mark.parametrize("name", [n for n, (fields, _, _) in TABLE.items() if fields == TEXT] + list(PAIRWISE))
+@pytest.mark.parametrize("name", REFERABLE)
 def test_options(name: str) -> None:
     instance = {**{field: f"some {field}" for field in TEXT}, "reference": "the truth"}
     if name in PAIRWISE:

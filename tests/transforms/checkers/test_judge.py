@@ -20,6 +20,8 @@ from evalbeam.transforms.judging.metric import is_judged
 from evalbeam.transforms.judging.shapes import fitted
 from evalbeam.transforms.metrics.grounding import Grounding
 
+from ..judging.scripted import driven
+
 RAIN, WIND, SNOW = "It rained on Monday.", "It was windy on Monday.", "It snowed on Friday."
 KNOWN = {
     (RAIN, RAIN): "ENTAILED",
@@ -58,15 +60,8 @@ def example(response: str, facts: Sequence[str] = (RAIN, WIND, SNOW), **row: Any
 
 def judged(metric: Grounding, row: Example, answer: Any = None) -> tuple[Score, list[list[Ask]]]:
     """The score, and the questions of each round; by default the fake judge answers."""
-    judging, rounds = metric.judged(row), []
-    answers: Any = None
-    try:
-        while True:
-            rounds.append(judging.send(answers))
-            given = answer or (lambda ask: Answer(fitted(verdict_of(ask.messages, ask.schema), ask.schema)))
-            answers = [given(ask) for ask in rounds[-1]]
-    except StopIteration as done:
-        return done.value, rounds
+    given = answer or (lambda ask: Answer(fitted(verdict_of(ask.messages, ask.schema), ask.schema)))
+    return driven(metric.judged(row), given)
 
 
 def test_one_question_for_a_claim_and_another_for_texts_together() -> None:

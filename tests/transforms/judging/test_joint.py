@@ -12,6 +12,8 @@ from evalbeam.schemas.result import Score, ScoreError
 from evalbeam.transforms.judging.joint import joint_panel
 from evalbeam.transforms.judging.panel import Rule, Vote, panel, seats
 
+from .scripted import driven
+
 FAILED = ScoreError("invalid_verdict", "nothing said of it")
 VOTES = st.sampled_from([1.0, 0.0, None])
 
@@ -21,14 +23,8 @@ def vote(value: float | None) -> Vote:
 
 
 def drive(judging: Any, answer: Any) -> tuple[Any, int]:
-    answers, count = None, 0
-    try:
-        while True:
-            asks = judging.send(answers)
-            count += len(asks)
-            answers = [answer(a) for a in asks]
-    except StopIteration as done:
-        return done.value, count
+    verdicts, rounds = driven(judging, answer)
+    return verdicts, sum(map(len, rounds))
 
 
 def ask(seat: Any) -> Ask:

@@ -8,6 +8,8 @@ from evalbeam.schemas.judging import Answer, Ask, Judging
 from evalbeam.schemas.result import Score, ScoreError
 from evalbeam.transforms.judging.together import together, unasked
 
+from .scripted import driven
+
 
 def counting(name: str, rounds: int) -> Judging:
     """Asks `rounds` times, once more each time, and gives what it was told."""
@@ -20,15 +22,12 @@ def counting(name: str, rounds: int) -> Judging:
 
 def test_each_is_told_what_it_asked_for() -> None:
     judging = together([counting("a", 2), counting("b", 0), counting("c", 3)])
-    rounds, answers = [], None
-    try:
-        while True:
-            asks = judging.send(answers)  # type: ignore[arg-type]
-            rounds.append([a.judge for a in asks])
-            answers = [Answer(a.judge) for a in asks]
-    except StopIteration as done:
-        scores = done.value
-    assert rounds == [["a00", "c00"], ["a10", "a11", "c10", "c11"], ["c20", "c21", "c22"]]
+    scores, rounds = driven(judging, lambda ask: Answer(ask.judge))
+    assert [[ask.judge for ask in asks] for asks in rounds] == [
+        ["a00", "c00"],
+        ["a10", "a11", "c10", "c11"],
+        ["c20", "c21", "c22"],
+    ]
     assert [s.value for s in scores] == [2.0, 0.0, 3.0]
     assert scores[0].details == ["a00", "a10", "a11"]
     assert scores[2].details == ["c00", "c10", "c11", "c20", "c21", "c22"]

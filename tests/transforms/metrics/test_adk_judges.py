@@ -17,6 +17,8 @@ from evalbeam.schemas.result import Score, ScoreError
 from evalbeam.transforms import registry
 from evalbeam.transforms.metrics.adk_judges import sentences
 
+from ..judging.scripted import driven
+
 adk = pytest.importorskip("google.adk")
 
 CASES = int(os.environ.get("EVALBEAM_ADK_CASES", "25"))
@@ -80,14 +82,9 @@ class Case:
 def ours(name: str, case: Case, answer: Any, of_case: list[Any], **params: Any) -> tuple[Score, int]:
     """(score, questions asked) of our criterion."""
     metric: Any = registry.build(registry.find("metric", f"adk/{name}"), {"samples": case.samples, **params}, "")
-    judging, answers, count = metric.judged(case.example(of_case)), None, 0
-    try:
-        while True:
-            asks = judging.send(answers)
-            count += len(asks)
-            answers = [answer(case.said[case.turn_of(ask)][ask.vote]) for ask in asks]
-    except StopIteration as done:
-        return done.value, count
+    judging = metric.judged(case.example(of_case))
+    score, rounds = driven(judging, lambda ask: answer(case.said[case.turn_of(ask)][ask.vote]))
+    return score, sum(map(len, rounds))
 
 
 def theirs(kind: Any, criterion: Any, name: str, case: Case, replies: list[str], rubrics: list[Any]) -> Any:
@@ -260,14 +257,8 @@ def _mean_of(score: int) -> Any:
 def judged(name: str, example: Example, answer: Any, **params: Any) -> tuple[Score, list[str]]:
     """(score, what the judge was shown) of a criterion with one vote."""
     metric: Any = registry.build(registry.find("metric", f"adk/{name}"), {"samples": 1, **params}, "")
-    judging, answers, shown = metric.judged(example), None, []
-    try:
-        while True:
-            asks = judging.send(answers)
-            shown += [ask.messages[1].content for ask in asks]
-            answers = [Answer(answer(ask.messages[1].content)) for ask in asks]
-    except StopIteration as done:
-        return done.value, shown
+    score, rounds = driven(metric.judged(example), lambda ask: Answer(answer(ask.messages[1].content)))
+    return score, [ask.messages[1].content for asks in rounds for ask in asks]
 
 
 def rubric(name: str, kind: str | None = "TOOL_USE_QUALITY") -> dict[str, Any]:

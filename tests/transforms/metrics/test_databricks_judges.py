@@ -9,10 +9,11 @@ import pytest
 from evalbeam.schemas.databricks import CAUSES, JUDGES
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Chunk, Example, Instance, Invocation
-from evalbeam.schemas.judging import Answer
 from evalbeam.schemas.result import Score, ScoreError
 from evalbeam.transforms import registry
 from evalbeam.transforms.metrics.base import Derived
+
+from ..judging.scripted import held
 
 TRUTH: dict[str, Any] = {"expected_response": "the truth"}
 DOCUMENTS: dict[str, Any] = {"expected_retrieved_context": [{"doc_uri": "a"}]}
@@ -44,22 +45,6 @@ def metric(name: str, **params: Any) -> Any:
 
 def example(context: tuple[Chunk, ...] | None = CONTEXT, **fields: Any) -> Example:
     return Example(Instance("00", {"prompt": "the question", **fields}), Invocation("ok", "the answer", None, context))
-
-
-def held(judging: Any, *values: Any) -> tuple[Score, list[Any]]:
-    """(score, all questions) with one answer for each question, the last one for all that follow."""
-    asked, answers = [], list(values)
-    try:
-        asks = next(judging)
-        while True:
-            asked += asks
-            asks = judging.send([_answer(answers.pop(0) if len(answers) > 1 else answers[0]) for _ in asks])
-    except StopIteration as done:
-        return done.value, asked
-
-
-def _answer(value: Any) -> Answer:
-    return Answer(error=value) if isinstance(value, ScoreError) else Answer(value)
 
 
 @pytest.mark.parametrize("column", COLUMNS)

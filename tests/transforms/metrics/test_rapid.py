@@ -8,44 +8,17 @@ import pytest
 
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Example, Instance, Invocation
-from evalbeam.schemas.judging import Answer
-from evalbeam.schemas.result import Score
 from evalbeam.transforms import registry
 
-TEXT = ("prediction", "instruction", "context")
-POINTWISE = {
-    "fluency": (("prediction",), 1, 5),
-    "coherence": (("prediction",), 1, 5),
-    "safety": (("prediction",), 0, 1),
-    "groundedness": (("prediction", "context"), 0, 1),
-    "fulfillment": (("prediction", "instruction"), 1, 5),
-    "summarization_quality": (TEXT, 1, 5),
-    "summarization_helpfulness": (TEXT, 1, 5),
-    "summarization_verbosity": (TEXT, -2, 2),
-    "question_answering_quality": (TEXT, 1, 5),
-    "question_answering_relevance": (TEXT, 1, 5),
-    "question_answering_helpfulness": (TEXT, 1, 5),
-    "question_answering_correctness": (TEXT, 0, 1),
-}
-PAIRWISE = ("pairwise_summarization_quality", "pairwise_question_answering_quality")
+from ..judging.scripted import held
+from .rapid_table import PAIRWISE, POINTWISE, TEXT
+
 ROW = {"instruction": "the question", "context": "the text", "baseline_prediction": "the old", "reference": "the truth"}
 EXAMPLE = Example(Instance("00", ROW), Invocation(response="the new"))
 
 
 def metric(name: str, **params: Any) -> Any:
     return registry.build(registry.find("metric", f"rapid/{name}"), params, "metrics.0")
-
-
-def held(judging: Any, *values: Any) -> tuple[Score, list[Any]]:
-    """(score, all questions) with the answers given one for each question."""
-    asked, answers = [], list(values)
-    try:
-        asks = next(judging)
-        while True:
-            asked += asks
-            asks = judging.send([Answer(answers.pop(0)) for _ in asks])
-    except StopIteration as done:
-        return done.value, asked
 
 
 @pytest.mark.parametrize("name", POINTWISE)

@@ -9,11 +9,11 @@ import pytest
 
 from evalbeam import ConfigError, MetricPromptTemplateExamples, PairwiseMetric, PointwiseMetric
 from evalbeam.schemas.instance import Example, Instance, Invocation, ToolCall
-from evalbeam.schemas.judging import Answer, Ask
-from evalbeam.schemas.result import Score
 from evalbeam.transforms import registry
 from evalbeam.transforms.judging.parse import InvalidVerdict, checked, read_verdict
 from evalbeam.transforms.metrics.template import NAMES
+
+from ..judging.scripted import held
 
 ROW = {"prompt": "the {response} question", "history": "before", "baseline_model_response": "the old", "tone": "warm"}
 CALLS = (ToolCall("set_light", {"on": True}),)
@@ -22,18 +22,6 @@ EXAMPLE = Example(Instance("00", ROW), Invocation(response="the {tone} new", pre
 
 def built(name: str, **params: Any) -> Any:
     return registry.build(registry.find("metric", name), params, "metrics.0")
-
-
-def held(judging: Any, *values: Any) -> tuple[Score, list[Ask]]:
-    """(score, all questions) with the answers given one for each question."""
-    asked, answers = [], list(values)
-    try:
-        asks = next(judging)
-        while True:
-            asked += asks
-            asks = judging.send([Answer(answers.pop(0)) for _ in asks])
-    except StopIteration as done:
-        return done.value, asked
 
 
 @pytest.mark.parametrize("name", NAMES)
