@@ -10,6 +10,7 @@ from ..schemas.calls import CallPolicy
 from ..schemas.config import JudgeConfig, MetricConfig
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
+from ..schemas.judging import CHECK_GROUNDING, EVALUATE_INSTANCES
 from ..transforms import registry
 from ..transforms.judge import JudgeUse
 from ..transforms.judges.base import BatchJudge, Judge
@@ -47,17 +48,17 @@ def build_judges(configs: Mapping[str, JudgeConfig], metrics: Sequence[MetricUse
     Raises:
         ConfigError: A metric asks a judge that is not configured, or one cannot be made.
     """
-    asked: dict[str, str] = {}
+    judges: dict[str, JudgeUse] = {}
     for use in metrics:
-        if isinstance(use.metric, JudgedMetric):
-            asked |= {name: use.name for name in use.metric.judges if name not in asked}
-    for name, metric in asked.items():
-        if name not in configs:
-            known = ", ".join(configs) or f"none yet; add {_EXAMPLE % name}"
-            raise ConfigError(
-                f"the metric {metric!r} asks the judge {name!r}, which is not there", where="judges", allowed=known
-            )
-    return {name: _use(name, configs[name]) for name in asked}
+        for name in use.metric.judges if isinstance(use.metric, JudgedMetric) else ():
+            if name not in configs:
+                known = ", ".join(configs) or f"none yet; add {_EXAMPLE % name}"
+                found = f"the metric {use.name!r} asks the judge {name!r}, which is not there"
+                raise ConfigError(found, where="judges", allowed=known)
+            if name not in judges:
+                judges[name] = _use(name, configs[name])
+            _check_understood(use, name, judges[name].judge)
+    return judges
 
 
 def build_judge(config: JudgeConfig, where: str) -> Judge:
@@ -72,6 +73,25 @@ def build_judge(config: JudgeConfig, where: str) -> Judge:
             if key not in known:
                 raise ConfigError(f"unknown key {key!r}", where=f"{where}.{key}", allowed=", ".join(known))
     return registry.build(part, config.params, where)
+
+
+_SERVICES: Mapping[str | None, tuple[str, str]] = {
+    EVALUATE_INSTANCES: ("vertex_eval", "a metric of rapid evaluation with service: true"),
+    CHECK_GROUNDING: ("check_grounding", "the metric grounding with checker: vertex"),
+}
+"""For the requests of a service the type of judge that answers them, and what asks them."""
+
+
+def _check_understood(use: MetricUse, name: str, judge: Judge) -> None:
+    """Refuses a judge that could not answer what a metric asks, before it is asked."""
+    assert isinstance(use.metric, JudgedMetric)
+    asked = use.metric.speaks
+    if judge.speaks in (None, asked):
+        return
+    found = f"the judge answers {judge.speaks}, and the metric {use.name!r} asks it {asked}"
+    kind, asker = _SERVICES[asked if asked in _SERVICES else judge.speaks]
+    allowed = f"a judge of type {kind}" if asked in _SERVICES else f"another type, or {asker}"
+    raise ConfigError(found, where=f"judges.{name}.type", allowed=allowed)
 
 
 def _use(name: str, config: JudgeConfig) -> JudgeUse:

@@ -9,6 +9,11 @@ from typing import NamedTuple, TypeAlias
 from .instance import Json, Usage
 from .result import Score, ScoreError
 
+PROMPTS = "prompts"
+EVALUATE_INSTANCES = "requests of evaluateInstances"
+CHECK_GROUNDING = "requests of Check Grounding"
+"""What questions are: prompts for a model, or the requests of a service, which nobody else answers."""
+
 
 class Message(NamedTuple):
     """One message to a judge.

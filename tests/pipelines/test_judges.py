@@ -78,6 +78,41 @@ def test_a_metric_without_its_judge_is_refused(tmp_path: Path) -> None:
         make_plan(EvaluationConfig.parse(base | {"judges": {"default": {"target": by_words, "temprature": 1}}}))
 
 
+@pytest.mark.parametrize(
+    ("kind", "metric", "message"),
+    [
+        (
+            "vertex_eval", "fluency",
+            "the judge answers requests of evaluateInstances, and the metric 'fluency' asks it prompts "
+            "(allowed: another type, or a metric of rapid evaluation with service: true)",
+        ),
+        (
+            "check_grounding", {"metric": "grounding", "checker": "judge"},
+            "the judge answers requests of Check Grounding, and the metric 'grounding' asks it prompts "
+            "(allowed: another type, or the metric grounding with checker: vertex)",
+        ),
+        (
+            "openai", {"metric": "fluency", "service": True},
+            "the judge answers prompts, and the metric 'fluency' asks it requests of evaluateInstances "
+            "(allowed: a judge of type vertex_eval)",
+        ),
+        (
+            "vertex_eval", {"metric": "grounding", "checker": "vertex"},
+            "the judge answers requests of evaluateInstances, and the metric 'grounding' asks it requests of Check "
+            "Grounding (allowed: a judge of type check_grounding)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_judge_that_cannot_answer_what_a_metric_asks_is_refused(
+    tmp_path: Path, kind: str, metric: Any, message: str
+) -> None:
+    own = {"model": "m"} if kind == "openai" else {"project": "p"}
+    base = {"dataset": {"path": str(tmp_path)}, "metrics": ["exact_match", metric]}
+    with pytest.raises(ConfigError) as caught:
+        make_plan(EvaluationConfig.parse({**base, "judges": {"default": {"type": kind, **own}}}))
+    assert str(caught.value) == f"judges.default.type: {message}"
+
+
 def test_a_graph_without_judge_metrics_asks_no_judge(tmp_path: Path) -> None:
     evaluate(ROWS, ["exact_match"], **config(tmp_path))
     assert not SEEN

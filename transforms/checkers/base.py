@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.instance import Json
-from ...schemas.judging import Answer, Ask
+from ...schemas.judging import PROMPTS, Answer, Ask
 from ...schemas.result import ScoreError
 from ..grounding.check import Checking, Outcome, Source, Verdict, checking, drive
 from ..grounding.claims import claims_of
@@ -82,9 +82,11 @@ class AskingChecker(Checker):
 
     Attributes:
         prompts: Names of the prompts they use, the one for helpfulness last.
+        speaks: What their questions are, see `JudgedMetric.speaks`.
     """
 
     prompts: ClassVar[tuple[str, ...]] = ()
+    speaks: ClassVar[str] = PROMPTS
 
     @abstractmethod
     def asking(

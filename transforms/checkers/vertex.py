@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.instance import Json
-from ...schemas.judging import Answer, Ask, Message
+from ...schemas.judging import CHECK_GROUNDING, Answer, Ask, Message
 from ...schemas.result import ScoreError
 from ..grounding.check import Source
 from ..grounding.discovery import ENDPOINT, Discovery, service_error
@@ -75,6 +75,8 @@ class Vertex(AskingChecker):
     max_in_flight: int = 16
     timeout: float = 60.0
     session: Callable[[], Any] | None = None
+
+    speaks: ClassVar[str] = CHECK_GROUNDING
 
     def asking(
         self, request: Request, places: Sequence[Seat], corpus: Source | None = None, language: str = "en"

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from ...schemas.errors import ConfigError, JudgeError
 from ...schemas.instance import Json, Usage
-from ...schemas.judging import Message, Reply
+from ...schemas.judging import PROMPTS, Message, Reply
 from ..registry import has_module, register
 from ..secrets import check_reference, resolved
 
@@ -94,9 +94,11 @@ class Judge(ABC):
 
     Attributes:
         secret: Names of fields that hold secrets or only say where the model is: its answers do not depend on them.
+        speaks: The only kind of question it answers, see `JudgedMetric.speaks`; `None` takes any.
     """
 
     secret: ClassVar[tuple[str, ...]] = ("api_key", "base_url")
+    speaks: ClassVar[str | None] = None
 
     @abstractmethod
     def connect(self) -> Consult:
@@ -139,6 +141,7 @@ class ModelJudge(Judge):
     structured: bool = True
     request: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+    speaks: ClassVar[str | None] = PROMPTS
     extra: ClassVar[str]
     """The extra of this package that brings the provider's client."""
     module: ClassVar[str]

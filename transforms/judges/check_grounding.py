@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import orjson
 
 from ...schemas.errors import ConfigError
+from ...schemas.judging import CHECK_GROUNDING
 from ..grounding.discovery import ENDPOINT, Discovery
 from .base import Consult, Judge, Question, Reply, register
 
@@ -33,6 +34,7 @@ class CheckGrounding(Judge):
     endpoint: str = ENDPOINT
     session: Callable[[], Any] | None = None
 
+    speaks: ClassVar[str | None] = CHECK_GROUNDING
     secret: ClassVar[tuple[str, ...]] = ("endpoint", "session")
 
     def __post_init__(self) -> None:

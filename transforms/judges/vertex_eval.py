@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...schemas.errors import ConfigError, JudgeError
+from ...schemas.judging import EVALUATE_INSTANCES
 from ..held import original
 from ..registry import has_module
 from .base import Consult, Judge, Question, Reply, closing, register
@@ -56,6 +57,7 @@ class VertexEval(Judge):
     channel: Callable[[], Any] | None = None
     clock: Callable[[], float] = time.monotonic
 
+    speaks: ClassVar[str | None] = EVALUATE_INSTANCES
     secret: ClassVar[tuple[str, ...]] = ("endpoint", "startup", "pause", "channel", "clock")
 
     def __post_init__(self) -> None:

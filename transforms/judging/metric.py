@@ -30,7 +30,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from ...schemas.instance import Example, Json
-from ...schemas.judging import Ask, Judging
+from ...schemas.judging import PROMPTS, Ask, Judging
 from ...schemas.result import Score
 from ..metrics.base import Metric
 from .panel import Aggregate, Rule, Seat, Value, Vote, panel, seats
@@ -80,6 +80,11 @@ class JudgedMetric(Metric):
     def places(self) -> list[Seat]:
         """The places of its panel."""
         return seats(self.judges, self.samples, getattr(self, "flip", False))
+
+    @property
+    def speaks(self) -> str:
+        """What its questions are: prompts, or the requests of a service, which only that service answers."""
+        return PROMPTS
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:

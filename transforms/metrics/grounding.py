@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.instance import Chunk, Example, Json
-from ...schemas.judging import Judging
+from ...schemas.judging import PROMPTS, Judging
 from ...schemas.result import Score, ScoreColumn
 from ..checkers.base import AskingChecker, Checker, Unjudged, checker_of
 from ..grounding.check import Spec
@@ -93,6 +93,10 @@ class Grounding(JudgedMetric):
         """(fewest, most) calls for a row of one claim; each further claim takes as many again."""
         size = len(self.places)
         return size, size * (3 + self.helpfulness)
+
+    @property
+    def speaks(self) -> str:
+        return self.built.speaks if isinstance(self.built, AskingChecker) else PROMPTS
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...schemas.instance import Example, Json
-from ...schemas.judging import Ask, Judging, Message
+from ...schemas.judging import EVALUATE_INSTANCES, PROMPTS, Ask, Judging, Message
 from ...schemas.result import ScoreError
 from ..jsonable import jsonable
 from ..judging.metric import CHOICE, JudgedMetric, rating, read_choice, read_score
@@ -49,6 +49,10 @@ class _Rapid(JudgedMetric):
             if not self.referable:
                 raise ValueError(f"{self.task} looks at no reference, allowed: use_reference: false")
             object.__setattr__(self, "inputs", (*self.inputs, "reference"))
+
+    @property
+    def speaks(self) -> str:
+        return EVALUATE_INSTANCES if self.service else PROMPTS
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
