@@ -52,6 +52,7 @@ def drive(pipeline: Any, options: PipelineOptions, holder: Holder) -> None:
     try:
         result = pipeline.run()
         if cluster is not None:
+            _drop_jar(result)
             follow(cluster, holder.job or "", limit, lambda: _refused(result))
         elif limit is None:
             result.wait_until_finish()
@@ -133,9 +134,14 @@ def _too_long(limit: float) -> RunError:
     return RunError(f"stopped after {limit:g} seconds (time_limit); the same command goes on")
 
 
+def _drop_jar(result: Any) -> None:
+    """Deletes the uber jar of a job that was accepted: Flink has a copy of its own, and a client that is killed later
+    could not."""
+    with contextlib.suppress(AttributeError):  # of a job server, which has uploaded nothing
+        result._job_service._jobs[result._job_id].delete_jar()
+
+
 def _tidy(result: Any) -> None:
-    """Has Beam delete the jar it left on the cluster, which it does when it sees that the job is over."""
-    with contextlib.suppress(Exception):
-        _ = result.state
+    """Has Beam give up what it holds for a job."""
     with contextlib.suppress(Exception):
         result._cleanup()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from json_server import JsonHandler, serving
 
 
 @dataclass
@@ -56,38 +53,18 @@ class FakeFlink:
         return known.get(path)
 
 
-@contextlib.contextmanager
-def serving(flink: FakeFlink) -> Iterator[FakeFlink]:
-    """Serves it on loopback; `url` says where."""
+class _Handler(JsonHandler):
+    def _ask(self) -> None:
+        found = self.server.flink.answer(self.command, self.path)  # type: ignore[attr-defined]
+        self.answer(found, 404 if found is None else 200)
 
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            found = flink.answer(self.command, self.path)
-            body = json.dumps(found).encode()
-            self.send_response(404 if found is None else 200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_GET = do_PATCH = _answer
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    flink.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
-        yield flink
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    do_GET = do_PATCH = _ask
 
 
 @pytest.fixture
 def flink() -> Iterator[FakeFlink]:
     """A cluster without jobs."""
-    with serving(FakeFlink()) as found:
+    found = FakeFlink()
+    with serving(_Handler, flink=found) as server:
+        found.url = f"http://127.0.0.1:{server.server_port}"
         yield found

@@ -11,6 +11,7 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 import pytest
+from steady_agent import AGENT, calls
 
 from evalbeam import ConfigError
 from evalbeam.pipelines import cli
@@ -18,22 +19,6 @@ from evalbeam.pipelines.plan import make_plan
 from evalbeam.pipelines.resume import fingerprint, fingerprint_parts, prepare
 from evalbeam.schemas.config import EvaluationConfig
 
-AGENT = """
-import os
-
-LIMIT = int(os.environ.get("DIES_AFTER", 10**9))
-made = 0
-
-
-async def ask(prompt):
-    global made
-    made += 1
-    if made > LIMIT:
-        os.kill(os.getpid(), 9)
-    with open("calls.txt", "a") as log:
-        log.write(prompt + "\\n")
-    return {"response": prompt.upper(), "predicted_trajectory": [], "latency_in_seconds": len(prompt) / 8}
-"""
 COMMAND = ["-m", "evalbeam.pipelines.cli", "run", "--dataset", "rows.jsonl", "--agent", "steady:ask"]
 COMMAND += ["--metrics", "exact_match", "--set", "agent.max_in_flight=4"]
 
@@ -42,11 +27,6 @@ def run(folder: Path, output: str, dies_after: int | None = None, *options: str)
     env = {**os.environ, "PYTHONPATH": str(folder)} | ({} if dies_after is None else {"DIES_AFTER": str(dies_after)})
     command = [sys.executable, *COMMAND, "--output", output, *options]
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
-
-
-def calls(folder: Path) -> list[str]:
-    log = folder / "calls.txt"
-    return log.read_text().split() if log.exists() else []
 
 
 def tables(folder: Path) -> dict[str, object]:

@@ -9,13 +9,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import yaml
+from waiting import ended, until
+
+from evalbeam.pipelines.demo.__main__ import arguments
 
 ROOT = Path(__file__).resolve().parents[3]
 IN_FLIGHT = 32
@@ -76,6 +79,11 @@ class Cluster:
             self.do("taskmanager", name[-1])
         until(lambda: self._slots() == 4, 90, "four slots")
 
+    def jars(self) -> list[str]:
+        """What was uploaded and is still there."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/jars", timeout=20) as answer:
+            return [jar["id"] for jar in json.load(answer)["files"]]
+
     def _slots(self) -> int:
         from evalbeam.pipelines.flink import FlinkCluster
 
@@ -110,14 +118,6 @@ def free_ports(count: int) -> int:
             continue
         return start
     raise RuntimeError("no free ports")
-
-
-def until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Waits for something that another process does."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"waited {seconds:g} seconds for {what}"
-        time.sleep(0.05)
 
 
 @dataclass
@@ -171,6 +171,10 @@ class Bench:
         """Runs `evalbeam run` to its good end; returns what it said on the standard error."""
         return ended(self.start(output, *options), 0)
 
+    def run_demo(self, output: str, *options: str) -> str:
+        """Runs the demo to its good end."""
+        return ended(self.command(*arguments(["--output", str(self.folder / output), *options])), 0)
+
     def tables(self, output: str) -> dict[str, bytes]:
         """The bytes of a run's tables, by name."""
         folder = self.folder / output
@@ -213,13 +217,6 @@ def new_bench(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-
-
-def ended(process: subprocess.Popen[str], code: int, seconds: float = 300) -> str:
-    """What a command said on the standard error, once it ended with an exit code."""
-    out, err = process.communicate(timeout=seconds)
-    assert process.returncode == code, f"{out[-2000:]}\n{err[-4000:]}"
-    return err
 
 
 def row_of(i: int, rows: int) -> dict[str, object]:

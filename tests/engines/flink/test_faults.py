@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from typing import Any
 
 import pytest
+from waiting import ended, until
 
 from evalbeam.pipelines import lease
 from evalbeam.pipelines.flink import FlinkCluster
@@ -21,19 +21,6 @@ ROWS, IN_FLIGHT = 3000, 32
 USABLE = ROWS - 6
 AFTER_A_RESTART = 4 * IN_FLIGHT
 """What a lost TaskManager may cost: its worker's calls, and those of the other one at each restart of the stage."""
-
-
-def until(condition: Any, seconds: float, what: str) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"waited {seconds:g} seconds for {what}"
-        time.sleep(0.05)
-
-
-def ended(process: subprocess.Popen[str], code: int) -> str:
-    out, err = process.communicate(timeout=400)
-    assert process.returncode == code, f"{out[-2000:]}\n{err[-4000:]}"
-    return err
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +104,7 @@ def test_a_killed_client_leaves_a_job_that_can_be_waited_for(
     process = bench.start(output, *bench.on(cluster))
     in_the_middle(bench, process)
     os.killpg(process.pid, signal.SIGKILL)
+    assert cluster.jars() == []
     second = ended(bench.start(output, *bench.on(cluster)), 2)
     assert "is being written by another run" in second
     ended(bench.command("wait", folder(bench, output)), 0)

@@ -15,11 +15,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from json_server import JsonHandler, serving
 
 PROJECT = "test-project"
 BUCKET = "evalbeam"
@@ -38,44 +39,12 @@ def installed() -> Path:
 # ---------------------------------------------------------------------------------------------------- servers
 
 
-@contextlib.contextmanager
-def serving(handler: type[BaseHTTPRequestHandler], **attributes: Any) -> Iterator[ThreadingHTTPServer]:
-    """A loopback server in threads of this process; the handler finds the attributes at its server."""
-    server = _Quiet(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    for name, value in attributes.items():
-        setattr(server, name, value)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-class _Quiet(ThreadingHTTPServer):
-    request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that was killed is what some tests are about."""
-
-
-class _Tokens(BaseHTTPRequestHandler):
+class _Tokens(JsonHandler):
     """The token endpoint that the service-account file names."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        body = json.dumps({"access_token": "token", "expires_in": 3600, "token_type": "Bearer"}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+        self.answer({"access_token": "token", "expires_in": 3600, "token_type": "Bearer"})
 
 
 @dataclass

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from google.cloud import storage
+from json_server import JsonHandler, serving
 
 from evalbeam.pipelines import lease
 from evalbeam.pipelines.dataflow import Dataflow, address
@@ -25,50 +25,36 @@ pytestmark = pytest.mark.engines
 PROJECT, REGION = "test-project", "europe-west1"
 
 
-class _Service(BaseHTTPRequestHandler):
+class _Service(JsonHandler):
     """Keeps what was submitted; the tests say how the jobs fare."""
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.body()
         assert self.path.startswith(f"/v1b3/projects/{PROJECT}/locations/{REGION}/jobs")
         number = len(self.server.jobs)  # type: ignore[attr-defined]
         job = {"id": f"job-{number}", "name": body["name"], "createTime": f"2026-11-21T00:00:{number:02d}Z"}
         self.server.jobs.append(job | {"currentState": "JOB_STATE_PENDING", "body": body})  # type: ignore[attr-defined]
-        self._answer(job)
+        self.answer(job)
 
     def do_PUT(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.body()
         job = self.server.jobs[int(re.findall(r"job-(\d+)", self.path)[0])]  # type: ignore[attr-defined]
         assert body["requestedState"] in ("JOB_STATE_CANCELLED", 5)
         job["currentState"] = "JOB_STATE_CANCELLED"
-        self._answer({k: v for k, v in job.items() if k != "body"})
+        self.answer({k: v for k, v in job.items() if k != "body"})
 
     def do_GET(self) -> None:
         jobs = self.server.jobs  # type: ignore[attr-defined]
         if "/messages" in self.path:
             text = "Workflow failed.\nRuntimeError: no such bucket"
-            return self._answer({"jobMessages": [{"id": "1", "messageText": text, "messageImportance": 5}]})
-        return self._answer({"jobs": [{k: v for k, v in job.items() if k != "body"} for job in jobs]})
-
-    def _answer(self, value: Any) -> None:
-        data = json.dumps(value).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+            return self.answer({"jobMessages": [{"id": "1", "messageText": text, "messageImportance": 5}]})
+        return self.answer({"jobs": [{k: v for k, v in job.items() if k != "body"} for job in jobs]})
 
 
 @pytest.fixture
 def service() -> Iterator[ThreadingHTTPServer]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Service) as server:
-        server.jobs = []  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(_Service, jobs=[]) as server:
         yield server
-        server.shutdown()
 
 
 @pytest.fixture

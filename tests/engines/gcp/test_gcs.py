@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
+from steady_agent import AGENT, calls
 
 from evalbeam import EvaluationResult, evaluate
 from evalbeam.transforms import storage
@@ -52,22 +53,6 @@ def test_recorded_answers_on_gs_give_the_tables_they_give_on_a_disk(cloud: Any, 
     assert read.metrics_table.equals(here.metrics_table)
 
 
-AGENT = """
-import os
-
-LIMIT = int(os.environ.get("DIES_AFTER", 10**9))
-made = 0
-
-
-async def ask(prompt):
-    global made
-    made += 1
-    if made > LIMIT:
-        os.kill(os.getpid(), 9)
-    with open("calls.txt", "a") as log:
-        log.write(prompt + "\\n")
-    return {"response": prompt.upper(), "latency_in_seconds": len(prompt) / 8}
-"""
 IN_FLIGHT, FLUSH = 8, 500
 
 
@@ -75,11 +60,6 @@ IN_FLIGHT, FLUSH = 8, 500
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "steady.py").write_text(AGENT)
     return tmp_path
-
-
-def calls(folder: Path) -> list[str]:
-    log = folder / "calls.txt"
-    return log.read_text().split() if log.exists() else []
 
 
 def run(cloud: Any, folder: Path, dataset: str, output: str, dies_after: int | None = None, *more: str) -> Any:

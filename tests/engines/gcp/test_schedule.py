@@ -6,14 +6,13 @@ import json
 import os
 import re
 import subprocess
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.cloud import storage
+from json_server import JsonHandler, serving
 
 pytestmark = pytest.mark.deploy
 
@@ -29,22 +28,22 @@ SETTINGS = {
 PASSED = {"state": "finished", "verdict": "PASSED", "criteria": []}
 
 
-class _Dataflow(BaseHTTPRequestHandler):
+class _Dataflow(JsonHandler):
     """Launches templates: the server's `plan` says for each day how its job ends, and what it leaves behind."""
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.body()
         assert self.path.startswith("/v1b3/projects/test-project/locations/europe-west1/flexTemplates:launch")
         day = body["launchParameter"]["parameters"]["run_date"]
         self.server.launched.append(body["launchParameter"])  # type: ignore[attr-defined]
-        self._answer({"job": self._job(day)})
+        self.answer({"job": self._job(day)})
 
     def do_GET(self) -> None:
         found = re.match(r"/v1b3/projects/test-project/locations/europe-west1/jobs/job-([0-9-]+)", self.path)
         assert found
         if found[1] not in self.server.seen:  # type: ignore[attr-defined]
             self.server.seen.add(found[1])  # type: ignore[attr-defined]
-            return self._answer(self._job(found[1], "JOB_STATE_RUNNING"))
+            return self.answer(self._job(found[1], "JOB_STATE_RUNNING"))
         end, manifest = self.server.plan[found[1]]  # type: ignore[attr-defined]
         if manifest is not None:
             client = storage.Client()
@@ -52,21 +51,10 @@ class _Dataflow(BaseHTTPRequestHandler):
                 json.dumps(manifest)
             )
             client.close()
-        return self._answer(self._job(found[1], end))
+        return self.answer(self._job(found[1], end))
 
     def _job(self, day: str, state: str = "JOB_STATE_QUEUED") -> dict[str, Any]:
         return {"id": f"job-{day}", "name": f"agent-eval-{day}", "currentState": state, "projectId": "test-project"}
-
-    def _answer(self, value: Any) -> None:
-        data = json.dumps(value).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +80,7 @@ def airflow(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 @pytest.fixture
 def run_days(airflow: tuple[Path, dict[str, str]], cloud: Any, root: Path) -> Iterator[Any]:
     python, environment = airflow
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Dataflow) as server:
-        server.plan, server.launched, server.seen = {}, [], set()  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(_Dataflow, plan={}, launched=[], seen=set()) as server:
 
         def run(**plan: tuple[str, Any]) -> list[dict[str, Any]]:
             server.plan = {day.strip("_").replace("_", "-"): end for day, end in plan.items()}  # type: ignore[attr-defined]
@@ -109,7 +95,6 @@ def run_days(airflow: tuple[Path, dict[str, str]], cloud: Any, root: Path) -> It
 
         run.launched = server.launched  # type: ignore[attr-defined]
         yield run
-        server.shutdown()
 
 
 def test_days_end_as_their_verdicts_say(run_days: Any) -> None:

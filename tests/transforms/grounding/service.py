@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import json_server
 import requests
 from google.cloud import discoveryengine_v1 as v1
 from google.protobuf import json_format
@@ -27,8 +25,8 @@ class Service:
         failing: HTTP statuses that the next requests are answered with.
     """
 
-    def __init__(self, endpoint: str) -> None:
-        self.endpoint = endpoint
+    def __init__(self) -> None:
+        self.endpoint = ""
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.failing: list[int] = []
 
@@ -75,33 +73,19 @@ def _searched(body: dict[str, Any]) -> Any:
     return json_format.MessageToDict(found)
 
 
+class _Handler(json_server.JsonHandler):
+    def do_POST(self) -> None:
+        status, answer = self.server.service.answer(self.path, self.body())  # type: ignore[attr-defined]
+        self.answer(answer, status)
+
+
 @contextmanager
 def serving() -> Iterator[Service]:
     """A server for as long as the context lasts."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, answer = service.answer(self.path, body)
-            data = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        service = Service(f"http://127.0.0.1:{server.server_address[1]}")
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield service
-        finally:
-            server.shutdown()
-            thread.join()
+    service = Service()
+    with json_server.serving(_Handler, service=service) as server:
+        service.endpoint = f"http://127.0.0.1:{server.server_port}"
+        yield service
 
 
 def session() -> requests.Session:
