@@ -66,6 +66,11 @@ class Holder:
             time.time(),
         )
 
+    @property
+    def who(self) -> str:
+        """The process that started the run, in words."""
+        return f"process {self.process} on {self.host}"
+
     def state(self) -> str:
         """What became of the holder: "running", "gone", or "unknown" where that cannot be told from here."""
         if self.master is not None:
@@ -165,13 +170,17 @@ def _refuse(output: str, lease: Lease, state: str | None = None) -> None:
     state = state or lease.holder.state()
     if state == "gone":
         return
-    who = f"process {lease.holder.process} on {lease.holder.host}"
+    who = lease.holder.who
     if state == "running":
         allowed = "wait for its end (`evalbeam wait`), or stop it (`evalbeam cancel`)"
         raise ConfigError(f"{output} is being written by another run ({who})", where="output.path", allowed=allowed)
     found = f"{output} may be written by another run ({who}), which cannot be asked from here"
-    allowed = f"end it, then delete {_path(output, lease.number)}"
-    raise ConfigError(found, where="output.path", allowed=allowed)
+    raise ConfigError(found, where="output.path", allowed=how_to_free(output, lease))
+
+
+def how_to_free(output: str, lease: Lease) -> str:
+    """What to do where nobody can tell from here whether the holder is gone."""
+    return f"once {lease.holder.who} has ended, delete {_path(output, lease.number)}; the same command then goes on"
 
 
 def _path(output: str, number: int) -> str:

@@ -46,7 +46,8 @@ def wait(
             raise RunError(f"{output}: the run ended without a manifest{_why(found.holder)}; the same command goes on")
         heard = clock() if state == "running" else heard
         if clock() - heard > PATIENCE:
-            raise RunError(f"{output}: nothing was heard of the run for {PATIENCE:.0f} seconds")
+            what = f"{output}: nothing was heard of the run for {PATIENCE:.0f} seconds"
+            raise RunError(f"{what}; {lease.how_to_free(output, found)}")
         if timeout is not None and clock() - began > timeout:
             raise RunError(f"{output}: the run still goes on after {timeout:g} seconds")
         sleep(POLL)
