@@ -12,7 +12,6 @@ result.metrics, result.tables["eval_results"]
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +55,7 @@ class MlflowResult:
     def metrics(self) -> dict[str, float | int]:
         """Aggregates under Databricks' names, those that are defined, and `row_count`."""
         found = self.evaluation.summary_metrics.items()
-        return {name: value for name, value in found if value is not None and not math.isnan(value)}
+        return {name: value for name, value in found if value is not None}
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:

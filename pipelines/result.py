@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -92,12 +93,13 @@ class EvaluationResult:
         return self._table("errors")
 
     @property
-    def summary_metrics(self) -> dict[str, float | int]:
+    def summary_metrics(self) -> dict[str, float | int | None]:
         """EvalTask's dictionary: `row_count`, `<metric>/mean`, `<metric>/std`, win rates, over the whole dataset.
 
-        Under other `output.names`, the aggregates have the names of that product.
+        Under other `output.names`, the aggregates have the names of that product. Where a statistic is not defined (no
+        row was scored, or one alone has no deviation) the value is `None`, where EvalTask says NaN.
         """
-        found: dict[str, float | int] = {"row_count": self.manifest["counts"]["rows"]}
+        found: dict[str, Any] = {"row_count": self.manifest["counts"]["rows"]}
         config = self.manifest["config"]
         style, given = (
             config["output"].get("names", "flat"),
@@ -111,7 +113,9 @@ class EvaluationResult:
             else:
                 name = str(row["metric"])
                 found |= aggregates(style, name, given.get(name, name), row)
-        return found
+        return {
+            name: None if isinstance(value, float) and math.isnan(value) else value for name, value in found.items()
+        }
 
     def files(self, table: str) -> list[str]:
         """Paths of a table's files, in order."""

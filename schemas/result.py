@@ -188,6 +188,11 @@ class Summary:
 
     `row_count` counts rows of the slice, `scored_count + error_count + skipped_count` makes it up
     (not-applicable rows are counted as skipped); `coverage` is scored_count / row_count.
+
+    What judges were asked for a metric stands in its first row over the whole dataset alone, so that a column's sum is
+    the run's: `judge_calls` (questions, answered or not), `judge_input_tokens`, `judge_output_tokens` and `judge_cost`
+    of the answers, `None` where not all of it is known, and in `judges` the same for each judge. All of it follows from
+    the answers, and so from the journal: two runs that find the same answers write the same.
     """
 
     slice: tuple[tuple[str, str | None], ...]
@@ -216,6 +221,11 @@ class Summary:
     pass_rate: float | None = None
     threshold: float | None = None
     verdict: str | None = None
+    judge_calls: int | None = None
+    judge_input_tokens: int | None = None
+    judge_output_tokens: int | None = None
+    judge_cost: float | None = None
+    judges: Json = None
 
 
 Verdict: TypeAlias = Literal["PASSED", "FAILED", "NOT_EVALUATED"]

@@ -118,19 +118,13 @@ ERRORS = (
 """Errors table: source is "row" (a rejected input row, with file and line; none where rows have no order) or "call" (a
 failed call, with its ids)."""
 
-SUMMARY = tuple(
-    Column(
-        f.name,
-        "json"
-        if f.name == "slice"
-        else "int64"
-        if f.name.endswith("_count")
-        else "string"
-        if f.name in ("metric", "ci_method", "verdict")
-        else "float64",
-    )
-    for f in fields(Summary)
-)
+_SUMMARY_TYPES: Mapping[str, str] = {
+    **dict.fromkeys(("slice", "judges"), "json"),
+    **dict.fromkeys(("metric", "ci_method", "verdict"), "string"),
+    **dict.fromkeys(("row_count", "scored_count", "error_count", "skipped_count"), "int64"),
+    **dict.fromkeys(("judge_calls", "judge_input_tokens", "judge_output_tokens"), "int64"),
+}
+SUMMARY = tuple(Column(f.name, _SUMMARY_TYPES.get(f.name, "float64")) for f in fields(Summary))
 
 
 def dataset_column(name: str, metrics: Sequence[MetricColumns]) -> str:
@@ -316,6 +310,7 @@ def summary_row(summary: Summary) -> dict[str, Json]:
     """A summary as a row of the summary table; `slice` is a JSON object, {} for the whole dataset."""
     row = {f.name: getattr(summary, f.name) for f in fields(Summary)}
     row["slice"] = json_text(dict(summary.slice))
+    row["judges"] = None if summary.judges is None else json_text(summary.judges)
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
 

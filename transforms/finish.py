@@ -25,7 +25,7 @@ from .aggregate import arranged
 from .facts import Allowed, RunFacts
 from .load import LoadTables
 from .slices import MetricFacts
-from .spend import Spent, spending
+from .spend import Spent, costed, spending, total
 from .write import WrittenFile, write_table
 from .writers.base import Writer
 
@@ -118,7 +118,8 @@ def _finish(
     refused = facts.refusal(record.allowed)
     ordered = arranged(summaries, record.facts, record.slices, record.statistics)
     judged, verdict = criteria.judge(ordered, record.criteria)
-    ordered = criteria.stamped(ordered, judged)
+    asked = spending(spent, record.models, record.prices)
+    ordered = costed(criteria.stamped(ordered, judged), record.facts, asked)
     rows = [tables.summary_row(s) for s in ordered]
     summary = write_table(
         "summary",
@@ -136,7 +137,7 @@ def _finish(
         "verdict": verdict if record.criteria and not refused else None,
         "criteria": [] if refused else [asdict(j) for j in judged],
     }
-    manifest = _manifest(record, outcome, kept, facts, spent)
+    manifest = _manifest(record, outcome, kept, facts, asked)
     publish(record.output, kept, manifest, record.loading if outcome["state"] == FINISHED else None)
     return manifest
 
@@ -182,7 +183,7 @@ def _manifest(
     outcome: Mapping[str, Json],
     files: Sequence[WrittenFile],
     facts: RunFacts,
-    spent: Sequence[Spent],
+    asked: Sequence[Json],
 ) -> bytes:
     described: dict[str, Any] = {}
     counts = {"rows": facts.rows, "rejected": facts.rejected}
@@ -198,7 +199,7 @@ def _manifest(
         "counts": counts,
         "tables": described,
         "fingerprint": record.fingerprint,
-        **({"judging": _judging(record, spent)} if record.models else {}),
+        **({"judging": _judging(record, asked)} if record.models else {}),
         "config": record.config,
         "versions": record.versions,
         "measured": {"started": record.started, "finished": now, "seconds": round(now - record.started, 3)},
@@ -206,12 +207,9 @@ def _manifest(
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def _judging(record: RunRecord, spent: Sequence[Spent]) -> dict[str, Json]:
+def _judging(record: RunRecord, asked: Sequence[Json]) -> dict[str, Json]:
     """What judges were asked with, and what that cost: a total only where all of it is known."""
-    shown = spending(spent, record.models, record.prices)
-    costs = [one["cost"] for one in shown]
-    total = None if None in costs else sum(costs)
-    return {"cost": total, "spent": shown, "prompts": record.prompts}
+    return {"cost": total(one["cost"] for one in asked), "spent": asked, "prompts": record.prompts}
 
 
 def _columns(file: WrittenFile) -> list[dict[str, Any]]:

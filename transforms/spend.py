@@ -1,16 +1,20 @@
-"""What judges cost: questions and tokens of each metric and judge, summed over the run, and their price."""
+"""What judges cost: questions and tokens of each metric and judge, summed over the run, and their price.
+
+Tokens are those that answers name, which are kept with them: what is said here follows from the journal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Any, TypeAlias
 
 import apache_beam as beam
 
 from ..schemas.config import PriceConfig
 from ..schemas.instance import Json
-from ..schemas.result import ScoredBatch, Tally
+from ..schemas.result import ScoredBatch, Summary, Tally
+from .slices import MetricFacts
 
 Spent: TypeAlias = tuple[tuple[str, str], tuple[int, int, int, int, int, int]]
 """((metric, judge), the numbers of its tally)."""
@@ -74,3 +78,37 @@ def spending(found: Iterable[Spent], models: Mapping[str, str], prices: Mapping[
             }
         )
     return shown
+
+
+def total(values: Iterable[float | None]) -> Any:
+    """The sum, `None` where one of the values is not known."""
+    found = list(values)
+    return None if None in found else sum(v for v in found if v is not None)
+
+
+def costed(
+    summaries: Iterable[Summary], facts: Iterable[MetricFacts], shown: Iterable[Mapping[str, Json]]
+) -> list[Summary]:
+    """The summary rows with what judges were asked: for each metric in its first row over the whole dataset.
+
+    Args:
+        summaries: Rows of the summary table.
+        facts: The metrics.
+        shown: What `spending` says.
+    """
+    asked: dict[str, list[Mapping[str, Json]]] = {}
+    for one in shown:
+        asked.setdefault(one["metric"], []).append(one)
+    first = {fact.rows()[0].name: asked[fact.name] for fact in facts if fact.name in asked}
+    return [_costed(s, first[s.metric]) if not s.slice and s.metric in first else s for s in summaries]
+
+
+def _costed(summary: Summary, asked: Sequence[Mapping[str, Json]]) -> Summary:
+    return replace(
+        summary,
+        judge_calls=sum(one["answers"] + one["failed"] for one in asked),
+        judge_input_tokens=total(one["input_tokens"] for one in asked),
+        judge_output_tokens=total(one["output_tokens"] for one in asked),
+        judge_cost=total(one["cost"] for one in asked),
+        judges=[{k: v for k, v in one.items() if k != "metric"} for one in asked],
+    )

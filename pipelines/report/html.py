@@ -13,6 +13,7 @@ from ...schemas.instance import Json
 from ...transforms import storage
 from ..result import EvaluationResult
 from .digest import Row, failing, rows_of, summary_rows
+from .spent import HEADINGS, NUMBERS, spent_cells
 from .terminal import NOTHING, counts_text, cut, interval, judged_name, number, outcome, share, tables_of, unscored
 
 PAGE = "report.html"
@@ -45,6 +46,7 @@ def page(result: EvaluationResult) -> str:
         _criteria(result),
         _section("Metrics", _table(_HEADINGS, map(_summary_cells, whole))) if whole else "",
         _unscored(result, summary),
+        _judges(result),
         _slices(summary),
         _failing(result, summary),
         _errors(result),
@@ -159,6 +161,11 @@ def _criteria(result: EvaluationResult) -> str:
 def _unscored(result: EvaluationResult, summary: Sequence[Row]) -> str:
     rows = [[_text(words), _text(", ".join(names))] for words, names in unscored(result, summary).items()]
     return _section("Not scored", _table(("Reasons", "Metrics"), rows)) if rows else ""
+
+
+def _judges(result: EvaluationResult) -> str:
+    rows = [[_text(cell) for cell in cells] for cells in spent_cells(result)]
+    return _section("Judges", _table(HEADINGS, rows, NUMBERS)) if rows else ""
 
 
 def _slices(summary: Sequence[Row]) -> str:

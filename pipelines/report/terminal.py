@@ -9,6 +9,7 @@ from ...schemas.instance import Json
 from ...transforms import storage
 from ..result import EvaluationResult
 from .digest import Row, reasons, summary_rows
+from .spent import HEADINGS, NUMBERS, spent_cells
 
 NOTHING = "–"
 """Stands where a number is not defined."""
@@ -38,6 +39,7 @@ def render(result: EvaluationResult, width: int = 100) -> str:
         parts += ["\n".join(lines) for lines in _slices(summary, width)]
         parts.append("\n".join(_unscored(result, summary)))
     parts.append("\n".join(_criteria(result)))
+    parts.append("\n".join(_judges(result, width)))
     parts.append("\n".join(_paths(result)))
     return "\n\n".join(p for p in parts if p) + "\n"
 
@@ -228,6 +230,12 @@ def _criteria(result: EvaluationResult) -> Iterator[str]:
     size = max((len(j["verdict"]) for j in judged), default=0)
     for j in judged:
         yield plain(f"  {j['verdict'].ljust(size)}  {judged_name(j)}: {outcome(j)}")
+
+
+def _judges(result: EvaluationResult, width: int) -> list[str]:
+    cells = spent_cells(result)
+    columns = [(heading, heading in NUMBERS) for heading in HEADINGS]
+    return table(columns, cells, width, ("Model", "Failed", "Judge")) if cells else []
 
 
 def judged_name(judged: Mapping[str, Json]) -> str:

@@ -170,6 +170,15 @@ def test_every_output_format_reads_back_the_same(format_):
     assert result.summary_metrics["latency_in_seconds/mean"] == 0.25
 
 
+@pytest.mark.parametrize("format_", ["parquet", "jsonl", "csv"])
+@pytest.mark.parametrize("rows", [[{"prompt": "a"}], [{"prompt": "a"}, {"prompt": "b", "reference": "B"}]])
+def test_a_statistic_that_is_not_defined_is_none(format_, rows):
+    found = evaluate(rows, ["exact_match"], ask, output_options={"format": format_}).summary_metrics
+    assert found["exact_match/std"] is None
+    assert found["exact_match/mean"] == (1.0 if len(rows) > 1 else None)
+    assert all(value is None or value == value for value in found.values())
+
+
 def test_data_in_memory_may_be_a_frame_a_list_or_columns():
     frame = pd.DataFrame({"prompt": ["b", "a"], "reference": ["B", "x"]}, index=[7, 3])
     for data in (frame, frame.to_dict("records"), frame.to_dict("list")):

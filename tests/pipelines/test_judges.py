@@ -13,6 +13,8 @@ from evalbeam import evaluate
 from evalbeam.pipelines.cli import main
 from evalbeam.pipelines.plan import make_plan
 from evalbeam.pipelines.report.calls import calls_report
+from evalbeam.pipelines.report.html import page
+from evalbeam.pipelines.report.terminal import render
 from evalbeam.pipelines.resume import cancel
 from evalbeam.schemas.config import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError
@@ -137,6 +139,42 @@ def test_what_judges_cost_stands_in_the_manifest(tmp_path: Path) -> None:
     assert judging["prompts"]["fluency"] == [
         {"name": "rapid/fluency", "version": 1, "hash": load("rapid/fluency").hash}
     ]
+
+
+def test_what_judges_cost_stands_in_summary_page_and_terminal(tmp_path: Path) -> None:
+    judges = {"default": {"target": by_words, "model": "m-1"}, "other": {"target": by_words, "model": "m-2"}}
+    prices = {"m-1": {"input": 2.0, "output": 10.0, "date": "2026-11-01"}}
+    metrics = ["exact_match", "fluency", {"metric": "coherence", "judge": ["default", "other"]}]
+    shared: dict[str, Any] = {"judges": judges, "prices": prices}
+    result = evaluate(ROWS, metrics, output=str(tmp_path / "out"), slices=[["prompt"]], **shared)
+    summary = result.summary_table
+    whole = {r["metric"]: r for r in summary.to_dict("records") if not r["slice"]}
+    assert summary["judge_calls"].sum() == sum(SEEN.values()) == 120
+    assert (whole["fluency"]["judge_input_tokens"], whole["fluency"]["judge_output_tokens"]) == (4000, 400)
+    assert whole["fluency"]["judge_cost"] == pytest.approx(0.012)
+    assert [(one["judge"], one["cost"]) for one in whole["coherence"]["judges"]] == [
+        ("default", pytest.approx(0.012)), ("other", None),
+    ]  # fmt: skip
+    assert whole["coherence"]["judge_cost"] != whole["coherence"]["judge_cost"]  # a data frame's null
+    assert whole["exact_match"]["judges"] is None
+    shown = [" ".join(line.split()) for line in render(result).splitlines()]
+    assert "fluency default m-1 40 0 4,000 400 0.012" in shown
+    assert "coherence other m-2 40 0 4,000 400 unknown" in shown
+    assert "all 120 0 12,000 1,200 unknown" in shown
+    body = page(result)
+    assert "<h2>Judges</h2>" in body
+    assert '<td class="n">unknown</td>' in body
+    again = evaluate(ROWS, ["exact_match"], output=str(tmp_path / "plain"))
+    assert "Tokens in" not in render(again) + page(again)
+
+
+def test_the_cost_is_that_of_the_answers_kept(tmp_path: Path) -> None:
+    first = evaluate(ROWS, ["fluency"], **config(tmp_path))
+    written = Path(first.files("summary")[0]).read_bytes()
+    (tmp_path / "out" / "manifest.json").unlink()  # as a run that was killed before its end
+    second = evaluate(ROWS, ["fluency"], **config(tmp_path))
+    assert sum(SEEN.values()) == 40
+    assert Path(second.files("summary")[0]).read_bytes() == written
 
 
 def test_an_unknown_price_is_no_zero(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""What judges cost: sums that stay unknown where a part is, and their place in the summary."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import astuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalbeam.schemas.config import PriceConfig
+from evalbeam.schemas.result import Summary, Tally
+from evalbeam.transforms.slices import MetricFacts
+from evalbeam.transforms.spend import costed, spending, total
+
+PRICES = {"m-1": PriceConfig(input=2.0, output=10.0, date=datetime.date(2026, 11, 1))}
+MODELS = {"one": "m-1", "two": "m-2"}
+FACTS = (MetricFacts("computed"), MetricFacts("fluency"), MetricFacts("pairs", pairwise=True))
+
+
+def row(metric: str, *slice_: tuple[str, str]) -> Summary:
+    return Summary(slice_, metric, 3, 3, 0, 0)
+
+
+def spent(*found: tuple[str, str, Tally]) -> list[dict]:
+    return spending([((metric, judge), astuple(tally)) for metric, judge, tally in found], MODELS, PRICES)
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 1000))))
+def test_a_sum_is_unknown_where_a_part_is(values: list[int | None]) -> None:
+    known = [v for v in values if v is not None]
+    assert total(values) == (sum(known) if len(known) == len(values) else None)
+
+
+def test_a_metric_carries_its_cost_once() -> None:
+    shown = spent(("fluency", "one", Tally(3, 1, 0, 1_000_000, 100_000)), ("pairs", "one", Tally(3, 0, 0, 10, 0)))
+    rates = [row(fact.name) for fact in FACTS[2].rows()]
+    given_rows = [row("computed"), row("fluency"), row("fluency", ("locale", "en")), *rates]
+    rows = costed(given_rows, FACTS, shown)
+    costs = [(r.judge_calls, r.judge_input_tokens, r.judge_output_tokens, r.judge_cost) for r in rows]
+    nothing = (None, None, None, None)
+    assert costs == [nothing, (4, 1_000_000, 100_000, 3.0), nothing, (3, 10, 0, 2e-5), nothing, nothing]
+    assert [r.judges is None for r in rows] == [True, False, True, False, True, True]
+
+
+def test_what_one_judge_does_not_tell_is_unknown_for_the_metric_alone() -> None:
+    answers = {"one": Tally(2, 0, 0, 1_000_000, 0), "two": Tally(2, 0, 0, 7, 1)}
+    (found,) = costed([row("fluency")], FACTS, spent(*(("fluency", judge, t) for judge, t in answers.items())))
+    assert (found.judge_calls, found.judge_input_tokens, found.judge_cost) == (4, 1_000_007, None)
+    assert [(one["judge"], one["cost"]) for one in found.judges] == [("one", 2.0), ("two", None)]
+    silent = spent(("fluency", "one", Tally(2, 0, 1, 5, 5)))
+    (found,) = costed([row("fluency")], FACTS, silent)
+    assert (found.judge_calls, found.judge_input_tokens, found.judge_cost) == (2, None, None)
+    assert found.judges[0]["input_tokens"] is None
