@@ -32,14 +32,14 @@ FOLDER = "EVALBEAM_PROGRESS"
 
 _BYTES = 8 * len(NAMES)
 _lock = threading.Lock()
+_folder = os.environ.get(FOLDER)  # looked up once: that takes as long as all the rest
 
 
 def add(name: str, count: int = 1) -> None:
     """Adds to one of `NAMES`; does nothing where nobody watches. Meant to be called per batch or per call."""
-    folder = os.environ.get(FOLDER)
-    if folder and count:
+    if _folder and count:
         with _lock:
-            _cells(folder, os.getpid())[NAMES.index(name)] += count
+            _cells(_folder, os.getpid())[NAMES.index(name)] += count
 
 
 def totals(folder: str) -> dict[str, int]:
@@ -54,16 +54,23 @@ def totals(folder: str) -> dict[str, int]:
 @contextmanager
 def watched() -> Iterator[str]:
     """Has this process, and those it starts, count into a new folder, which is removed at the end."""
-    before = os.environ.get(FOLDER)
-    folder = os.environ[FOLDER] = tempfile.mkdtemp(prefix="evalbeam-progress-")
+    before = _folder
+    folder = tempfile.mkdtemp(prefix="evalbeam-progress-")
+    _count_into(folder)
     try:
         yield folder
     finally:
-        if before is None:
-            del os.environ[FOLDER]
-        else:
-            os.environ[FOLDER] = before
+        _count_into(before)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _count_into(folder: str | None) -> None:
+    global _folder
+    _folder = folder
+    if folder is None:
+        os.environ.pop(FOLDER, None)
+    else:
+        os.environ[FOLDER] = folder
 
 
 @functools.lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ the bundle that submitted it.
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
 import threading
@@ -294,6 +295,7 @@ class Engine:
         self._lines: dict[Hashable, tuple[Line, int, str]] = {}
         self._lanes: dict[str, Lane] = {}
         self._ledgers: dict[str, Ledger] = {}
+        self._froze = False
         self._thread = threading.Thread(target=self._run, name="evalbeam-loop", daemon=True)
         self._thread.start()
 
@@ -337,6 +339,9 @@ class Engine:
     ) -> Line:
         """The line of the caller `token` stands for, made for the first of its DoFn instances in this process."""
         with self._lock:
+            if not self._lines and not gc.get_freeze_count():
+                gc.freeze()  # a walk over all that Beam has loaded stops every call for a tenth of a second
+                self._froze = True
             line, users, _ = self._lines.get(token, (None, 0, endpoint))
             if line is None:
                 lane = self._lanes.get(endpoint) or Lane(self.loop)
@@ -355,6 +360,9 @@ class Engine:
                 return
             line.close()
             self._limit(endpoint)
+            if self._froze and not self._lines:
+                gc.unfreeze()
+                self._froze = False
 
     def _limit(self, endpoint: str) -> None:
         lane = self._lanes[endpoint]

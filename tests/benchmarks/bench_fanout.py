@@ -86,9 +86,10 @@ def plain(seconds: list[float], in_flight: int) -> None:
 
 def batches(shape: Callable[[int], list[float]], calls: int, rows: int) -> Iterator[Batch]:
     """The calls as rows, in batches."""
-    instances = [Instance(f"{i:032x}", {"seconds": s}) for i, s in enumerate(shape(calls))]
-    for i in range(0, calls, rows):
-        yield Batch(tuple(instances[i : i + rows]))
+    seconds = shape(calls)
+    for first in range(0, calls, rows):
+        part = enumerate(seconds[first : first + rows], first)
+        yield Batch(tuple(Instance(f"{i:032x}", {"seconds": s}) for i, s in part))
 
 
 def fanned_out(shape: Callable[[int], list[float]], calls: int, in_flight: int, rows: int, on_threads: bool) -> None:

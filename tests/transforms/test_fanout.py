@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import gc
 import hashlib
 import itertools
 import os
@@ -249,6 +250,25 @@ def test_a_failing_bundle_cancels_its_calls_and_leaks_nothing(seen):
     assert asyncio.run_coroutine_threadsafe(tasks(), engine.loop).result(10) == []
     assert len(threads_of_ours()) == 1
     assert engine.idle()
+    assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize("frozen_before", [False, True])
+def test_the_collector_leaves_alone_what_was_there_before_the_first_call(frozen_before):
+    def frozen():
+        return gc.get_freeze_count() > 10_000
+
+    if frozen_before:
+        gc.freeze()
+    engine = Engine.here()
+    for _ in range(2):
+        engine.join("token", "agent", lambda: print, CallPolicy())
+    assert frozen()
+    engine.leave("token")
+    assert frozen()
+    engine.leave("token")
+    assert frozen() == frozen_before
+    gc.unfreeze()
 
 
 def test_a_callable_that_cannot_be_made_ends_the_run():
