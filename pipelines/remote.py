@@ -14,7 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 from ..schemas.errors import EvalbeamError
 from ..transforms import storage
 from ..transforms.counters import NAMES
-from ..transforms.journal import decoded
+from ..transforms.segments import OPEN, Torn, pieces
 from . import lease
 from .jobs import jobs_at
 from .progress import Progress, draws, ticking
@@ -40,23 +40,19 @@ class JournalCounts:
         """`calls_done` and `calls_failed`; what a journal does not tell is 0."""
         for found in FileSystems.match([self._pattern])[0].metadata_list:
             of_judges = found.path.split("/")[-3] == "judges"
-            if not of_judges and found.size_in_bytes > self._read.get(found.path, 0):
+            if not of_judges and found.size_in_bytes > self._read.get(found.path.removesuffix(OPEN), 0):
                 self._count(found.path)
         return self._counts
 
     def _count(self, path: str) -> None:
-        start = self._read.get(path, 0)
-        with storage.opened(path) as file:
-            file.seek(start)
-            data = file.read()
-        whole = data.rfind(b"\n") + 1
-        self._read[path] = start + whole
-        try:
-            for _, _, outcome in decoded(data[:whole]):
-                self._counts["calls_done"] += 1
-                self._counts["calls_failed"] += outcome.kind != "ok"
-        except ValueError:  # a torn segment: whoever reads it for its answers reports it
-            self._read[path] = 1 << 62
+        name = path.removesuffix(OPEN)
+        torn: list[Torn] = []  # who reads the segment for its answers reports it
+        for piece, _, heads in pieces(path, torn.append, self._read.get(name, 0)):
+            self._read[name] = piece.offset + piece.size
+            self._counts["calls_done"] += len(heads)
+            self._counts["calls_failed"] += sum(kind != "ok" for _, _, kind, _ in heads)
+        if any(t.damaged for t in torn):
+            self._read[name] = 1 << 62
 
 
 class JobState:

@@ -1,9 +1,12 @@
-"""A finished journal as one Parquet file, `calls.parquet`: a row for each record, a row group for each prefix."""
+"""A finished journal as one Parquet file, `calls.parquet`: a row for each record, row groups of one prefix each."""
 
 from __future__ import annotations
 
+import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -11,10 +14,11 @@ import pyarrow.parquet as pq
 
 from ..schemas.calls import Outcome
 from . import storage
+from .segments import PIECE, Head, Record
 
 NAME = "calls.parquet"
-Record: TypeAlias = tuple[str, str, Outcome]
-"""(key, run, outcome)."""
+
+_ROW = 1000  # bytes of a row in memory beside its text
 
 _SCHEMA = pa.schema(
     [
@@ -45,41 +49,89 @@ def write_compacted(folder: str, prefixes: Iterable[tuple[str, Iterable[Record]]
     count, temporary = 0, storage.join(folder, f".{NAME}")
     with storage.create(temporary) as stream, pq.ParquetWriter(stream, _SCHEMA, compression="zstd") as writer:
         for prefix, records in prefixes:
-            unique = {orjson.dumps(row): row for row in (_row(prefix, *record) for record in records)}
-            rows = sorted(unique.values(), key=lambda row: row["key"])
-            if rows:
+            for rows in _groups(_row(prefix, *record) for record in records):
                 writer.write_table(pa.Table.from_pylist(rows, _SCHEMA), row_group_size=len(rows))
-            count += len(rows)
+                count += len(rows)
     storage.move(temporary, storage.join(folder, NAME))
     return count
 
 
+def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The rows without repetitions, in groups that are read at once."""
+    seen: set[bytes] = set()
+    group: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        text = orjson.dumps(row)
+        digest = hashlib.sha256(text).digest()
+        if digest in seen:
+            continue
+        if group and size + len(text) > PIECE:
+            yield group
+            group, size = [], 0
+        seen.add(digest)
+        group.append(row)
+        size += len(text)
+    if group:
+        yield group
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """A row group of a journal's file: records of one prefix.
+
+    Attributes:
+        path: The file.
+        footer: What was read of its footer.
+        number: Position of the group.
+        size: Bytes in memory, more or less.
+    """
+
+    path: str
+    footer: pq.FileMetaData
+    number: int
+    size: int
+
+    def load(self) -> list[dict[str, Any]]:
+        """Its rows."""
+        with storage.opened(self.path) as stream:
+            file = pq.ParquetFile(stream, metadata=self.footer, pre_buffer=False)
+            return file.read_row_group(self.number, use_threads=False).to_pylist()
+
+    def record(self, loaded: list[dict[str, Any]], place: int) -> Record:
+        """The record in a row."""
+        return _record(loaded[place])
+
+
 class Compacted:
-    """A journal's Parquet file, read prefix by prefix; one that is not there is empty."""
+    """A journal's Parquet file, read group by group; one that is not there is empty."""
 
     def __init__(self, folder: str) -> None:
-        self._path = storage.join(folder, NAME)
-        self._footer: pq.FileMetaData | None = None
-        self._groups: dict[str, int] = {}
-        if storage.exists(self._path):
-            with storage.opened(self._path) as stream:
-                footer = self._footer = pq.read_metadata(stream)
+        path = storage.join(folder, NAME)
+        self._groups: dict[str, list[Group]] = defaultdict(list)
+        if storage.exists(path):
+            with storage.opened(path) as stream:
+                footer = pq.read_metadata(stream)
             for i in range(footer.num_row_groups):
-                self._groups[footer.row_group(i).column(0).statistics.min] = i
+                group = footer.row_group(i)
+                size = group.total_byte_size + _ROW * group.num_rows
+                self._groups[group.column(0).statistics.min].append(Group(path, footer, i, size))
 
     @property
     def prefixes(self) -> list[str]:
         """All prefixes that have records, sorted."""
         return sorted(self._groups)
 
+    def groups(self, prefix: str) -> Iterator[tuple[Group, list[dict[str, Any]], list[Head]]]:
+        """The records of a prefix: groups, their rows, and the heads of their records."""
+        for group in self._groups.get(prefix, []):
+            rows = group.load()
+            yield group, rows, [(row["key"], row["run"], row["kind"], i) for i, row in enumerate(rows)]
+
     def read(self, prefix: str) -> Iterator[Record]:
         """The records of a prefix."""
-        if prefix not in self._groups:
-            return
-        with storage.opened(self._path) as stream:
-            file = pq.ParquetFile(stream, metadata=self._footer, pre_buffer=False)
-            rows = file.read_row_group(self._groups[prefix], use_threads=False).to_pylist()
-        yield from map(_record, rows)
+        for _, rows, _ in self.groups(prefix):
+            yield from map(_record, rows)
 
 
 def _row(prefix: str, key: str, run: str, outcome: Outcome) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from ..schemas.calls import Call, CallPolicy, Outcome
 from .budget import Budget, Ledger
 from .engine import Bundle, Engine, Line, Ticket
 from .handoff import Handoff
-from .journal import Journal, encoded
+from .journal import Journal
+from .segments import encoded
 from .stop import StopSign
 
 _MAX_HELD = 32_768
@@ -145,6 +146,7 @@ class _MakeCalls(beam.DoFn):
         assert bundle is not None
         while bundle.open:
             bundle.wait_for_some()
+            self._tick()
             yield from self._leaving(bundle)
         self._bundle = None
         self._tick()

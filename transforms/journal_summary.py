@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from .agents.base import usage_of
 from .journal import KEPT, read_journal
+from .segments import Torn
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class JournalSummary:
         queued_in_seconds, backoff_in_seconds: Waiting of all calls, before and between attempts.
         latency: Percentile (50, 90, 99) to seconds, of the attempts that counted; empty without any.
         input_tokens, output_tokens: Tokens where the answers name them.
+        torn: Segments that are not read to their end.
     """
 
     calls: dict[str, int]
@@ -35,6 +37,7 @@ class JournalSummary:
     latency: dict[int, float]
     input_tokens: int
     output_tokens: int
+    torn: tuple[Torn, ...] = ()
 
     @property
     def paid_calls(self) -> int:
@@ -47,8 +50,8 @@ def summarize(folder: str) -> JournalSummary:
     kinds: dict[str, str] = {}
     attempts = refused = given = made = 0
     queued = backoff = 0.0
-    latencies = array("d")
-    for key, _, outcome in read_journal(folder):
+    latencies, torn = array("d"), list[Torn]()
+    for key, _, outcome in read_journal(folder, torn.append):
         if kinds.get(key) not in KEPT:
             kinds[key] = outcome.kind
         attempts += outcome.attempts
@@ -72,4 +75,5 @@ def summarize(folder: str) -> JournalSummary:
         latency={p: ordered[math.ceil(p / 100 * len(ordered)) - 1] for p in (50, 90, 99)} if ordered else {},
         input_tokens=given,
         output_tokens=made,
+        torn=tuple(torn),
     )

@@ -32,5 +32,6 @@ def _shown(found: JournalSummary) -> str:
         ("tokens in, out", f"{found.input_tokens:,}, {found.output_tokens:,}"),
         ("latency p50, p90, p99", ", ".join(f"{s:.3f} s" for s in found.latency.values()) or "–"),
     ]
+    rows += [("damaged" if torn.damaged else "unfinished", f"{torn}") for torn in found.torn]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:{width}}  {value}" for name, value in rows)

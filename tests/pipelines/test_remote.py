@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evalbeam.pipelines import lease, remote
 from evalbeam.schemas.calls import Outcome
-from evalbeam.transforms.journal import encoded
+from evalbeam.transforms.segments import encoded
 
 
 def test_calls_are_counted_as_journals_grow(tmp_path: Path) -> None:
@@ -18,10 +18,15 @@ def test_calls_are_counted_as_journals_grow(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     good = encoded("k1", "run", Outcome({"response": 'kind":"ok'}))
     bad = encoded("k2", "run", Outcome(kind="timeout", error_type="TimeoutError"))
-    (folder / "seg-1").write_bytes(good + bad + good[:20])
+    growing = folder / "seg-1.open"
+    growing.write_bytes(good + bad + good[:20])
     assert (counts()["calls_done"], counts()["calls_failed"]) == (2, 1)
-    with (folder / "seg-1").open("ab") as file:
-        file.write(good[20:] + good)
+    with growing.open("ab") as file:
+        file.write(good[20:])
+    assert (counts()["calls_done"], counts()["calls_failed"]) == (3, 1)
+    with growing.open("ab") as file:
+        file.write(good)
+    growing.rename(folder / "seg-1")
     (folder / "seg-2").write_bytes(bad)
     assert (counts()["calls_done"], counts()["calls_failed"]) == (5, 2)
     judges = tmp_path / "journal" / "judges" / "0a"

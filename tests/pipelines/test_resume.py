@@ -201,3 +201,9 @@ def test_the_journal_tells_what_was_called(folder: Path, capsys) -> None:
         "failed": "0",
         "attempts": "120",
     }
+    segment = max((folder / "out" / "journal").glob("*/*/seg-*"), key=lambda path: path.stat().st_size)
+    segment.write_bytes(segment.read_bytes()[:-1])
+    assert command("journal", str(folder / "out")) == 0
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("damaged")]
+    assert len(shown) == 1
+    assert f"{segment}: bad record at byte" in shown[0]

@@ -2,11 +2,13 @@ import asyncio
 import collections
 import io
 import os
+import queue
 import re
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import apache_beam as beam
@@ -14,8 +16,6 @@ import pytest
 from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem, MatchResult
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.calls import Call, CallPolicy, Outcome
@@ -25,61 +25,7 @@ from evalbeam.transforms import coders  # noqa: F401  registers the coder of Bat
 from evalbeam.transforms import journal as journals
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.invoke import InvokeAgent
-from evalbeam.transforms.journal import Journal, decoded, encoded, read_journal
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc"), inner, max_size=3),
-    max_leaves=6,
-)  # fmt: skip
-OUTCOMES = st.one_of(
-    st.builds(Outcome, value=JSON, latency_in_seconds=st.floats(0, 100), attempts=st.integers(1, 9)),
-    st.builds(
-        Outcome,
-        kind=st.sampled_from(["transient", "permanent", "timeout"]),
-        error_type=st.just("E"),
-        error_message=st.text("ab\n"),
-    ),
-)
-
-
-def as_replayed(outcome):
-    return Outcome(**{n: getattr(outcome, n) for n in Outcome.__dataclass_fields__ if n != "replayed"}, replayed=True)
-
-
-@given(st.lists(st.tuples(st.text("0af", min_size=1), OUTCOMES), max_size=5), st.data())
-def test_a_torn_segment_is_read_up_to_its_first_bad_record(records, data):
-    texts = [encoded(key, "run", outcome) for key, outcome in records]
-    whole = b"".join(texts)
-    expected = [(key, "run", as_replayed(outcome)) for key, outcome in records]
-    assert list(decoded(whole)) == expected
-    cut = data.draw(st.integers(0, len(whole)))
-    good = sum(sum(map(len, texts[: i + 1])) <= cut for i in range(len(texts)))
-    torn = decoded(whole[:cut])
-    assert [next(torn) for _ in range(good)] == expected[:good]
-    if cut == sum(map(len, texts[:good])):
-        assert list(torn) == []
-    else:
-        with pytest.raises(ValueError, match="bad record"):
-            list(torn)
-
-
-@given(st.lists(OUTCOMES, min_size=1, max_size=3), st.data())
-def test_a_changed_byte_never_changes_an_answer(outcomes, data):
-    texts = [encoded(str(i), "run", outcome) for i, outcome in enumerate(outcomes)]
-    whole = bytearray(b"".join(texts))
-    at = data.draw(st.integers(0, len(whole) - 1))
-    whole[at] ^= data.draw(st.integers(1, 255))
-    hit = next(i for i in range(len(texts)) if at < sum(map(len, texts[: i + 1])))
-    found = []
-    try:
-        for record in decoded(bytes(whole)):
-            found.append(record)
-    except ValueError:
-        pass
-    expected = [(str(i), "run", as_replayed(outcome)) for i, outcome in enumerate(outcomes)]
-    assert found in (expected[:hit], expected)  # all: a digit of a length or checksum in the other case
+from evalbeam.transforms.journal import Journal, read_journal
 
 
 class MemoryFileSystem(FileSystem):
@@ -293,6 +239,22 @@ def test_results_do_not_wait_for_the_end_of_the_bundle(storage):
     assert len(storage.objects) == 2
 
 
+def test_large_results_do_not_pile_up(storage):
+    journal = Journal("mem://bucket/journal", "run", clock=lambda: 0.0)
+    size = journals.MAX_BUFFERED_BYTES // 8
+    for i in range(8):
+        journal.flush_if_due()
+        assert not storage.objects
+        journal.add(Call(str(i), "x", "07"), Outcome("x" * size))
+    journal.flush_if_due()
+    assert len(storage.objects) == 1
+    journal.add(Call("small", "x", "07"), Outcome("x"))
+    journal.flush_if_due()
+    assert len(storage.objects) == 1  # what was put no longer counts
+    journal.close()
+    assert len(list(read_journal("mem://bucket/journal"))) == 9
+
+
 def test_storage_that_refuses_one_write_in_five(storage, monkeypatch):
     monkeypatch.setattr(journals, "MAX_BUFFERED", 4)
     storage.refuse_every = 5
@@ -329,6 +291,71 @@ def test_segments_of_many_prefixes_do_not_use_up_the_files(tmp_path):
     journal.close()
     journal.add(Call("late", "x"), Outcome("late"))
     assert sorted(int(key) for key, _, _ in read_journal(str(tmp_path / "j"))) == list(range(512))
+
+
+def test_a_segment_gets_its_final_name_once_nothing_more_comes(tmp_path):
+    journal = Journal(str(tmp_path), "run")
+    for i in range(40):
+        journal.add(Call(str(i), "x", f"{i % 20:02x}"), Outcome(i))
+    assert {path.suffix for path in tmp_path.glob("??/*")} == {".open"}
+    journal.close()
+    assert [len(paths) for paths in journals.segments_of(str(tmp_path)).values()] == [1] * 20
+    assert {path.suffix for path in tmp_path.glob("??/*")} == {""}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+def test_a_segment_whose_last_record_may_be_torn_stays_open(tmp_path):
+    journal = Journal(str(tmp_path), "run")
+    for prefix in ("00", "01"):
+        journal.add(Call("a", "x", prefix), Outcome("1"))
+    journal._files["01"].close()
+    journal._files["01"] = open("/dev/full", "ab", buffering=0)  # noqa: SIM115
+    with pytest.raises(RunError, match="No space left"):
+        journal.add(Call("b", "x", "01"), Outcome("2"))
+    journal.close()
+    assert {path.parent.name: path.suffix for path in tmp_path.glob("??/*")} == {"00": "", "01": ".open"}
+
+
+GROW = """
+import sys
+from evalbeam.schemas.calls import Call, Outcome
+from evalbeam.transforms.journal import Journal
+journal = Journal(sys.argv[1], "live")
+for line in sys.stdin:
+    for i in range(int(line), int(line) + 20):
+        journal.add(Call(f"{i}", None), Outcome(f"{i}" * (1 << 18)))
+    print("added", flush=True)
+journal.close()
+print("closed", flush=True)
+"""
+
+
+def test_who_reads_what_another_run_appends_finds_whole_answers_and_no_damage(tmp_path):
+    """A read while 20 records of up to 768 KiB are written may see a part of one; what is written is found."""
+    folder, torn, written = str(tmp_path), [], 0
+    command = [sys.executable, "-c", GROW, folder]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        words = queue.SimpleQueue()
+        threading.Thread(target=lambda: [words.put(word.strip()) for word in writer.stdout], daemon=True).start()
+        for written in range(20, 101, 20):
+            print(written - 20, file=writer.stdin, flush=True)
+            while words.empty():
+                for key, _, outcome in read_journal(folder, torn.append):
+                    assert outcome.value == key * (1 << 18)
+            assert words.get(timeout=60) == "added"
+            assert len(list(read_journal(folder, torn.append))) == written
+        listed = journals.segments_of(folder)["00"]
+        writer.stdin.close()
+        assert words.get(timeout=60) == "closed"
+    assert [path.endswith(".open") for path in listed] == [True]
+    assert len(list(journals.decoded(*listed))) == written  # renamed since it was listed
+    assert not any(t.damaged for t in torn)
+    assert read_all(folder) == ([str(i) for i in range(written)], [])
+
+
+def read_all(folder):
+    torn = []
+    return [key for key, _, _ in read_journal(folder, torn.append)], torn
 
 
 CRASH = """

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from evalbeam.schemas.calls import Call, Outcome
 from evalbeam.transforms.journal import Journal
 from evalbeam.transforms.journal_summary import summarize
+from evalbeam.transforms.segments import Torn
 
 
 def write(folder, *outcomes, run="run"):
@@ -27,6 +28,19 @@ def test_calls_count_once_by_what_settled_them(tmp_path):
     assert (found.input_tokens, found.output_tokens) == (20, 4)
     assert (found.queued_in_seconds, found.backoff_in_seconds) == (0.5, 1.5)
     assert found.latency == {}
+
+
+def test_what_is_not_read_is_told(tmp_path):
+    for name in ("1", "2"):
+        write(tmp_path, ("a" * 7, Outcome("x")), ("b" * 7, Outcome(kind="timeout")), run=name)
+    killed, damaged = sorted((tmp_path / "07").iterdir())
+    text = killed.read_bytes()
+    end = text.index(b"\n") + 1
+    killed.rename(killed.with_suffix(".open")).write_bytes(text[:-5])
+    damaged.write_bytes(text[:-5])
+    found = summarize(str(tmp_path))
+    assert found.calls == {"ok": 1}
+    assert set(found.torn) == {Torn(f"{killed}.open", end, False), Torn(str(damaged), end, True)}
 
 
 def test_no_journal(tmp_path):
