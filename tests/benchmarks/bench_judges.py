@@ -1,10 +1,10 @@
 """Judge calls a second beside plain asyncio, and an agent followed by judges beside the busiest of them alone.
 
-    python tests/benchmarks/bench_judges.py [--rows 10000] [--peers]
+    python tests/benchmarks/bench_judges.py [--rows 10000] [--in-flight 64 256] [--peers PYTHON]
 
 Judges and agent are sleeps of 50 ms behind the protocols, in this process; the runner's start, reading, scoring and
-writing are included in our side. `--peers` adds what mlflow.genai.evaluate makes of the same calls, where the whole of
-mlflow is installed. The figures that count are the ratios.
+writing are included in our side. `--peers` adds what EvalTask and mlflow.genai.evaluate make of such metrics, by an
+interpreter that has them and on fewer rows, since theirs take minutes. The figures that count are the ratios.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import argparse
 import asyncio
 import json
 import shutil
+import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -77,7 +79,10 @@ def timed(work: Callable[[], None]) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--in-flight", type=int, default=256)
+    parser.add_argument("--in-flight", type=int, nargs="+", default=[64, 256])
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--peers", help="a Python interpreter that has EvalTask and mlflow")
+    parser.add_argument("--peer-rows", type=int, default=200)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / "rows.jsonl"
@@ -87,14 +92,31 @@ def main() -> None:
         few = Path(folder) / "few.jsonl"
         few.write_text("".join(f"{line}\n" for line in rows.read_text().splitlines()[:50]))
         ours(few, True, True, 16)  # imports and first use are not what is measured
-        calls = 3 * args.rows
-        base = timed(lambda: plain(calls, args.in_flight))
-        alone = timed(lambda: ours(rows, True, False, args.in_flight))
-        both = timed(lambda: ours(rows, True, True, args.in_flight))
-    for name, (wall, cpu) in (("asyncio", base), ("judges alone", alone), ("agent, then judges", both)):
+        for in_flight in args.in_flight:
+            compare(rows, 3 * args.rows, in_flight, args.repeat)
+    for peer in ("evaltask", "mlflow") if args.peers else ():
+        command = [args.peers, str(Path(__file__).with_name("peer_judges.py")), peer, str(args.peer_rows)]
+        told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        seconds, scored = map(float, told.split()[-2:])
         print(
-            f"{name:20} {calls / wall:6.0f} judge calls/s, {1e3 * cpu / calls:.3f} ms CPU a call, "
-            f"{base[0] / wall:.3f} x asyncio, {alone[0] / wall:.3f} x judges alone",
+            f"{peer:20} {3 * args.peer_rows / seconds:6.0f} judge calls/s, {scored:.0f} of {args.peer_rows} rows scored"
+        )
+
+
+def compare(rows: Path, calls: int, in_flight: int, repeat: int) -> None:
+    """Plain asyncio, judges alone, and an agent before them, in turn; prints medians."""
+    forms: dict[str, Callable[[], None]] = {
+        "asyncio": lambda: plain(calls, in_flight),
+        "judges alone": lambda: ours(rows, True, False, in_flight),
+        "agent, then judges": lambda: ours(rows, True, True, in_flight),
+    }
+    found = [{name: timed(form) for name, form in forms.items()} for _ in range(repeat)]
+    for name in forms:
+        wall, cpu = (statistics.median(run[name][i] for run in found) for i in (0, 1))
+        base, alone = (statistics.median(run[to][0] / run[name][0] for run in found) for to in list(forms)[:2])
+        print(
+            f"{name:20} {in_flight:5} in flight {calls / wall:6.0f} judge calls/s, "
+            f"{1e3 * cpu / calls:.3f} ms CPU a call, {base:.3f} x asyncio, {alone:.3f} x judges alone",
             flush=True,
         )
 
