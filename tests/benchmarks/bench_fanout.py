@@ -3,6 +3,7 @@
 Each line is the same list of fake calls (sleeps): by plain coroutines without Beam, and in a local pipeline, the
 runner's start included, through `FanOut`, through `BatchElements` with a gather for each batch, and through Beam's
 `RunInference`. The figures that count are the ratios to plain coroutines, which are paired in one process and repeated.
+`--memory` shows the peak memory of processes that make 10,000 and 200,000 calls through `FanOut` instead.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import asyncio
 import random
 import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -147,6 +151,18 @@ def timed(work: Callable[[], None]) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def peak(calls: int, in_flight: int) -> float:
+    """Peak memory in MB of a process that makes so many calls of 50 ms."""
+    code = f"import bench_fanout as b; b.fanned_out(b.constant, {calls}, {in_flight}, 156, False); print(b.maxrss())"
+    folder = Path(__file__).parent
+    return float(subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def maxrss() -> float:
+    """Peak memory of this process in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=40_000)
@@ -154,7 +170,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=156, help="rows of a batch")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--ours", action="store_true", help="without what Beam has")
+    parser.add_argument("--memory", action="store_true")
     args = parser.parse_args()
+    if args.memory:
+        for calls in (10_000, 200_000):
+            print(f"{calls:7} calls, 2000 in flight: {peak(calls, 2000):.0f} MB at most", flush=True)
+        return
     timed(partial(fanned_out, constant, 100, 10, 10, False))  # imports and first use are not what is measured
     for in_flight in args.in_flight:
         for shape in (constant, heavy_tail):
