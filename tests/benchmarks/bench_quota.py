@@ -1,0 +1,147 @@
+"""Worker processes that know nothing of each other against one HTTP server's quota.
+
+    python tests/benchmarks/bench_quota.py
+
+Each line is a token bucket behind HTTP, called by processes of their own through the engine: paced by what the server
+refuses, by an equal share of the quota for each process, and as fast as the windows allow. Makespan is relative to an
+oracle that never sends too much or too little. `bench_pace.py` has many more servers, under a virtual clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import ClientSession, TCPConnector, web
+
+from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.transforms.engine import Bundle, Engine, Ticket
+from evalbeam.transforms.pace import Pace
+
+RATE = 100.0
+"""Calls a second that the server admits."""
+LATENCY = 0.1
+"""Seconds of an answer."""
+CASES = {"8 even": (8, 1 / 8, False), "16 even": (16, 1 / 16, False), "16 halved": (16, 1 / 16, True),
+         "8 skewed": (8, 1 / 2, False)}  # fmt: skip
+"""(processes, the first one's share of the calls, whether the quota is halved after half of the time)."""
+FORMS: dict[str, tuple[str, ...]] = {"paced": (), "split": ("--share",), "full rate": ("--unpaced",)}
+"""What the processes are told."""
+
+
+class Bucket:
+    """The server: a token bucket that holds what it admits in a second."""
+
+    def __init__(self, halved_after: float) -> None:
+        self.halved_after = halved_after
+        self.began: float | None = None
+        self.tokens, self.at = RATE, 0.0
+        self.accepted = self.refused = 0
+        self.ended = 0.0
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """200 where there is a token, else 429."""
+        now = time.monotonic()
+        self.began = now if self.began is None else self.began
+        since = now - self.began
+        self.tokens = min(RATE, self.tokens + (since - self.at) * (RATE if since < self.halved_after else RATE / 2))
+        self.at = since
+        if self.tokens < 1:
+            self.refused += 1
+            return web.Response(status=429)
+        self.tokens -= 1
+        self.accepted += 1
+        await asyncio.sleep(LATENCY)
+        self.ended = time.monotonic() - self.began
+        return web.json_response("ok")
+
+
+def work(address: str, calls: int, share: float, unpaced: bool) -> None:
+    """One process: makes its calls once a line on standard input says so; prints how many were answered."""
+    if unpaced:
+        Pace.refused = lambda *_: None  # type: ignore[method-assign]
+    rate = None if not share else 60 * RATE * share
+    policy = CallPolicy(max_in_flight=64, max_attempts=100 if unpaced else 3, max_calls_per_minute=rate)
+
+    def connect() -> Callable[[Call], Any]:
+        session: list[ClientSession] = []
+
+        async def call(call: Call) -> Any:
+            if not session:
+                session.append(ClientSession(connector=TCPConnector(limit=0), raise_for_status=True))
+            async with session[0].post(address, json=call.request) as response:
+                return await response.json()
+
+        return call
+
+    bundle = Bundle({"agent": Engine.here().join("bench", "agent", connect, policy)})
+    print("ready", flush=True)
+    sys.stdin.readline()
+    ticket = Ticket(None, [None] * calls)
+    bundle.submit(ticket, [Call(str(i), i) for i in range(calls)])
+    while bundle.open:
+        bundle.wait_for_some()
+        list(bundle.finished())
+    print(sum(o is not None and o.kind == "ok" for o in ticket.outcomes), flush=True)
+
+
+async def measured(case: str, form: str, seconds: float) -> tuple[float, float]:
+    """(makespan relative to the oracle's, refused calls for each accepted one)."""
+    processes, first, halved = CASES[case]
+    bucket = Bucket(seconds / 2 if halved else 1e9)
+    app = web.Application()
+    app.router.add_post("/", bucket.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, backlog=2048)
+    await site.start()
+    address = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    calls = round(RATE + RATE * seconds * (0.75 if halved else 1.0))
+    rest = round(calls * (1 - first) / (processes - 1))
+    shares = [calls - rest * (processes - 1)] + [rest] * (processes - 1)
+    options = [*FORMS[form], *([str(1 / processes)] if form == "split" else [])]
+    pipe = subprocess.PIPE
+    start = asyncio.create_subprocess_exec
+    workers = [
+        await start(sys.executable, __file__, "--work", address, "--calls", str(n), *options, stdin=pipe, stdout=pipe)
+        for n in shares
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        await worker.stdout.readline()
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write(b"go\n")
+        await worker.stdin.drain()
+    answered = sum([int((await worker.communicate())[0]) for worker in workers])
+    await runner.cleanup()
+    assert answered == calls, f"{answered} of {calls} calls were answered"
+    return bucket.ended / (seconds + LATENCY), bucket.refused / bucket.accepted
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=30.0, help="what the oracle takes")
+    parser.add_argument("--cases", nargs="+", default=list(CASES))
+    parser.add_argument("--forms", nargs="+", default=list(FORMS))
+    parser.add_argument("--work", help=argparse.SUPPRESS)
+    parser.add_argument("--calls", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--share", type=float, default=0.0, help=argparse.SUPPRESS)
+    parser.add_argument("--unpaced", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.work:
+        work(args.work, args.calls, args.share, args.unpaced)
+        return
+    for case in args.cases:
+        for form in args.forms:
+            span, refused = asyncio.run(measured(case, form, args.seconds))
+            print(f"{case:10} {form:10} makespan {span:.3f} x the oracle's, {refused:.3f} refused a call", flush=True)
+
+
+if __name__ == "__main__":
+    main()
