@@ -48,6 +48,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count, repeat
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import orjson
@@ -184,15 +185,36 @@ class ArrowReader(Reader):
             return
         declared = {name for name, kind in self.columns.items() if kind == "json"}
         texts = [f.name for f in batch.schema if f.name in declared.union(parsed) and is_text(f.type)]
+        tidy = not (texts or self.columns or any(None in column for column in columns))
         for values in zip(*columns, strict=True) if columns else [()] * batch.num_rows:
             row = dict(zip(names, values, strict=True))
             try:
-                for name in texts:
-                    if row[name] is not None:
-                        row[name] = parse_declared_json(name, row[name])
-                yield self.tidy(row), b""
+                yield row if tidy else self._fitted(row, texts), b""
             except RowError as error:
                 yield error, orjson.dumps(row)
+
+    def _fitted(self, row: dict[str, Json], texts: Iterable[str]) -> dict[str, Json]:
+        for name in texts:
+            if row[name] is not None:
+                row[name] = parse_declared_json(name, row[name])
+        return self.tidy(row)
+
+    def blocks(
+        self, part: FileRange, batch: Any, before: int | None, parsed: Collection[str] = ()
+    ) -> Iterator[RowBlock]:
+        """The rows of an Arrow batch in blocks; `before` rows of the range come first, `None` where they have no order.
+
+        For `parsed` see `rows`.
+        """
+        step = max(1, min(BLOCK_ROWS, BLOCK_BYTES * batch.num_rows // max(batch.nbytes, 1)))
+        for start in range(0, batch.num_rows, step):
+            piece = batch.slice(start, step)
+            lines = repeat(NO_LINE) if before is None else count(before + start + 1)
+            found = list(zip(lines, self.rows(piece, parsed), strict=False))
+            rows = [(line, row) for line, (row, _) in found if type(row) is dict]
+            rejected = [reject(part, line, row, raw) for line, (row, raw) in found if isinstance(row, RowError)]
+            last = NO_LINE if before is None else before + start + piece.num_rows
+            yield RowBlock(part.file, part.index, rows, rejected, last)
 
 
 def _unreadable(batch: Any) -> tuple[RowError, bytes]:

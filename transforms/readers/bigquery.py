@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...schemas.batch import RowBlock
-from ...schemas.errors import ConfigError, RowError, RunError
+from ...schemas.errors import ConfigError, RunError
 from ...schemas.storage_config import QUERY_PATH
 from ..bigquery import Clients, TableName, briefly, check_dataset, reason, run_once
-from .base import BLOCK_BYTES, BLOCK_ROWS, NO_LINE, ArrowReader, FileRange, SchemeReader, register, reject
+from .base import NO_LINE, ArrowReader, FileRange, SchemeReader, register
 
 _STREAM_BYTES = 64 << 20
 _MAX_STREAMS = 1000
@@ -103,20 +103,11 @@ class BigQueryReader(ArrowReader, SchemeReader):
             yield RowBlock(part.file, 0, [], [], NO_LINE)  # a stream may be empty, a dataset needs its first range
         with self.clients.rows() as client:
             for batch in self._batches(client, part.stream):
-                yield self._block(part, batch)
-
-    def _block(self, part: FileRange, batch: Any) -> RowBlock:
-        rows, rejected = [], []
-        parsed = [f.name for f in batch.schema if _JSON in (f.metadata or {}).items()]
-        for row, raw in self.rows(batch, parsed):
-            if isinstance(row, RowError):
-                rejected.append(reject(part, NO_LINE, row, raw))
-            else:
-                rows.append((NO_LINE, row))
-        return RowBlock(part.file, part.index, rows, rejected, NO_LINE)
+                parsed = [f.name for f in batch.schema if _JSON in (f.metadata or {}).items()]
+                yield from self.blocks(part, batch, None, parsed)
 
     def _batches(self, client: Any, stream: str) -> Iterator[Any]:
-        """Record batches of a stream, small enough to be a block each."""
+        """Record batches of a stream."""
         import pyarrow as pa
 
         schema = None
@@ -124,10 +115,7 @@ class BigQueryReader(ArrowReader, SchemeReader):
             if message.arrow_schema.serialized_schema:
                 schema = pa.ipc.read_schema(pa.py_buffer(message.arrow_schema.serialized_schema))
             data = pa.py_buffer(message.arrow_record_batch.serialized_record_batch)
-            batch = pa.ipc.read_record_batch(data, schema)
-            step = max(1, min(BLOCK_ROWS, BLOCK_BYTES * batch.num_rows // max(batch.nbytes, 1)))
-            for start in range(0, batch.num_rows, step):
-                yield batch.slice(start, step)
+            yield pa.ipc.read_record_batch(data, schema)
 
     def _messages(self, client: Any, stream: str) -> Iterator[Any]:
         """Messages of a stream. The client resumes a lost connection by itself; other passing errors are taken here."""

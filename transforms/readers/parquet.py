@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ...schemas.batch import RowBlock
 from ...schemas.errors import RowError
-from .base import BLOCK_BYTES, BLOCK_ROWS, ArrowReader, FileRange, Record, assemble, first_line, open_input, register
+from .base import BLOCK_BYTES, BLOCK_ROWS, ArrowReader, FileRange, first_line, open_input, register, reject
 
 
 @register("reader", "parquet")
@@ -38,19 +38,15 @@ class ParquetReader(ArrowReader):
         return max((part.end or 0 for part in self.split(file, size)), default=0)
 
     def read(self, part: FileRange) -> Iterator[RowBlock]:
-        return assemble(part, self._records(part))
-
-    def _records(self, part: FileRange) -> Iterator[Record]:
         last = 0
         try:
             with _opened(part.file) as parquet:
                 for batch in _batches(parquet, part.index):
-                    size = batch.nbytes // max(batch.num_rows, 1)
-                    for row, raw in self.rows(batch):
-                        last += 1
-                        yield Record(last, last, row, raw, size)
+                    yield from self.blocks(part, batch, last)
+                    last += batch.num_rows
         except _DamageError as damage:
-            yield Record(last + 1, last + 1, RowError("damaged_file", f"{damage}; the rest is not read"))
+            error = RowError("damaged_file", f"{damage}; the rest is not read")
+            yield RowBlock(part.file, part.index, [], [reject(part, last + 1, error, b"")], last + 1)
 
 
 class _DamageError(Exception):
@@ -85,7 +81,7 @@ def _opened(file: str) -> Iterator[Any]:
 
 
 def _batches(parquet: Any, group: int) -> Iterator[Any]:
-    """Record batches of one row group, small enough to be a block each."""
+    """Record batches of one row group, each about a block."""
     with _damage_only():
         facts = parquet.metadata.row_group(group)
         row_bytes = facts.total_byte_size // max(facts.num_rows, 1)
