@@ -214,7 +214,7 @@ _FAILURE = {"ok": 0, "failed": 1}
 
 
 def _trajectory_text(calls: Trajectory | None) -> str | None:
-    return None if calls is None else orjson.dumps(calls).decode()
+    return None if calls is None else json_text([{"tool_name": c.tool_name, "tool_input": c.tool_input} for c in calls])
 
 
 def _context_text(chunks: tuple[Chunk, ...] | None) -> str | None:
