@@ -1,36 +1,98 @@
-"""Judges in batch mode: their questions are handed over as files of requests, and the answers are taken in later."""
+"""Calls in batch mode, of the agent or of judges: handed over as files of requests, their answers taken in later."""
 
 from __future__ import annotations
 
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from ..schemas.calls import Call, CallPolicy, Outcome
-from ..schemas.errors import RunError
+from ..schemas.errors import ConfigError, RunError
+from ..schemas.instance import Json
 from ..transforms import storage
+from ..transforms.agents.base import read_answer
+from ..transforms.batching import Batched, Job, Unanswered
 from ..transforms.faults import RETRIED, fault_of, fault_of_status
 from ..transforms.finish import STOP
 from ..transforms.handoff import FOLDER, Batch, batches, gather
+from ..transforms.invoke import AGENT
 from ..transforms.journal import Journal, read_journal
-from ..transforms.judge import JudgeUse, kept, question
-from ..transforms.judges.base import BatchJudge, Job, Unanswered
+from ..transforms.judge import kept, question
 from . import resume
 from .judges import JUDGES
 
 if TYPE_CHECKING:
     from .plan import Plan
 
+_ALLOWED = {
+    True: "live; or an agent of type http with preset: openai_chat",
+    False: "live; or a judge of type openai or google",
+}
+"""What takes batches, by whether it is an agent."""
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class _Desk:
+    """Where calls are handed over: the agent's, or a judge's.
+
+    Attributes:
+        title: Who it is, for messages.
+        kind: What it is, for messages.
+        where: Key of its section in the configuration.
+        folder: Of its batches.
+        journal: Folder of the journal that takes its answers.
+        policy: How its calls are made.
+        mode: "batch" or "batch_files".
+        callee: What knows the provider's formats.
+        asked: What a live call would be given.
+        kept: What is kept of a reply; raises what a live call would.
+    """
+
+    title: str
+    kind: str
+    where: str
+    folder: str
+    journal: str
+    policy: CallPolicy
+    mode: str
+    callee: Any
+    asked: Callable[[Call], Any]
+    kept: Callable[[Any, Call], Json]
+
+    def line(self, call: Call) -> bytes:
+        """The provider's line for a call."""
+        return orjson.dumps(self.callee.batch_line(self.asked(call), call.key))
+
+    def tell(self, batch: Batch, text: str) -> None:
+        """Says what became of a batch."""
+        _log.warning("%s: batch %s: %s", self.title, batch.folder, text)
+
+
+def check_batches(plan: Plan) -> None:
+    """Looks whether what is in batch mode can be asked so.
+
+    Raises:
+        ConfigError: It cannot; names the key, what was found and what is allowed.
+    """
+    for desk in _desks(plan):
+        if isinstance(desk.callee, Batched):
+            obstacle = desk.callee.batch_obstacle(desk.mode, plan.config.output.path)
+        else:
+            obstacle = f"{desk.kind} take no batches", _ALLOWED[desk.where == AGENT]
+        if obstacle is not None:
+            found, allowed = obstacle
+            raise ConfigError(found, where=f"{desk.where}.mode", allowed=allowed)
+
+
 def take_in(plan: Plan) -> None:
-    """Brings the answers of batches that are done into the journal of votes.
+    """Brings the answers of batches that are done into the journals.
 
     A call that failed for a passing reason is handed over again, until it has failed `max_attempts` times: that is an
     answer too, for the start of the run that learns of it.
@@ -38,60 +100,68 @@ def take_in(plan: Plan) -> None:
     Raises:
         RunError: A file of results is none.
     """
-    for name, use in _handed(plan).items():
-        for batch in batches(_folder(plan, name)):
-            job = _look(batch, use)
+    for desk in _desks(plan):
+        for batch in batches(desk.folder):
+            job = _look(batch, desk)
+            if job is not None and not job.done:
+                desk.tell(batch, "no answers yet")
+                continue
             for number, data in enumerate(job.results if job is not None else ()):
                 batch.keep(number, data)
             if job is not None and job.trouble:
-                _log.warning("judge %s: batch %s: %s", name, batch.folder, job.trouble)
+                desk.tell(batch, job.trouble)
             if paths := batch.results():
-                _log.warning("judge %s: batch %s: %s", name, batch.folder, _take(plan, batch, paths, use))
-            if (job is not None and job.done) or paths:
+                desk.tell(batch, _take(plan, batch, paths, desk))
+            if job is not None or paths:
                 batch.note(**{**batch.job, "state": "ended"})
             else:
-                _log.warning("judge %s: batch %s: no answers yet", name, batch.folder)
+                desk.tell(batch, "no answers yet")
 
 
 def hand_over(plan: Plan) -> None:
-    """Brings open questions into batches, as far as the budget goes, and submits those that were not yet."""
+    """Brings open calls into batches, as far as the budget goes, and submits those that were not yet."""
     if storage.exists(storage.join(plan.config.output.path, STOP)):
         return
-    for name, use in _handed(plan).items():
-        folder, judge = _folder(plan, name), _judge(use)
-        gather(folder, lambda call, judge=judge: orjson.dumps(judge.batch_line(question(call))), _left(plan))
-        for batch in batches(folder) if use.mode == "batch" else ():
+    for desk in _desks(plan):
+        gather(desk.folder, desk.line, _left(plan))
+        for batch in batches(desk.folder) if desk.mode == "batch" else ():
             if batch.job["state"] != "going":
-                _submit(batch, judge)
-                _log.warning("judge %s: batch %s: handed over as %s", name, batch.folder, batch.job["id"])
+                _submit(batch, desk)
+                desk.tell(batch, f"handed over as {batch.job['id']}")
 
 
-def _handed(plan: Plan) -> Mapping[str, JudgeUse]:
-    return {name: use for name, use in plan.judges.items() if use.mode != "live"}
+def _desks(plan: Plan) -> Iterator[_Desk]:
+    """The agent's and the judges' whose calls are handed over."""
+    path, agent, config = plan.config.output.path, plan.agent, plan.config.agent
+    folder, journal = storage.join(path, FOLDER), storage.join(path, resume.JOURNAL)
+    if config.mode != "live":
+
+        def answer(reply: Any, call: Call) -> Json:
+            return read_answer(agent.read(reply), config.max_answer_bytes)
+
+        shown = ("agent", f"agents of type {config.type!r}", AGENT)
+        paths = (storage.join(folder, AGENT), storage.join(journal, plan.fingerprint or ""))
+        yield _Desk(*shown, *paths, config, config.mode, agent, lambda call: call.request, answer)
+    for name, use in plan.judges.items():
+        if use.mode != "live":
+            shown = (f"judge {name}", f"judges of type {plan.config.judges[name].type!r}", f"judges.{name}")
+            paths = (storage.join(folder, JUDGES, name), storage.join(journal, JUDGES))
+            yield _Desk(*shown, *paths, use.policy, use.mode, use.judge, question, kept)
 
 
-def _folder(plan: Plan, name: str) -> str:
-    return storage.join(plan.config.output.path, FOLDER, name)
-
-
-def _judge(use: JudgeUse) -> BatchJudge:
-    assert isinstance(use.judge, BatchJudge)
-    return use.judge
-
-
-def _look(batch: Batch, use: JudgeUse) -> Job | None:
+def _look(batch: Batch, desk: _Desk) -> Job | None:
     """How far a batch has come; `None` where nobody was given it."""
     job = batch.job
     if "id" not in job:
         return None
-    with closing(_judge(use).batch_client()) as client:
+    with closing(desk.callee.batch_client()) as client:
         return client.look(job["id"])
 
 
-def _submit(batch: Batch, judge: BatchJudge) -> None:
+def _submit(batch: Batch, desk: _Desk) -> None:
     """Submits a batch once: where a start was killed meanwhile, the provider is asked whether it has it."""
     begun = batch.job.get("name")
-    with closing(judge.batch_client()) as client:
+    with closing(desk.callee.batch_client()) as client:
         name = begun or uuid.uuid4().hex
         known = client.find(name) if begun else None
         if known is None:
@@ -109,51 +179,56 @@ def _left(plan: Plan) -> int | None:
         return 0
     if budget.max_calls is None:
         return None
-    going = sum(1 for name in _handed(plan) for batch in batches(_folder(plan, name)) for _ in batch.calls())
+    going = sum(1 for desk in _desks(plan) for batch in batches(desk.folder) for _ in batch.calls())
     return max(0, budget.max_calls - budget.calls - going)
 
 
-def _take(plan: Plan, batch: Batch, paths: list[str], use: JudgeUse) -> str:
+def _take(plan: Plan, batch: Batch, paths: list[str], desk: _Desk) -> str:
     """Keeps the answers in some files; returns how many came to what."""
-    calls = {call.key: call for call in batch.calls()}
-    folder, count = storage.join(plan.config.output.path, resume.JOURNAL, JUDGES), Counter[str]()
+    calls: dict[str, list[Call]] = {}
+    for call in batch.calls():
+        calls.setdefault(call.key, []).append(call)
+    folder, count = desk.journal, Counter[str]()
     failed: Counter[str] | None = None
     with closing(Journal(folder, plan.start)) as settled, closing(Journal(folder, FOLDER)) as passing:
-        for key, reply in _lines(paths, _judge(use)):
-            call = calls.pop(key, None) if reply is not None else None
-            if call is None:  # not worked on, told twice, or of another batch
+        for key, reply in _lines(paths, desk.callee):
+            same = calls.pop(key, ()) if reply is not None else ()
+            if not same:  # not worked on, told twice, or of another batch
                 continue
-            outcome = _outcome(reply, call, use.policy)
-            count[outcome.kind] += 1
+            outcome = _outcome(reply, same[0], desk)
+            count[outcome.kind] += len(same)
             journal = settled
             if outcome.kind in RETRIED:
                 if failed is None:
                     failed = Counter(k for k, run, _ in read_journal(folder) if run == FOLDER)
-                journal = settled if failed[key] + 1 >= use.policy.max_attempts else passing
-            journal.add(call, outcome)
+                attempts = failed[key] // len(same) + 1
+                journal = settled if attempts >= desk.policy.max_attempts else passing
+            for call in same:
+                journal.add(call, outcome)
             journal.flush_if_due()
-    return ", ".join(f"{n} {kind}" for kind, n in sorted(count.items())) + f", {len(calls)} without an answer"
+    without = sum(map(len, calls.values()))
+    return ", ".join(f"{n} {kind}" for kind, n in sorted(count.items())) + f", {without} without an answer"
 
 
-def _lines(paths: list[str], judge: BatchJudge) -> Iterator[tuple[str, Any]]:
+def _lines(paths: list[str], callee: Batched) -> Iterator[tuple[str, Any]]:
     for path in paths:
         for number, line in enumerate(storage.read_bytes(path).splitlines(), 1):
             if not line.strip():
                 continue
             try:
-                yield judge.batch_reply(orjson.loads(line))
+                yield callee.batch_reply(orjson.loads(line))
             except (KeyError, TypeError, AttributeError, ValueError) as error:
                 text = f"{type(error).__name__}: {error}"
                 raise RunError(f"{path}, line {number}: no line of a batch's results: {text}") from None
 
 
-def _outcome(reply: Any, call: Call, policy: CallPolicy) -> Outcome:
+def _outcome(reply: Any, call: Call, desk: _Desk) -> Outcome:
     """What a reply comes to: the same as that of a live call."""
     if isinstance(reply, Unanswered):
-        fault = fault_of_status(*reply, policy.retry_on)
+        fault = fault_of_status(*reply, desk.policy.retry_on)
     else:
         try:
-            return Outcome(kept(reply, call))
+            return Outcome(desk.kept(reply, call))
         except Exception as error:
-            fault = fault_of(error, policy.retry_on)
+            fault = fault_of(error, desk.policy.retry_on)
     return Outcome(None, fault.kind, fault.error_type, fault.message, refused=int(fault.kind == "rate_limited"))

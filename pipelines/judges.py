@@ -13,7 +13,7 @@ from ..schemas.instance import Json
 from ..schemas.judging import CHECK_GROUNDING, EVALUATE_INSTANCES
 from ..transforms import registry
 from ..transforms.judge import JudgeUse
-from ..transforms.judges.base import BatchJudge, Judge
+from ..transforms.judges.base import Judge
 from ..transforms.judging.metric import JudgedMetric
 from ..transforms.metrics.base import Metric
 from ..transforms.score import MetricUse
@@ -96,9 +96,6 @@ def _check_understood(use: MetricUse, name: str, judge: Judge) -> None:
 
 def _use(name: str, config: JudgeConfig) -> JudgeUse:
     judge = build_judge(config, f"judges.{name}")
-    if config.mode != "live" and not isinstance(judge, BatchJudge):
-        found = f"judges of type {config.type!r} take no batches"
-        raise ConfigError(found, where=f"judges.{name}.mode", allowed="live; or a judge of type openai")
     return JudgeUse(judge, _policy(config), config.mode)
 
 

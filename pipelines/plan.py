@@ -18,7 +18,7 @@ from ..transforms.budget import Budget
 from ..transforms.facts import Allowed
 from ..transforms.finish import HANDED, LEFT, STOP, RunRecord
 from ..transforms.handoff import FOLDER
-from ..transforms.invoke import InvokeAgent
+from ..transforms.invoke import AGENT, InvokeAgent
 from ..transforms.judge import JudgeExamples, JudgeUse
 from ..transforms.judging.metric import is_judged
 from ..transforms.load import LoadTables
@@ -27,6 +27,7 @@ from ..transforms.read import FileInfo, expand
 from ..transforms.score import MetricUse
 from ..transforms.slices import MetricFacts, summary_names
 from ..transforms.writers.base import Writer
+from .batches import check_batches
 from .judges import JUDGES, build_judges, full_names, prompts_of
 from .packages import Packages, collect
 from .parts import agent_type, build_agent, build_metrics, build_rules, build_writer, stamp
@@ -83,6 +84,11 @@ class Plan:
     def calls(self) -> bool:
         """Whether anything is called: the agent, or judges."""
         return bool(self.judges) or not self.recorded
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """How the calls of the agent and of each judge are made."""
+        return (self.config.agent.mode, *(use.mode for use in self.judges.values()))
 
     @property
     def shards(self) -> int:
@@ -158,6 +164,8 @@ class Plan:
             processes=self.processes,
             budget=self.budget,
             secrets=tuple(agent.secrets.items()),
+            batch=None if agent.mode == "live" else storage.join(path, FOLDER, AGENT),
+            start=self.start,
         )
 
     def judge(self) -> JudgeExamples:
@@ -165,7 +173,7 @@ class Plan:
         path = self.config.output.path
         journal, stop = storage.join(path, "journal", JUDGES), storage.join(path, STOP)
         float32 = self.config.compat.float32
-        limits, batch = (self.processes, self.budget), storage.join(path, FOLDER)
+        limits, batch = (self.processes, self.budget), storage.join(path, FOLDER, JUDGES)
         return JudgeExamples(self.metrics, self.judges, journal, stop, *limits, float32, batch, self.start)
 
     def record(self) -> RunRecord:
@@ -185,7 +193,7 @@ class Plan:
             prompts={u.name: prompts_of(u.metric) for u in self.judged},
             models={name: use.judge.model_name for name, use in self.judges.items()},
             prices=self.config.prices,
-            left_because=HANDED if any(u.mode != "live" for u in self.judges.values()) else LEFT,
+            left_because=HANDED if any(mode != "live" for mode in self.modes) else LEFT,
         )
 
     def loading(self) -> LoadTables | None:
@@ -236,6 +244,7 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
     plan = Plan(config, tuple(files), rules, agent, metrics, writer, judges=judges, packages=packages)
     if (loading := plan.loading()) is not None:
         loading.check()
+    check_batches(plan)
     return plan
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -17,6 +17,9 @@ from .errors import ConfigError
 from .explain import explained, shown
 from .storage_config import ConfigPart, DatasetConfig, OutputConfig, Shards
 from .yaml_text import load_yaml
+
+Mode: TypeAlias = Literal["live", "batch", "batch_files"]
+"""How calls are made: at once; in batches that are handed to the provider; in files that somebody else carries."""
 
 
 class AgentConfig(CallPolicy):
@@ -32,6 +35,7 @@ class AgentConfig(CallPolicy):
             are made importable here and on every worker.
         secrets: Environment variables the agent needs, with a reference to each value (see `transforms.secrets`) that
             is resolved on the worker. A list of names stands for variables of the same name.
+        mode: As that of a judge; for an agent behind OpenAI's chat completions.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
@@ -42,6 +46,7 @@ class AgentConfig(CallPolicy):
     abort_when: float | None = Field(default=0.5, gt=0, lt=1)
     packages: tuple[str, ...] = ()
     secrets: dict[str, str] = {}
+    mode: Mode = "live"
 
     @field_validator("secrets", mode="before")
     @classmethod
@@ -84,7 +89,7 @@ class JudgeConfig(CallPolicy):
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 
     type: str = "function"
-    mode: Literal["live", "batch", "batch_files"] = "live"
+    mode: Mode = "live"
     max_in_flight: int = Field(default=16, ge=1, le=100_000)
     abort_when: float | None = Field(default=0.5, gt=0, lt=1)
 

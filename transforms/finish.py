@@ -33,7 +33,7 @@ MANIFEST = "manifest.json"
 STOP = "stop"
 """Object below a run's folder whose presence stops its calls; its text says why."""
 LEFT = "no more calls were made"
-HANDED = "requests to judges in batch mode are in the folder batch"
+HANDED = "requests in batch mode are in the folder batch"
 """Why calls are left."""
 FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
 

@@ -1,22 +1,23 @@
 """Calls that are handed over instead of made: kept as files, a folder for each batch of requests.
 
 Layout below an endpoint's folder: `open/part-<uuid>` are calls as the workers found them open; `<number>/` is a batch:
-`requests.jsonl` in the provider's format, `calls.jsonl` the calls in the same order, `job.json` how far it has come,
-and `results*.jsonl` what came back, put there by us or by hand.
+`requests.jsonl` in the provider's format, `calls.jsonl` the calls they stand for in the same order, `job.json` how far
+it has come, and what begins with `results` came back: files, or folders of files, put there by us, by hand or by the
+provider.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from ..schemas.calls import Call, Outcome
-from ..schemas.judging import Message
 from . import storage
+from .batching import Requests
 from .jsonable import jsonable
 
 FOLDER = "batch"
@@ -47,7 +48,7 @@ class Handoff:
         folder = self.folders.get(call.endpoint)
         if folder is None:
             return None
-        line = _line(call)
+        line = _line(call, [call.prefix])
         self._lines.setdefault(folder, []).append(line)
         self._bytes += len(line)
         if self._bytes >= _BUFFERED:
@@ -82,17 +83,18 @@ class Batch:
         storage.write_bytes(storage.join(self.folder, "job.json"), orjson.dumps(job))
 
     @property
-    def requests(self) -> bytes:
+    def requests(self) -> Requests:
         """The provider's file."""
-        return storage.read_bytes(storage.join(self.folder, "requests.jsonl"))
+        return Requests(self.folder, storage.read_bytes(storage.join(self.folder, "requests.jsonl")))
 
     def calls(self) -> Iterator[Call]:
-        """What is asked."""
+        """What is asked; requests as JSON."""
         yield from _calls(storage.join(self.folder, "calls.jsonl"))
 
     def results(self) -> list[str]:
         """Paths of the files that came back."""
-        return [p for p in storage.below(self.folder) if p.rpartition("/")[2].startswith("results")]
+        found = storage.below(self.folder)
+        return [path for path in found if path.removeprefix(f"{self.folder}/").startswith("results")]
 
     def keep(self, number: int, data: bytes) -> None:
         """Keeps a file that came back."""
@@ -108,6 +110,8 @@ def batches(folder: str) -> list[Batch]:
 def gather(folder: str, line: Callable[[Call], bytes], most: int | None = None) -> int:
     """Brings open calls into batches, those left out that are in one already; returns how many.
 
+    Rows that ask the same are one request.
+
     Args:
         folder: The endpoint's.
         line: The provider's line for a call.
@@ -115,14 +119,19 @@ def gather(folder: str, line: Callable[[Call], bytes], most: int | None = None) 
     """
     parts = storage.below(storage.join(folder, "open"))
     known = {call.key for batch in batches(folder) for call in batch.calls()} if parts else set()
-    pile, before = _Pile(folder), len(known)
+    rows: dict[str, dict[str, None]] = {}
     for call in (call for part in parts for call in _calls(part)):
-        if call.key not in known and (most is None or len(known) - before < most):
-            known.add(call.key)
-            pile.add(call, line(call))
+        if call.key not in known:
+            rows.setdefault(call.key, {})[call.prefix] = None
+    pile, count = _Pile(folder), 0
+    for call in (call for part in parts for call in _calls(part)):
+        prefixes = list(rows.pop(call.key, ()))[: None if most is None else most - count]
+        if prefixes:
+            count += len(prefixes)
+            pile.add(call, prefixes, line(call))
     pile.close()
     storage.delete(parts)
-    return len(known) - before
+    return count
 
 
 class _Pile:
@@ -134,12 +143,12 @@ class _Pile:
         self._calls: list[bytes] = []
         self._bytes = 0
 
-    def add(self, call: Call, line: bytes) -> None:
+    def add(self, call: Call, prefixes: Sequence[str], line: bytes) -> None:
         if len(self._requests) >= MOST_REQUESTS or self._bytes + len(line) > MOST_BYTES:
             self.close()
         self._requests.append(line)
         self._bytes += len(line) + 1
-        self._calls.append(_line(call))
+        self._calls.append(_line(call, prefixes))
 
     def close(self) -> None:
         if not self._requests:
@@ -159,13 +168,12 @@ def _joined(lines: list[bytes]) -> bytes:
     return b"\n".join(lines) + b"\n"
 
 
-def _line(call: Call) -> bytes:
-    return jsonable({"key": call.key, "prefix": call.prefix, "endpoint": call.endpoint, "request": call.request})
+def _line(call: Call, prefixes: Sequence[str]) -> bytes:
+    return jsonable({"key": call.key, "prefixes": prefixes, "endpoint": call.endpoint, "request": call.request})
 
 
 def _calls(path: str) -> Iterator[Call]:
     for line in storage.read_bytes(path).splitlines():
         found = orjson.loads(line)
-        asked = found["request"]
-        request = {**asked, "messages": tuple(Message(*m) for m in asked["messages"]), "data": tuple(asked["data"])}
-        yield Call(found["key"], request, found["prefix"], found["endpoint"])
+        for prefix in found["prefixes"]:
+            yield Call(found["key"], found["request"], prefix, found["endpoint"])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -21,6 +22,9 @@ from .engine import MAX_HELD_BYTES
 from .fanout import FanOut, Work
 from .normalize import canonical
 from .secrets import provide
+
+AGENT = "agent"
+"""The agent's endpoint."""
 
 
 @dataclass
@@ -42,6 +46,8 @@ class InvokeAgent(beam.PTransform):
         budget: What the run may spend, see `FanOut`.
         secrets: (environment variable, reference) that the agent needs, see `secrets`.
         replay: Whether the journal has all the answers there are, see `FanOut`.
+        batch: Folder where calls are handed over instead of being made, see `FanOut`; `None` makes them.
+        start: Stands for this start of the run, see `FanOut.token`.
     """
 
     agent: Agent
@@ -55,6 +61,8 @@ class InvokeAgent(beam.PTransform):
     budget: Budget | None = None
     secrets: tuple[tuple[str, str], ...] = ()
     replay: bool = False
+    batch: str | None = None
+    start: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def rows(self) -> int:
@@ -69,7 +77,9 @@ class InvokeAgent(beam.PTransform):
             return input_or_inputs | "Recall" >> recall.with_output_types(Batch)
         policy = self.policy.for_one_of(self.processes)
         caller = AgentCaller(self.agent, policy, self.trials, self.fingerprint, self.given, self.secrets)
-        call = FanOut(caller, self.journal, self.stop, self.budget, replay=self.replay)
+        handed = {} if self.batch is None else {AGENT: self.batch}
+        bounds = (self.journal, self.stop, self.budget)
+        call = FanOut(caller, *bounds, replay=self.replay, handed=handed, token=self.start)
         return input_or_inputs | "Call" >> call | "Split" >> beam.FlatMap(split).with_output_types(Batch)
 
 
@@ -111,7 +121,7 @@ class AgentCaller:
     @property
     def endpoints(self) -> dict[str, CallPolicy]:
         """The one endpoint: the agent."""
-        return {"agent": self.policy}
+        return {AGENT: self.policy}
 
     def connect(self, endpoint: str) -> Callable[[Call], Any]:
         """The agent's callable, with its answers read and checked."""
@@ -149,7 +159,7 @@ class AgentCaller:
             for trial in range(self.trials):
                 parts = [orjson.dumps((ordinal, self.fingerprint, trial)), canonical(request)]
                 key = hashlib.sha256(b"\n".join(parts)).hexdigest()
-                made.append(Call(key, request, row.instance_id[:2]))
+                made.append(Call(key, request, row.instance_id[:2], AGENT))
         return made
 
     def complete(self, batch: Batch[Instance], outcomes: Sequence[Outcome]) -> Batch[Example]:

@@ -13,7 +13,7 @@ import apache_beam as beam
 
 from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.instance import Example, Json
-from ..schemas.judging import Answer, Ask, Judging, Reply
+from ..schemas.judging import Answer, Ask, Judging, Message, Reply
 from ..schemas.result import Score, ScoreColumn, ScoredBatch, ScoreError, Tally
 from . import storage
 from .agents.base import usage_of
@@ -208,8 +208,8 @@ class JudgeCaller:
 
 def question(call: Call) -> Question:
     """What a call asks."""
-    asked = call.request
-    return Question(asked["messages"], asked["schema"], call.key, asked["vote"])
+    asked = call.request  # out of a file, its messages are lists
+    return Question(tuple(Message(*m) for m in asked["messages"]), asked["schema"], call.key, asked["vote"])
 
 
 def kept(reply: Reply, call: Call) -> Json:

@@ -1,16 +1,17 @@
-"""Judges in batch mode: the tables of a live run, and only what failed is asked again."""
+"""Judges and agents in batch mode: the tables of a live run, and only what failed is asked again."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from batch_server import BatchServer, serving_batches
+from gemini_batch_server import GeminiBatchServer
 from model_server import Asked, Said, verdict
 
 from evalbeam import evaluate
@@ -40,11 +41,23 @@ def said(asked: Asked) -> Said:
 
 
 def run(server: BatchServer, path: Path, mode: str, rows: Any = ROWS, metric: Any = "fluency", **more: Any) -> Any:
+    kind = "google" if isinstance(server, GeminiBatchServer) else "openai"
     judge = {
-        "type": "openai", "model": "fake-1", "api_key": "${env:JUDGE_KEY}", "base_url": server.url, "mode": mode,
+        "type": kind, "model": "fake-1", "api_key": "${env:JUDGE_KEY}", "base_url": server.url, "mode": mode,
         "max_attempts": 2,
     }  # fmt: skip
     return evaluate(rows, [metric], judges={"default": judge}, output=str(path), **more)
+
+
+def asked(server: BatchServer, path: Path, mode: str, rows: Any = ROWS, metrics: Any = ("exact_match",)) -> Any:
+    """A run of an agent whose clock stands still, so that what is measured is the same in all runs."""
+    agent = {
+        "preset": "openai_chat", "target": f"{server.url}/chat/completions", "mode": mode, "max_attempts": 2,
+        "body": {"model": "fake-1"}, "headers": {"authorization": "Bearer ${env:JUDGE_KEY}"},
+        "answer": {"latency_in_seconds": "created"},
+    }  # fmt: skip
+    given = [{"prompt": row["prompt"], "reference": "fine"} for row in rows]
+    return evaluate(given, list(metrics), agent=agent, output=str(path))
 
 
 def tables(path: Path) -> dict[str, bytes]:
@@ -53,37 +66,88 @@ def tables(path: Path) -> dict[str, bytes]:
     return {p.relative_to(path).as_posix(): p.read_bytes() for p in found}
 
 
-def test_a_batch_run_gives_the_tables_of_a_live_run(server: BatchServer, tmp_path: Path) -> None:
-    live = run(server, tmp_path / "live", "live")
-    assert (live.state, len(server.model.asked)) == ("finished", 500)
-    server.model.asked.clear()
+@pytest.mark.parametrize(
+    ("kind", "start", "left"),
+    [
+        (BatchServer, run, "500 questions to judges were not asked"),
+        (GeminiBatchServer, run, "500 questions to judges were not asked"),
+        (BatchServer, asked, "500 rows were not called"),
+    ],
+    ids=["openai judge", "gemini judge", "agent"],
+)
+def test_a_batch_run_gives_the_tables_of_a_live_run(
+    kind: type[BatchServer], start: Callable[..., Any], left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "k-123")
+    with serving_batches(kind) as server:
+        server.model.said = said
+        live = start(server, tmp_path / "live", "live")
+        assert (live.state, len(server.model.asked)) == ("finished", 500)
+        server.model.asked.clear()
 
-    first = run(server, tmp_path / "batch", "batch")
-    assert (first.state, first.exit_code, len(server.model.asked)) == ("stopped", 3, 0)
-    assert "500 questions to judges were not asked, the same command goes on" in first.manifest["reason"]
-    assert set(first.metrics_table["fluency/status"]) == {"skipped"}
-    waiting = run(server, tmp_path / "batch", "batch")
-    assert (waiting.state, [len(ids) for ids in server.requests]) == ("stopped", [500])
+        first = start(server, tmp_path / "batch", "batch")
+        assert (first.state, first.exit_code, len(server.model.asked)) == ("stopped", 3, 0)
+        assert f"{left}, the same command goes on" in first.manifest["reason"]
+        waiting = start(server, tmp_path / "batch", "batch")
+        assert (waiting.state, [len(ids) for ids in server.requests]) == ("stopped", [500])
 
-    server.work(fate=lambda number: 500 if number % 20 == 0 else 200)  # 5 % fail
-    second = run(server, tmp_path / "batch", "batch")
-    assert (second.state, [len(ids) for ids in server.requests]) == ("stopped", [500, 25])
-    assert set(server.requests[1]) == {key for i, key in enumerate(server.requests[0]) if i % 20 == 0}
+        server.work(fate=lambda number: 500 if number % 20 == 0 else 200)  # 5 % fail
+        second = start(server, tmp_path / "batch", "batch")
+        assert (second.state, [len(ids) for ids in server.requests]) == ("stopped", [500, 25])
+        assert set(server.requests[1]) == {key for i, key in enumerate(server.requests[0]) if i % 20 == 0}
 
-    server.work("expired", fate=lambda number: 0 if number >= 10 else 200)
-    third = run(server, tmp_path / "batch", "batch")
-    assert (third.state, [len(ids) for ids in server.requests]) == ("stopped", [500, 25, 15])
-    assert set(server.requests[2]) == set(server.requests[1][10:])
+        server.work("expired", fate=lambda number: 0 if number >= 10 else 200)
+        third = start(server, tmp_path / "batch", "batch")
+        assert (third.state, [len(ids) for ids in server.requests]) == ("stopped", [500, 25, 15])
+        assert set(server.requests[2]) == set(server.requests[1][10:])
 
-    server.work()
-    last = run(server, tmp_path / "batch", "batch")
-    assert (last.state, len(server.jobs)) == ("finished", 3)
-    assert tables(tmp_path / "batch") == tables(tmp_path / "live")
-    assert len(tables(tmp_path / "live")) >= 2
-    assert last.manifest["judging"]["spent"] == live.manifest["judging"]["spent"]
-    assert max(Counter(asked.user for asked in server.model.asked).values()) == 1
-    assert {asked.protocol for asked in server.model.asked} == {"openai"}
-    assert set(last.metrics_table["fluency/status"]) == {"scored", "error"}
+        server.work()
+        last = start(server, tmp_path / "batch", "batch")
+        assert (last.state, len(server.jobs)) == ("finished", 3)
+        assert tables(tmp_path / "batch") == tables(tmp_path / "live")
+        assert len(tables(tmp_path / "live")) >= 2
+        assert last.manifest.get("judging", {}).get("spent") == live.manifest.get("judging", {}).get("spent")
+        assert max(Counter(asked.user for asked in server.model.asked).values()) == 1
+        assert last.manifest["counts"] == live.manifest["counts"]
+        if start is run:
+            assert set(last.metrics_table["fluency/status"]) == {"scored", "error"}
+        else:
+            assert set(last.metrics_table["status"]) == {"ok", "failed"}
+
+
+def test_agent_and_judge_may_both_be_asked_in_batches(server: BatchServer, tmp_path: Path) -> None:
+    server.model.said = lambda asked: Said("fine") if asked.schema is None else verdict(explanation="", score=3)
+    judge = {"type": "openai", "model": "fake-1", "base_url": server.url, "mode": "batch"}
+    target = {"target": f"{server.url}/chat/completions", "body": {"model": "fake-1"}}
+    given: dict[str, Any] = {"agent": {"preset": "openai_chat", "mode": "batch", **target}, "output": str(tmp_path)}
+    states = []
+    for _ in range(3):
+        rows = [{"prompt": f"question {i}"} for i in range(7)]
+        result = evaluate(rows, ["fluency"], judges={"default": judge}, **given)
+        states.append((result.state, [len(ids) for ids in server.requests]))
+        server.work()
+    # all answers are the same, so that the rows have one question to the judge
+    assert states == [("stopped", [7]), ("stopped", [7, 1]), ("finished", [7, 1])]
+    assert set(result.metrics_table["fluency/score"]) == {3.0}
+    assert {p.name for p in (tmp_path / "batch").iterdir()} == {"agent", "judges"}
+
+
+def test_what_an_agent_says_in_files_is_what_it_says_live(server: BatchServer, tmp_path: Path) -> None:
+    server.model.said = said
+    asked(server, tmp_path / "live", "live", ROWS[:60])
+    asked(server, tmp_path / "out", "batch_files", ROWS[:60])
+    folder = tmp_path / "out" / "batch" / "agent" / "0001"
+    lines = [json.loads(line) for line in (folder / "requests.jsonl").read_text().splitlines()]
+    assert lines[0]["body"]["model"] == "fake-1"
+    assert "k-123" not in (folder / "requests.jsonl").read_text()
+    told = []
+    for line in lines:
+        found, body = server.model.answer("/v1/chat/completions", line["body"], {})
+        told.append({"custom_id": line["custom_id"], "response": {"status_code": found.status, "body": body}})
+    (folder / "results.jsonl").write_text("\n".join(map(json.dumps, told)))
+    assert asked(server, tmp_path / "out", "batch_files", ROWS[:60]).state == "finished"
+    assert tables(tmp_path / "out") == tables(tmp_path / "live")
+    assert not server.jobs
 
 
 def test_a_call_that_always_fails_ends_as_it_does_live(server: BatchServer, tmp_path: Path) -> None:
@@ -122,7 +186,7 @@ def test_a_panel_takes_further_rounds_and_shares_the_votes_of_a_live_run(server:
 
 
 def test_files_may_be_carried_by_hand(server: BatchServer, tmp_path: Path) -> None:
-    rows, folder = ROWS[:30], tmp_path / "out" / "batch" / "default" / "0001"
+    rows, folder = ROWS[:30], tmp_path / "out" / "batch" / "judges" / "default" / "0001"
     run(server, tmp_path / "live", "live", rows)
     run(server, tmp_path / "out", "batch_files", rows)
     assert not server.jobs
@@ -140,14 +204,14 @@ def test_files_may_be_carried_by_hand(server: BatchServer, tmp_path: Path) -> No
 
 def test_results_that_are_none_name_file_and_line(server: BatchServer, tmp_path: Path) -> None:
     run(server, tmp_path, "batch_files", ROWS[:3])
-    (tmp_path / "batch" / "default" / "0001" / "results.jsonl").write_text('\n{"id": 1}\n')
+    (tmp_path / "batch" / "judges" / "default" / "0001" / "results.jsonl").write_text('\n{"id": 1}\n')
     with pytest.raises(RunError, match=r"results\.jsonl, line 2: no line of a batch's results: KeyError: 'custom_id'"):
         run(server, tmp_path, "batch_files", ROWS[:3])
 
 
 def test_a_batch_is_submitted_once_although_a_start_was_killed(server: BatchServer, tmp_path: Path) -> None:
     run(server, tmp_path, "batch", ROWS[:3])
-    job = tmp_path / "batch" / "default" / "0001" / "job.json"
+    job = tmp_path / "batch" / "judges" / "default" / "0001" / "job.json"
     known = json.loads(job.read_text())
     job.write_text(json.dumps({"state": "submitting", "name": known["name"]}))  # killed before it learned of the id
     run(server, tmp_path, "batch", ROWS[:3])
@@ -173,8 +237,53 @@ def test_a_failed_batch_says_why_and_its_questions_are_open_again(
     assert [len(ids) for ids in server.requests] == [3, 3]
 
 
-def test_a_judge_that_takes_no_batches_is_refused(tmp_path: Path) -> None:
-    judges = {"default": {"type": "function", "target": "json:dumps", "mode": "batch"}}
-    base = {"dataset": {"path": str(tmp_path)}, "metrics": ["coherence"], "judges": judges}
-    with pytest.raises(ConfigError, match=r"judges\.default\.mode: judges of type 'function' take no batches"):
+@pytest.mark.parametrize(
+    ("judge", "message"),
+    [
+        (
+            {"type": "function", "target": "json:dumps"},
+            "judges of type 'function' take no batches (allowed: live; or a judge of type openai or google)",
+        ),
+        (
+            {"type": "google", "model": "m", "project": "p"},
+            "Vertex AI reads batches from Cloud Storage only, and output.path is out "
+            "(allowed: output.path: gs://...; or batch_files)",
+        ),
+    ],
+)
+def test_a_judge_that_takes_no_batches_is_refused(judge: Any, message: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    base = {"dataset": {"path": str(tmp_path)}, "metrics": ["coherence"], "output": {"path": "out"}}
+    with pytest.raises(ConfigError) as caught:
+        make_plan(EvaluationConfig.parse({**base, "judges": {"default": {**judge, "mode": "batch"}}}))
+    assert str(caught.value) == f"judges.default.mode: {message}"
+
+
+CHAT = "https://localhost/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("agent", "message"),
+    [
+        (
+            {"target": "json:dumps"},
+            "agents of type 'function' take no batches (allowed: live; or an agent of type http with preset: openai_ch",
+        ),
+        ({"target": CHAT}, "only chat completions are asked in batches (allowed: live; or preset: openai_chat)"),
+        ({"type": "recorded"}, "agents of type 'recorded' take no batches"),
+        (
+            {"target": CHAT, "preset": "openai_chat", "body": {"key": "${env:KEY}"}},
+            "agent.body holds a secret, which would stand in the files (allowed: secrets in agent.headers; or live)",
+        ),
+        (
+            {"target": "https://localhost/chat", "preset": "openai_chat"},
+            "https://localhost/chat has no batches of OpenAI's beside it (allowed: https://.../chat/completions; or b",
+        ),
+    ],
+)
+def test_an_agent_that_takes_no_batches_is_refused(agent: Any, message: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    base = {"dataset": {"path": str(tmp_path)}, "metrics": ["exact_match"], "agent": {**agent, "mode": "batch"}}
+    with pytest.raises(ConfigError) as caught:
         make_plan(EvaluationConfig.parse(base))
+    assert str(caught.value).startswith(f"agent.mode: {message}")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from evalbeam.schemas.calls import Call
-from evalbeam.schemas.judging import Message
 from evalbeam.transforms import handoff
 from evalbeam.transforms.handoff import Batch, Handoff, batches, gather
 
 
 def call(number: int, endpoint: str = "judge:a") -> Call:
-    messages = (Message("system", "judge"), Message("user", f"text {number}"))
-    request = {"messages": messages, "schema": {"type": "object"}, "vote": 0, "data": (f"text {number}",)}
+    messages = [["system", "judge"], ["user", f"text {number}"]]
+    request = {"messages": messages, "schema": {"type": "object"}, "vote": 0, "data": [f"text {number}"]}
     return Call(f"{number:064x}", request, f"{number % 256:02x}", endpoint)
 
 
@@ -32,7 +32,7 @@ def handed(folder: Path, *numbers: int) -> None:
 
 
 def keys(batch: Batch) -> list[int]:
-    return [int(key, 16) for key in batch.requests.decode().split()]
+    return [int(key, 16) for key in batch.requests.data.decode().split()]
 
 
 def test_calls_of_other_endpoints_are_made(tmp_path: Path) -> None:
@@ -58,6 +58,30 @@ def test_a_call_is_in_one_batch_until_that_has_ended(tmp_path: Path) -> None:
     assert gather(str(tmp_path), line) == 1
     assert [keys(b) for b in batches(str(tmp_path))] == [[3], [2]]
     assert gather(str(tmp_path), line) == 0
+
+
+def test_rows_that_ask_the_same_are_one_request(tmp_path: Path) -> None:
+    one = call(5)
+    twins = [one, replace(one, prefix="a0"), replace(one, prefix="b0"), one]
+    way = Handoff({"judge:a": str(tmp_path)})
+    for twin in twins:
+        way.take(twin)
+    way.flush()
+    assert gather(str(tmp_path), line, most=2) == 2
+    (batch,) = batches(str(tmp_path))
+    assert (keys(batch), list(batch.calls())) == ([5], twins[:2])
+
+
+def test_what_came_back_is_found_in_files_and_folders(tmp_path: Path) -> None:
+    handed(tmp_path, 1)
+    gather(str(tmp_path), line)
+    (batch,) = batches(str(tmp_path))
+    batch.keep(0, b"{}")
+    written = tmp_path / "0001" / "results" / "prediction-0001" / "predictions.jsonl"
+    written.parent.mkdir(parents=True)
+    written.write_text("{}")
+    found = [path.removeprefix(batch.folder) for path in batch.results()]
+    assert found == ["/results-0.jsonl", "/results/prediction-0001/predictions.jsonl"]
 
 
 def test_calls_beyond_a_bound_stay_open(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,8 +14,11 @@ import orjson
 
 from ...schemas.errors import AgentError, ConfigError
 from ...schemas.instance import Instance, Json
+from ..batching import Batched, Unanswered
 from ..google_token import GoogleToken
 from ..http_client import HttpClient, Reply
+from ..openai_batches import COMPLETIONS, OpenAIBatches, read_line, request_line
+from ..registry import has_module
 from ..secrets import Secrets, check_text
 from .base import ANSWER, ENGINE, Agent, Ask, InvalidAnswer, is_address, register
 from .forms import chat, langchain, templates
@@ -55,7 +59,7 @@ _PRESETS = {
 
 @register("agent", "http")
 @dataclass(frozen=True)
-class HttpAgent(Agent):
+class HttpAgent(Agent, Batched):
     """Sends each row to an address and reads the answer out of the JSON that comes back.
 
     `{name}` in the target's path and query and in the texts of the body stands for a field of the row (`{prompt}`,
@@ -147,6 +151,38 @@ class HttpAgent(Agent):
             return _checked(await client.send(self.method, url, sent, data, self.max_answer_bytes), secrets)
 
         return ask
+
+    def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
+        if self.preset != "openai_chat" or self.method != "POST":
+            return "only chat completions are asked in batches", "live; or preset: openai_chat"
+        if any("${" in text for text in templates.texts(self.body)):
+            return "agent.body holds a secret, which would stand in the files", "secrets in agent.headers; or live"
+        if mode == "batch_files":
+            return None
+        if not self.target.endswith(COMPLETIONS) or self._google or templates.names(self.target):
+            return f"{self.target} has no batches of OpenAI's beside it", f"https://...{COMPLETIONS}; or batch_files"
+        return None if has_module("openai") else ("the package 'openai' is missing", "pip install 'evalbeam[openai]'")
+
+    def batch_line(self, asked: Json, key: str) -> Json:
+        return request_line(key, templates.fill(self._body, asked))  # type: ignore[arg-type]
+
+    def batch_reply(self, line: Mapping[str, Any]) -> tuple[str, Reply | Unanswered | None]:
+        key, found = read_line(line)
+        if found is None:
+            return key, None
+        status, body = found
+        try:
+            return key, _checked(Reply(status, {}, json.dumps(body).encode()), Secrets())
+        except HttpError as error:
+            return key, Unanswered(status, type(error).__name__, str(error))
+
+    def batch_client(self) -> OpenAIBatches:
+        from openai import OpenAI
+
+        secrets = Secrets()
+        headers = {k.title(): secrets.fill(v, f"agent.headers.{k}") for k, v in self.headers.items()}
+        address = secrets.fill(self.target, "agent.target").removesuffix(COMPLETIONS)
+        return OpenAIBatches(OpenAI(api_key="none", base_url=address, default_headers=headers))
 
     def read(self, raw: Reply) -> Any:
         if not self.answer and self.preset is None and raw.headers.get("content-type", "").startswith("text/plain"):

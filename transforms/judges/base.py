@@ -23,19 +23,18 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from ...schemas.errors import ConfigError, JudgeError
 from ...schemas.instance import Json, Usage
 from ...schemas.judging import PROMPTS, Message, Reply
+from ..batching import Batched, Unanswered
 from ..registry import has_module, register
 from ..secrets import check_reference, resolved
 
 __all__ = [
-    "BatchClient",
-    "BatchJudge",
+    "Batched",
     "Consult",
-    "Job",
     "Judge",
     "Message",
     "ModelJudge",
@@ -163,70 +162,6 @@ class ModelJudge(Judge):
     def given(self, **named: Any) -> dict[str, Any]:
         """The keys of a request that have a value, and those of `request`."""
         return {**{k: v for k, v in named.items() if v is not None}, **self.request}
-
-
-class Unanswered(NamedTuple):
-    """A request of a batch that its provider could not answer.
-
-    Attributes:
-        status: HTTP status.
-        error_type: Name of the exception that a live call would have raised.
-        message: Its text.
-    """
-
-    status: int
-    error_type: str
-    message: str
-
-
-class Job(NamedTuple):
-    """How far a provider's batch has come.
-
-    Attributes:
-        done: Whether it goes no further, be it finished, failed, cancelled or expired.
-        results: The files that came of it, once it is done.
-        trouble: Why it did not come to its regular end, if so.
-    """
-
-    done: bool
-    results: tuple[bytes, ...] = ()
-    trouble: str | None = None
-
-
-class BatchClient(Protocol):
-    """A provider's batch interface: many requests at once, answered within a day or so for a lower price."""
-
-    def submit(self, name: str, requests: bytes) -> str:
-        """Hands a file of requests over under a name of ours; returns the provider's id."""
-        ...
-
-    def find(self, name: str) -> str | None:
-        """The id under which a name was handed over, `None` where it was not."""
-        ...
-
-    def look(self, job: str) -> Job:
-        """How far a batch has come."""
-        ...
-
-    def close(self) -> None:
-        """Closes the connections."""
-        ...
-
-
-class BatchJudge(ABC):
-    """A judge whose provider takes requests in files; the requests and the replies are those of live calls."""
-
-    @abstractmethod
-    def batch_line(self, question: Question) -> Json:
-        """The line of a request file; it carries the question's key."""
-
-    @abstractmethod
-    def batch_reply(self, line: Mapping[str, Any]) -> tuple[str, Reply | Unanswered | None]:
-        """(key, what came of it) of a line that came back; `None` where the request was not worked on."""
-
-    @abstractmethod
-    def batch_client(self) -> BatchClient:
-        """Makes the client; may raise, which ends the run."""
 
 
 def closing(consult: Any, close: Callable[[], Awaitable[None]]) -> Consult:

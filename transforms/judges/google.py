@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .base import Consult, ModelJudge, Question, Reply, Usage, closing, register
+from ..google_batches import GeminiBatches, VertexBatches, read_line, request_line, wire
+from .base import Batched, Consult, ModelJudge, Question, Reply, Unanswered, Usage, closing, register
 
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE")
 
 
 @register("judge", "google")
 @dataclass(frozen=True, kw_only=True)
-class GoogleJudge(ModelJudge):
+class GoogleJudge(ModelJudge, Batched):
     """A Gemini model, by the Gemini API or, where `project` or `vertex` is given, by Vertex AI.
 
     Without `api_key` the client looks for GOOGLE_API_KEY or GEMINI_API_KEY; Vertex AI takes the worker's own
@@ -36,23 +38,59 @@ class GoogleJudge(ModelJudge):
         from google import genai
         from google.genai import types
 
-        wire = httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None))
-        http = types.HttpOptions(base_url=self.base_url, httpx_async_client=wire)
+        pool = httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None))
+        http = types.HttpOptions(base_url=self.base_url, httpx_async_client=pool)
         client = genai.Client(api_key=self.key(), http_options=http, **self._place())
 
         async def consult(question: Question) -> Reply:
-            contents: Any = [
-                types.Content(role="model" if m.role == "assistant" else "user", parts=[types.Part(text=m.content)])
-                for m in question.turns
-            ]
-            config = types.GenerateContentConfig(**self._config(question))
-            answer = await client.aio.models.generate_content(model=self.model, contents=contents, config=config)
-            return _reply(answer)
+            return _reply(await client.aio.models.generate_content(**self._request(question)))
 
-        return closing(consult, wire.aclose)
+        return closing(consult, pool.aclose)
+
+    def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
+        if mode != "batch" or not self._vertex or output.startswith("gs://"):
+            return None
+        found = f"Vertex AI reads batches from Cloud Storage only, and output.path is {output}"
+        return found, "output.path: gs://...; or batch_files"
+
+    def batch_line(self, asked: Question, key: str) -> Any:
+        return request_line(key, wire(self._vertex).request(**self._request(asked)), self._vertex)
+
+    def batch_reply(self, line: Mapping[str, Any]) -> tuple[str, Reply | Unanswered | None]:
+        from google.genai.errors import APIError
+
+        key, found = read_line(line)
+        if found is None:
+            return key, None
+        try:
+            return key, _reply(wire(self._vertex).response(*found))
+        except APIError as error:
+            return key, Unanswered(error.code, type(error).__name__, str(error))
+
+    def batch_client(self) -> GeminiBatches | VertexBatches:
+        from google import genai
+        from google.genai import types
+
+        kind = VertexBatches if self._vertex else GeminiBatches
+        http = types.HttpOptions(base_url=self.base_url)
+        return kind(genai.Client(api_key=self.key(), http_options=http, **self._place()), self.model)
+
+    @property
+    def _vertex(self) -> bool:
+        return self.vertex or self.project is not None
+
+    def _request(self, question: Question) -> dict[str, Any]:
+        from google.genai import types
+
+        contents = [
+            types.Content(role="model" if m.role == "assistant" else "user", parts=[types.Part(text=m.content)])
+            for m in question.turns
+        ]
+        config = types.GenerateContentConfig(**self._config(question))
+        return {"model": self.model, "contents": contents, "config": config}
 
     def _place(self) -> dict[str, Any]:
-        if not (self.vertex or self.project):
+        if not self._vertex:
             return {}
         named = {"project": self.project, "location": self.location}
         return {"vertexai": True, **{k: v for k, v in named.items() if v is not None}}

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ..openai_batches import OpenAIBatches, read_line, request_line
 from .base import (
-    BatchJudge,
+    Batched,
     Consult,
-    Job,
     ModelJudge,
     Question,
     Reply,
@@ -20,9 +20,6 @@ from .base import (
 )
 
 _FINISH = {"length": "length", "content_filter": "refused"}
-_ENDPOINT = "/v1/chat/completions"
-_ENDED = ("completed", "failed", "expired", "cancelled")
-_OPEN = ("batch_expired", "batch_cancelled")
 _ERRORS = {
     400: "BadRequestError",
     401: "AuthenticationError",
@@ -36,7 +33,7 @@ _ERRORS = {
 
 @register("judge", "openai")
 @dataclass(frozen=True, kw_only=True)
-class OpenAIJudge(ModelJudge, BatchJudge):
+class OpenAIJudge(ModelJudge, Batched):
     """A model of OpenAI, or of any server that speaks its protocol (`base_url`).
 
     Servers without structured output are asked with `structured: false`.
@@ -55,26 +52,25 @@ class OpenAIJudge(ModelJudge, BatchJudge):
 
         return closing(consult, client.close)
 
-    def batch_line(self, question: Question) -> Any:
-        return {"custom_id": question.key, "method": "POST", "url": _ENDPOINT, "body": self._request(question)}
+    def batch_line(self, asked: Question, key: str) -> Any:
+        return request_line(key, self._request(asked))
 
     def batch_reply(self, line: Mapping[str, Any]) -> tuple[str, Reply | Unanswered | None]:
         from openai.types.chat import ChatCompletion
 
-        key, response, error = line["custom_id"], line.get("response"), line.get("error")
-        if response is None:
-            code = (error or {}).get("code")
-            return key, None if code in _OPEN else Unanswered(500, "InternalServerError", f"batch error {code}")
-        status, body = response["status_code"], response["body"]
+        key, found = read_line(line)
+        if found is None:
+            return key, None
+        status, body = found
         if status >= 400:
             name = _ERRORS.get(status, "InternalServerError" if status >= 500 else "APIStatusError")
             return key, Unanswered(status, name, _error_text(status, body))
         return key, _reply(ChatCompletion.construct(**body))
 
-    def batch_client(self) -> _OpenAIBatches:
+    def batch_client(self) -> OpenAIBatches:
         from openai import OpenAI
 
-        return _OpenAIBatches(OpenAI(**self._access()))
+        return OpenAIBatches(OpenAI(**self._access()))
 
     def _access(self) -> dict[str, Any]:
         key = self.key() or ("none" if self.base_url else None)  # servers of one's own often want no key
@@ -90,33 +86,6 @@ class OpenAIJudge(ModelJudge, BatchJudge):
             max_tokens=self.max_tokens if self.base_url is not None else None,  # what other servers know
             response_format={"type": "json_schema", "json_schema": shape} if self.structured else None,
         )
-
-
-@dataclass(frozen=True)
-class _OpenAIBatches:
-    """OpenAI's files and batches."""
-
-    client: Any
-
-    def submit(self, name: str, requests: bytes) -> str:
-        file = self.client.files.create(file=("requests.jsonl", requests), purpose="batch")
-        named = {"completion_window": "24h", "metadata": {"evalbeam": name}}
-        return self.client.batches.create(input_file_id=file.id, endpoint=_ENDPOINT, **named).id
-
-    def find(self, name: str) -> str | None:
-        return next((b.id for b in self.client.batches.list() if (b.metadata or {}).get("evalbeam") == name), None)
-
-    def look(self, job: str) -> Job:
-        batch = self.client.batches.retrieve(job)
-        if batch.status not in _ENDED:
-            return Job(False)
-        files = [id_ for id_ in (batch.output_file_id, batch.error_file_id) if id_]
-        reasons = [e.message for e in (batch.errors and batch.errors.data) or () if e.message]
-        trouble = None if batch.status == "completed" else "; ".join([batch.status, *reasons])
-        return Job(True, tuple(self.client.files.content(id_).read() for id_ in files), trouble)
-
-    def close(self) -> None:
-        self.client.close()
 
 
 def _error_text(status: int, body: Any) -> str:

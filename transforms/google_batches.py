@@ -1,0 +1,174 @@
+"""Batches of google-genai: lines of requests and results of the Gemini API and of Vertex AI, and their jobs.
+
+A line of the Gemini API is `{"key", "request"}`, and `{"key", "response"}` or `{"key", "error"}` comes back. Vertex AI
+has no key: it repeats the request beside `response` and `status`, so the key travels as a label of the request.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import orjson
+
+from ..schemas.instance import Json
+from .batching import Job, Requests
+
+_LABEL = "evalbeam_key"
+_SUCCEEDED = "JOB_STATE_SUCCEEDED"
+_ENDED = (
+    _SUCCEEDED,
+    "JOB_STATE_FAILED",
+    "JOB_STATE_CANCELLED",
+    "JOB_STATE_EXPIRED",
+    "JOB_STATE_PARTIALLY_SUCCEEDED",
+)
+_CANCELLED = 499
+_HTTP = {1: 499, 2: 500, 3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400, 10: 409, 11: 400, 12: 501, 13: 500,
+         14: 503, 15: 500, 16: 401}  # fmt: skip
+"""HTTP statuses of the codes of google.rpc.Code, as documented there."""
+
+
+class Wire:
+    """The provider's own client without a network: what it would send, and what it makes of an answer.
+
+    Args:
+        vertex: Whether it speaks to Vertex AI.
+    """
+
+    def __init__(self, vertex: bool) -> None:
+        import httpx
+        from google import genai
+        from google.genai import types
+        from google.oauth2.credentials import Credentials
+
+        own: dict[str, Any] = {"vertexai": False, "api_key": "none"}
+        if vertex:
+            own = {"vertexai": True, "project": "none", "location": "none", "credentials": Credentials(token="none")}
+        self._status, self._body, self._sent = 200, {}, b""
+        wire = httpx.Client(transport=httpx.MockTransport(self._answer))
+        self._models = genai.Client(http_options=types.HttpOptions(httpx_client=wire), **own).models
+
+    def request(self, **asked: Any) -> dict[str, Json]:
+        """The body of a call of `generate_content`."""
+        self._models.generate_content(**asked)
+        return orjson.loads(self._sent)
+
+    def response(self, status: int, body: Any) -> Any:
+        """What a call returns to which this was answered; raises as a call does."""
+        self._status, self._body = status, body
+        try:
+            return self._models.generate_content(model="none", contents="none")
+        finally:
+            self._status, self._body = 200, {}
+
+    def _answer(self, request: Any) -> Any:
+        import httpx
+
+        self._sent = request.content
+        return httpx.Response(self._status, json=self._body)
+
+
+@cache
+def wire(vertex: bool) -> Wire:
+    """The one of this process."""
+    return Wire(vertex)
+
+
+def request_line(key: str, request: dict[str, Json], vertex: bool) -> Json:
+    """The line of a request."""
+    if not vertex:
+        return {"key": key, "request": request}
+    label = base64.b32encode(bytes.fromhex(key)).decode().rstrip("=").lower()  # 63 characters are allowed
+    return {"request": {**request, "labels": {**(request.get("labels") or {}), _LABEL: label}}}  # type: ignore[dict-item]
+
+
+def read_line(line: Mapping[str, Any]) -> tuple[str, tuple[int, Any] | None]:
+    """(key, (HTTP status, body)) of a line that came back; `None` where the request was not worked on."""
+    key = line["key"] if "key" in line else _key_in(line["request"]["labels"][_LABEL])
+    if response := line.get("response"):
+        return key, (200, response)
+    status, body = _error(line.get("error") or line.get("status") or {"code": 1})
+    return key, None if status == _CANCELLED else (status, body)
+
+
+def _key_in(label: str) -> str:
+    return base64.b32decode(label.upper() + "=" * (-len(label) % 8)).hex()
+
+
+def _error(told: Any) -> tuple[int, Any]:
+    """(HTTP status, body) of an error: a status, or Vertex AI's words with the body of a refusal behind them."""
+    if isinstance(told, str):
+        try:
+            told = orjson.loads(told[told.index("{") :])
+        except ValueError:
+            told = {"message": told}
+    error = told.get("error", told)
+    code = error.get("code")
+    status = _HTTP.get(code, code) if isinstance(code, int) else 500
+    return status if 400 <= status <= 599 else 500, {"error": error}
+
+
+@dataclass(frozen=True)
+class _Batches:
+    """What the jobs of both have in common.
+
+    Attributes:
+        client: Of google-genai.
+        model: Name of the model.
+    """
+
+    client: Any
+    model: str
+
+    def find(self, name: str) -> str | None:
+        """The job of that name."""
+        return next((job.name for job in self.client.batches.list() if job.display_name == name), None)
+
+    def look(self, job: str) -> Job:
+        """How far it has come."""
+        found = self.client.batches.get(name=job)
+        state = found.state.name if found.state else ""
+        if state not in _ENDED:
+            return Job(False)
+        reason = f": {found.error.message}" if found.error and found.error.message else ""
+        return Job(True, self._files(found), None if state == _SUCCEEDED else state + reason)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self.client.close()
+
+    def _files(self, job: Any) -> tuple[bytes, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class GeminiBatches(_Batches):
+    """The Gemini API's files and batches."""
+
+    def submit(self, name: str, requests: Requests) -> str:
+        """Uploads the file and starts a job of that name."""
+        shown = {"display_name": name, "mime_type": "jsonl"}
+        file = self.client.files.upload(file=io.BytesIO(requests.data), config=shown)
+        return self.client.batches.create(model=self.model, src=file.name, config={"display_name": name}).name
+
+    def _files(self, job: Any) -> tuple[bytes, ...]:
+        name = job.dest and job.dest.file_name
+        return (self.client.files.download(file=name),) if name else ()
+
+
+@dataclass(frozen=True)
+class VertexBatches(_Batches):
+    """Vertex AI's batch prediction jobs, which read and write Cloud Storage."""
+
+    def submit(self, name: str, requests: Requests) -> str:
+        """Starts a job of that name on the file where it is; its results come to stand beside it."""
+        source = {"format": "jsonl", "gcs_uri": [requests.path]}
+        dest = {"format": "jsonl", "gcs_uri": f"{requests.folder}/results"}
+        return self.client.batches.create(
+            model=self.model, src=source, config={"display_name": name, "dest": dest}
+        ).name
