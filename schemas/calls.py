@@ -15,6 +15,23 @@ CallClass: TypeAlias = Literal[
 """What came of a call. The last two stand for calls that were not made at all."""
 
 
+class RateLimit(BaseModel):
+    """A rate limit service of Envoy's kind that is asked before each call; what it allows is up to its configuration.
+
+    Attributes:
+        service: Its gRPC address, "host:port".
+        domain: Domain of the limit.
+        descriptors: What the limit is for: descriptors, each of keys and values in order. The service says no if it
+            would for one of them.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    service: str = Field(pattern=r"^[^\s/]+:\d+$")
+    domain: str = Field(min_length=1)
+    descriptors: tuple[dict[str, str], ...] = Field(min_length=1)
+
+
 class CallPolicy(BaseModel):
     """How the calls of one endpoint are made.
 
@@ -30,8 +47,10 @@ class CallPolicy(BaseModel):
             they are paced in any case.
         max_tokens_per_minute: Tokens the answers of the whole run may use in a minute at most, given and made, divided
             over its worker processes; kept by what answers have used so far, so answers must name their usage.
-        max_refusal: Seconds during which the endpoint may do nothing but refuse calls for their rate; then the rows
-            that are left are not called.
+        rate_limit: A service that is asked for each attempt whether it may begin, so that all who ask it keep one
+            limit together, exactly; default: nobody is asked. Without its word no attempt begins.
+        max_refusal: Seconds during which the endpoint may do nothing but refuse calls for their rate, or the service
+            of `rate_limit` allow none; then the rows that are left are not called.
         max_hung: Calls of one worker process that may hang at once beyond their timeout without being cancellable
             (threads, above all); from then on no more calls are made until one of them returns.
         max_answer_bytes: Size of one answer's JSON at most; a larger one is an invalid answer.
@@ -54,6 +73,7 @@ class CallPolicy(BaseModel):
     max_in_flight_total: int | None = Field(default=None, ge=1)
     max_calls_per_minute: float | None = Field(default=None, gt=0)
     max_tokens_per_minute: float | None = Field(default=None, gt=0)
+    rate_limit: RateLimit | None = None
     max_refusal: float = Field(default=600.0, gt=0)
     max_hung: int = Field(default=1000, ge=1)
     max_answer_bytes: int = Field(default=4 << 20, ge=1)

@@ -16,6 +16,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ..schemas.calls import Call, CallPolicy, Outcome
@@ -24,6 +25,7 @@ from . import counters
 from .budget import Budget, Ledger
 from .faults import Fault, fault_of
 from .lane import Flight, Lane, Timeouts
+from .permits import Permits, connected
 from .stop import Breaker
 from .threads import LoopExecutor, Threads
 
@@ -78,6 +80,7 @@ class Line:
         self.stopped: str | None = None
         self.call: Callable[[Call], Any] | None = None
         self.on_loop = False
+        self.permits: Permits | None = None
 
     def open(self) -> None:
         """Makes the callable unless it is there; called on a bundle thread, which gets what that raises."""
@@ -87,10 +90,13 @@ class Line:
                 self.on_loop = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
                     getattr(call, "__call__", None)  # noqa: B004
                 )
+                self.permits = connected(self.policy, self.lane, partial(self.lane.stop, self))
                 self.call = call
 
     def close(self) -> None:
         """Ends what the callable holds open, where it has a coroutine function `close`."""
+        if self.permits is not None:
+            self.permits.close()
         close = getattr(self.call, "close", None)
         if close is not None and not self.lane.loop.is_closed():
             asyncio.run_coroutine_threadsafe(close(), self.lane.loop)

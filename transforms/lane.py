@@ -150,6 +150,10 @@ class Lane:
         self._abandon(flight)
         self._decide(flight, None, TimeoutError(_SLOW if self._left(flight) > 0 else _LATE), 0.0)
 
+    def wake(self) -> None:
+        """Something that the calls waited for has changed."""
+        self._pump()
+
     def _pump(self) -> None:
         if self._pumping:  # a call that ends while it is started would come back here for each further one
             return
@@ -169,11 +173,18 @@ class Lane:
 
     def _may_start(self) -> bool:
         now = self.loop.time()
+        permits = self._waiting[0].line.permits
+        if permits is not None and not permits.ready(min(len(self._waiting), self.pace.limit - self.in_flight)):
+            if permits.refused and self._held_since is None:
+                self._held_since = now
+            return False
         wait = self.pace.wait(now)
         if wait > 0.0:
             self._held_since = now if self._held_since is None else self._held_since
             self._alarm(wait)
             return False
+        if permits is not None:
+            permits.use()
         if self._held_since is not None:
             self.throttled += now - self._held_since
             self._held_since = None

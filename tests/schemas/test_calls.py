@@ -1,7 +1,10 @@
 import pytest
 
-from evalbeam.schemas.calls import CallPolicy
-from evalbeam.schemas.config import AgentConfig
+from evalbeam.schemas.calls import CallPolicy, RateLimit
+from evalbeam.schemas.config import AgentConfig, EvaluationConfig
+from evalbeam.schemas.errors import ConfigError
+
+BASE = {"dataset": {"path": "rows.jsonl"}, "metrics": ["exact_match"]}
 
 
 @pytest.mark.parametrize(
@@ -21,3 +24,22 @@ def test_the_limits_of_a_run_are_divided_over_its_processes(given, processes, in
     assert policy.max_in_flight == in_flight
     assert policy.max_calls_per_minute == a_minute
     assert policy.timeout == 7
+
+
+@pytest.mark.parametrize(
+    ("wrong", "key"),
+    [
+        ({"service": "limits"}, "service"),
+        ({"service": "http://limits:80/x"}, "service"),
+        ({"domain": ""}, "domain"),
+        ({"descriptors": []}, "descriptors"),
+        ({"descriptors": {"model": "m"}}, "descriptors"),
+        ({"tls": True}, "tls"),
+    ],
+)
+def test_a_rate_limit_service_is_an_address_a_domain_and_descriptors(wrong: dict[str, object], key: str) -> None:
+    limit = {"service": "limits:8081", "domain": "models", "descriptors": [{"model": "m"}]}
+    agent = EvaluationConfig.parse({**BASE, "agent": {"rate_limit": limit}}).agent
+    assert agent.for_one_of(8).rate_limit == RateLimit(**limit)  # the whole limit: it is the service that divides it
+    with pytest.raises(ConfigError, match=rf"agent\.rate_limit\.{key}"):
+        EvaluationConfig.parse({**BASE, "agent": {"rate_limit": limit | wrong}})

@@ -1,0 +1,202 @@
+"""Permission for each call from a rate limit service of Envoy's kind, which counts for all who ask it.
+
+Beam's `EnvoyRateLimiter` speaks the same protocol (`ShouldRateLimit`, with one hit for each call), but sleeps on the
+thread that asks. Here a few questions are on their way at once, no more than calls could start, so that the service's
+latency never makes the calls wait for each other. A service that cannot be asked gives no permission.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from ..schemas.calls import CallPolicy, RateLimit
+
+if TYPE_CHECKING:
+    from .lane import Lane
+
+METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+MOST = 16
+"""Questions on their way, and permits that are not used yet, at once."""
+
+_TIMEOUT = 5.0
+_RECONNECT = 5000
+_FIRST, _LONGEST = 0.05, 5.0
+_JITTER = 0.1
+
+
+class Answer(NamedTuple):
+    """What the service says.
+
+    Attributes:
+        granted: Whether a call may start.
+        wait: Seconds until the limit is reset, where the service says that.
+        error: Why it could not be asked, if so.
+    """
+
+    granted: bool
+    wait: float = 0.0
+    error: str | None = None
+
+
+Ask: TypeAlias = Callable[[Callable[[Answer], None]], None]
+"""Asks for one permit without waiting and calls back on the loop's thread."""
+
+
+class Permits:
+    """The permits of one line of a lane; everything runs on the loop's thread.
+
+    After a refusal one question alone is asked, once the limit is reset; each permit allows twice as many.
+
+    Args:
+        loop: Whose clock is used.
+        limit: Whom to ask for what; named in the reason why calls end.
+        patience: Seconds without any permit, though calls wait, after which no more calls are made.
+        ask: Asks the service.
+        wake: Called when a permit has come, or a refusal, and when the next question may be asked.
+        stop: Called with the reason where patience has ended.
+        close: Ends what `ask` holds open.
+        spread: Draws from [0, 1), for tests.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        limit: RateLimit,
+        patience: float,
+        ask: Ask,
+        wake: Callable[[], None],
+        stop: Callable[[str], None],
+        close: Callable[[], None] = lambda: None,
+        spread: Callable[[], float] = random.random,
+    ) -> None:
+        self.close = close
+        self._loop, self._limit, self._patience, self._spread = loop, limit, patience, spread
+        self._ask, self._wake, self._stop = ask, wake, stop
+        self._here = self._asked = self._wanted = 0
+        self._width = 1
+        self._backoff = _FIRST
+        self._paused = False
+        self._without_since: float | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Whether the service's last word was no, or there was none."""
+        return self._paused
+
+    def ready(self, wanted: int) -> bool:
+        """Whether there is a permit; else asks for as many as are wanted.
+
+        Args:
+            wanted: Calls that could start, at least 1.
+        """
+        self._wanted = wanted
+        self._question()
+        return self._here > 0
+
+    def use(self) -> None:
+        """A call starts."""
+        self._here -= 1
+
+    def _question(self) -> None:
+        if self._without_since is None and not self._here:
+            self._without_since = self._loop.time()
+        while not self._paused and self._asked < self._width and self._asked + self._here < min(MOST, self._wanted):
+            self._asked += 1
+            self._ask(self._answered)
+
+    def _answered(self, answer: Answer) -> None:
+        self._asked -= 1
+        if answer.granted:
+            self._here += 1
+            self._width = min(MOST, 2 * self._width)
+            self._backoff, self._without_since = _FIRST, None
+            self._wake()
+            return
+        self._width = 1
+        since = self._without_since
+        if since is not None and self._loop.time() - since >= self._patience:
+            self._stop(self._reason(answer))
+        elif not self._paused:
+            self._paused = True
+            self._loop.call_later(self._pause(answer), self._resume)
+            self._wake()
+
+    def _pause(self, answer: Answer) -> float:
+        if answer.error is None and answer.wait > 0.0:
+            return answer.wait * (1.0 + _JITTER * self._spread())
+        self._backoff, wait = min(_LONGEST, 2 * self._backoff), self._backoff
+        return wait * (0.5 + self._spread())
+
+    def _resume(self) -> None:
+        self._paused = False
+        self._wanted = 0
+        self._wake()
+        if not self._wanted:  # no call waits any more
+            self._without_since = None
+
+    def _reason(self, answer: Answer) -> str:
+        limit = self._limit
+        name = f"the rate limit service {limit.service}"
+        if answer.error is not None:
+            return f"{name} has not answered during max_refusal: {answer.error}"
+        return f"{name} has allowed no call of domain {limit.domain!r} during max_refusal"
+
+
+class RateLimitClient:
+    """Asks a rate limit service over gRPC, without TLS as Beam does; the calls of a channel are made by its threads.
+
+    Args:
+        limit: Whom to ask for what.
+        loop: On whose thread answers arrive.
+    """
+
+    def __init__(self, limit: RateLimit, loop: asyncio.AbstractEventLoop) -> None:
+        import grpc
+        from apache_beam.io.components import rate_limit_pb2
+
+        words: Any = rate_limit_pb2  # its classes are made when it is imported
+        self._loop, self._ok = loop, words.RateLimitResponse.OK
+        self._channel = grpc.insecure_channel(limit.service, [("grpc.max_reconnect_backoff_ms", _RECONNECT)])
+        self._call: Any = self._channel.unary_unary(
+            METHOD, words.RateLimitRequest.SerializeToString, words.RateLimitResponse.FromString
+        )
+        entry, descriptor = words.RateLimitDescriptor.Entry, words.RateLimitDescriptor
+        named = [[entry(key=k, value=v) for k, v in entries.items()] for entries in limit.descriptors]
+        descriptors = [descriptor(entries=entries) for entries in named]
+        self._request = words.RateLimitRequest(domain=limit.domain, descriptors=descriptors, hits_addend=1)
+
+    def ask(self, done: Callable[[Answer], None]) -> None:
+        """Asks for one permit; see `Ask`."""
+        future = self._call.future(self._request, timeout=_TIMEOUT)
+        future.add_done_callback(lambda _: self._pass_on(done, self._answer(future)))
+
+    def close(self) -> None:
+        """Ends the connection, and with it the questions that are on their way."""
+        self._channel.close()
+
+    def _pass_on(self, done: Callable[[Answer], None], answer: Answer) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(done, answer)
+
+    def _answer(self, future: Any) -> Answer:
+        if future.cancelled():
+            return Answer(False, error="CANCELLED")
+        error = future.exception()
+        if error is not None:
+            return Answer(False, error=error.code().name)
+        response = future.result()
+        waits = [s.duration_until_reset.ToTimedelta().total_seconds() for s in response.statuses if s.code != self._ok]
+        return Answer(response.overall_code == self._ok, max(waits, default=0.0))
+
+
+def connected(policy: CallPolicy, lane: Lane, stop: Callable[[str], None]) -> Permits | None:
+    """The permits that the calls of a line need, `None` where its policy names no service."""
+    limit = policy.rate_limit
+    if limit is None:
+        return None
+    client = RateLimitClient(limit, lane.loop)
+    return Permits(lane.loop, limit, policy.max_refusal, client.ask, lane.wake, stop, client.close)
