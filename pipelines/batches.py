@@ -231,4 +231,5 @@ def _outcome(reply: Any, call: Call, desk: _Desk) -> Outcome:
             return Outcome(desk.kept(reply, call))
         except Exception as error:
             fault = fault_of(error, desk.policy.retry_on)
-    return Outcome(None, fault.kind, fault.error_type, fault.message, refused=int(fault.kind == "rate_limited"))
+    refused = int(fault.kind == "rate_limited")
+    return Outcome(fault.spent, fault.kind, fault.error_type, fault.message, refused=refused)

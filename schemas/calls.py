@@ -122,7 +122,7 @@ class Outcome:
     """What came of one call.
 
     Attributes:
-        value: The answer, JSON; `None` unless `kind` is "ok".
+        value: The answer, JSON. Of a failed call `{"usage": ...}` where it used tokens all the same, else `None`.
         kind: Class of the result.
         error_type: Name of the last error, e.g. "TimeoutError".
         error_message: Its text, without addresses and durations.

@@ -53,4 +53,10 @@ class AgentError(EvalbeamError):
 
 
 class JudgeError(EvalbeamError):
-    """One judge call failed or answered something that is no verdict."""
+    """One judge call failed or answered something that is no verdict.
+
+    Attributes:
+        usage: Tokens that the answer took all the same, `{input_tokens, output_tokens}`; `None` where nobody says.
+    """
+
+    usage: dict[str, int | None] | None = None

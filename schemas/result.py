@@ -109,13 +109,13 @@ class ScoreColumn:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Calls of one metric's questions to one judge, summed up; tokens of calls whose provider told none are unknown.
+    """Calls of one metric's questions to one judge, summed up.
 
     Attributes:
-        calls: Questions with an answer of the model, whether made now or found in the journal.
-        failed: Questions without one; what they cost is unknown.
-        unknown: Of `calls`, those without token counts.
-        input_tokens, output_tokens: Tokens of the others.
+        calls: Questions with a verdict of the model, whether made now or found in the journal.
+        failed: Questions without a verdict.
+        unknown: Of `calls`, those whose provider told no tokens.
+        input_tokens, output_tokens: Tokens of all answers that named them, of those that were no verdict too.
         open: Questions that were not asked, since the run was stopped or its budget spent.
     """
 

@@ -135,7 +135,7 @@ class Compacted:
 
 
 def _row(prefix: str, key: str, run: str, outcome: Outcome) -> dict[str, Any]:
-    value = orjson.dumps(outcome.value).decode() if outcome.kind == "ok" else None
+    value = None if outcome.kind != "ok" and outcome.value is None else orjson.dumps(outcome.value).decode()
     own = {name: getattr(outcome, name) for name in _AS_THEY_ARE}
     return {"prefix": prefix, "key": key, "run": run, "kind": outcome.kind, "value": value, **own}
 

@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from ..schemas.calls import CallClass
+from ..schemas.errors import JudgeError
 
 RETRIED: frozenset[str] = frozenset(("transient", "rate_limited", "timeout"))
 """Classes that are worth another attempt."""
@@ -94,12 +95,14 @@ class Fault(NamedTuple):
         error_type: Name of its type.
         message: Its text without addresses and durations.
         retry_after: Seconds the callee asked to wait, where it did.
+        spent: `{"usage": ...}`, as an answer names it, where the call used tokens all the same.
     """
 
     kind: CallClass
     error_type: str
     message: str
     retry_after: float | None = None
+    spent: dict[str, Any] | None = None
 
 
 def fault_of(error: BaseException, retry_on: tuple[str, ...] = ()) -> Fault:
@@ -111,7 +114,8 @@ def fault_of(error: BaseException, retry_on: tuple[str, ...] = ()) -> Fault:
     """
     kind = _kind(error, retry_on)
     wait = _retry_after(error) if kind in RETRIED else None
-    return Fault(kind, type(error).__name__, _shown(error), wait)
+    usage = error.usage if isinstance(error, JudgeError) else None
+    return Fault(kind, type(error).__name__, _shown(error), wait, None if usage is None else {"usage": usage})
 
 
 def fault_of_status(status: int, error_type: str, message: str, retry_on: tuple[str, ...] = ()) -> Fault:

@@ -12,6 +12,7 @@ from typing import Any
 import apache_beam as beam
 
 from ..schemas.calls import Call, CallPolicy, Outcome
+from ..schemas.errors import JudgeError
 from ..schemas.instance import Example, Json
 from ..schemas.judging import Answer, Ask, Judging, Message, Reply
 from ..schemas.result import Score, ScoreColumn, ScoredBatch, ScoreError, Tally
@@ -216,19 +217,25 @@ def kept(reply: Reply, call: Call) -> Json:
     """What is kept of a reply: its verdict and its tokens.
 
     Raises:
-        Refused, Truncated, InvalidVerdict: There is no verdict in it.
+        Refused, Truncated, InvalidVerdict: There is no verdict in it; the error carries its tokens.
     """
-    schema, data = call.request["schema"], call.request["data"]
+    usage = reply.usage and {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
+    try:
+        return {"value": _verdict(reply, call.request["schema"], call.request["data"]), "usage": usage}
+    except JudgeError as error:
+        error.usage = usage
+        raise
+
+
+def _verdict(reply: Reply, schema: Mapping[str, Json], data: Sequence[str]) -> Json:
     if reply.finish == "refused":
         raise Refused(f"the judge refused: {reply.text[:200]}" if reply.text else "the judge refused")
     try:
-        value = read_verdict(reply.text, schema, data) if reply.value is None else checked(reply.value, schema)
+        return read_verdict(reply.text, schema, data) if reply.value is None else checked(reply.value, schema)
     except InvalidVerdict:
         if reply.finish == "length":
             raise Truncated("the judge ran into its limit of tokens (allowed: more max_tokens)") from None
         raise
-    usage = reply.usage and {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
-    return {"value": value, "usage": usage}
 
 
 def _answer(outcome: Outcome) -> Answer:
@@ -238,15 +245,14 @@ def _answer(outcome: Outcome) -> Answer:
         return Answer(error=ScoreError(outcome.kind, "the judge was not asked"))
     name, text = outcome.error_type or "", outcome.error_message
     lasting = outcome.kind in ("permanent", "invalid_answer")  # what passes says something else each time
-    return Answer(error=ScoreError(_CODES.get(name, "judge_failed"), f"{name}: {text}" if lasting else name))
+    error = ScoreError(_CODES.get(name, "judge_failed"), f"{name}: {text}" if lasting else name)
+    return Answer(error=error, usage=usage_of(outcome.value["usage"]) if outcome.value else None)
 
 
 def _tally(answer: Answer) -> Tally:
     if answer.open:
         return Tally(open=1)
-    if answer.error is not None:
-        return Tally(failed=1)
-    usage = answer.usage
+    usage, answered = answer.usage, int(answer.error is None)
     if usage is None or usage.input_tokens is None or usage.output_tokens is None:
-        return Tally(calls=1, unknown=1)
-    return Tally(1, 0, 0, usage.input_tokens, usage.output_tokens)
+        return Tally(answered, 1 - answered, answered)
+    return Tally(answered, 1 - answered, 0, usage.input_tokens, usage.output_tokens)

@@ -291,13 +291,14 @@ class Lane:
         """The attempt has ended: that is the call's outcome, or there is another attempt."""
         bundle = flight.bundle
         try:
+            fault = None if error is None else flight.line.understand(error)
             if self.pace.counts_tokens or flight.line.ledger is not None:
-                self._used(flight, 0 if error is not None else tokens_of(value))
-            if error is None:
+                self._used(flight, tokens_of(value if fault is None else fault.spent))
+            if fault is None:
                 self._answered()
                 self._ended(flight, self._outcome(flight, value, latency=seconds))
             else:
-                self._failed(flight, flight.line.understand(error))
+                self._failed(flight, fault)
         except Exception as broken:  # whatever it is, the bundle's thread must not wait for ever
             bundle.fail(broken)
         self._pump()
@@ -324,7 +325,7 @@ class Lane:
         gone = crowded or flight.line.stopped is not None
         wait = None if gone else self.retries.wait(policy, flight.attempts, flight.refusals, fault, self._left(flight))
         if wait is None:
-            outcome = self._outcome(flight, None, fault.kind, fault.error_type, fault.message)
+            outcome = self._outcome(flight, fault.spent, fault.kind, fault.error_type, fault.message)
             self._ended(flight, outcome)
         else:
             flight.backoff += wait

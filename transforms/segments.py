@@ -98,9 +98,9 @@ class Piece:
 def encoded(key: str, run: str, outcome: Outcome) -> bytes:
     """A record."""
     record: dict[str, Any] = {"key": key, "run": run, "kind": outcome.kind}
-    if outcome.kind == "ok":
+    if outcome.kind == "ok" or outcome.value is not None:
         record["value"] = outcome.value
-    else:
+    if outcome.kind != "ok":
         record |= {"error_type": outcome.error_type, "error_message": outcome.error_message}
     record |= {
         "attempts": outcome.attempts,

@@ -177,6 +177,26 @@ def test_the_cost_is_that_of_the_answers_kept(tmp_path: Path) -> None:
     assert Path(second.files("summary")[0]).read_bytes() == written
 
 
+async def refusing(messages: list[dict[str, str]], schema: dict[str, Any]) -> Reply:
+    """A scripted judge that refuses every answer but the first, which costs all the same."""
+    SEEN[messages[-1]["content"]] += 1
+    if "\n0: word" in messages[-1]["content"]:
+        return Reply(value={"explanation": "", "score": 3}, usage=Usage(100, 10))
+    return Reply(finish="refused", usage=Usage(100, 10))
+
+
+def test_tokens_of_answers_that_are_no_verdicts_are_paid_too(tmp_path: Path) -> None:
+    judges = {"default": {"target": refusing, "abort_when": None, "max_in_flight": 1}}
+    first = evaluate(ROWS, ["fluency"], judges=judges, output=str(tmp_path / "out"), budget={"max_tokens": 1100})
+    assert (first.state, sum(SEEN.values())) == ("stopped", 10)
+    second = evaluate(ROWS, ["fluency"], judges=judges, output=str(tmp_path / "out"), budget={"max_tokens": 9900})
+    assert (second.state, sum(SEEN.values()), set(SEEN.values())) == ("finished", 40, {1})
+    found = spent_of(second)
+    assert (found["answers"], found["failed"]) == (1, 39)
+    assert (found["input_tokens"], found["output_tokens"]) == (4000, 400)
+    assert "tokens in, out              4,000, 400" in calls_report(str(tmp_path / "out"))
+
+
 def test_an_unknown_price_is_no_zero(tmp_path: Path) -> None:
     result = evaluate(ROWS, ["fluency"], **config(tmp_path))
     assert (spent_of(result)["cost"], result.manifest["judging"]["cost"]) == (None, None)

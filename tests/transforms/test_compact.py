@@ -14,7 +14,13 @@ from evalbeam.transforms.journal_summary import summarize
 ANSWERS = st.dictionaries(st.text(max_size=3), st.floats(0, 1)) | st.none() | st.text()
 OUTCOMES = st.one_of(
     st.builds(Outcome, ANSWERS, attempts=st.just(2)),
-    st.builds(Outcome, kind=st.sampled_from(["transient", "permanent"]), error_type=st.just("E"), refused=st.just(1)),
+    st.builds(
+        Outcome,
+        st.none() | st.just({"usage": {"input_tokens": 7, "output_tokens": 1}}),
+        st.sampled_from(["transient", "permanent"]),
+        error_type=st.just("E"),
+        refused=st.just(1),
+    ),
 )
 
 

@@ -11,7 +11,7 @@ from google.api_core import exceptions as google
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.transforms.faults import clean, fault_of
+from evalbeam.transforms.faults import Fault, clean, fault_of
 
 
 def requests_error(status, headers=None):
@@ -106,4 +106,4 @@ def test_an_error_that_cannot_even_be_shown():
         def __getattr__(self, name):
             raise RuntimeError
 
-    assert fault_of(Spiteful()) == ("permanent", "Spiteful", "", None)
+    assert fault_of(Spiteful()) == Fault("permanent", "Spiteful", "")

@@ -10,6 +10,7 @@ from evalbeam.schemas.calls import CallPolicy, Outcome
 from evalbeam.schemas.instance import Example, Instance, Invocation, Usage
 from evalbeam.schemas.judging import Ask, Judging, Message, Reply
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, Tally
+from evalbeam.transforms.faults import fault_of
 from evalbeam.transforms.judge import JudgeCaller, JudgeUse
 from evalbeam.transforms.judges.base import Judge
 from evalbeam.transforms.judges.function import FunctionJudge
@@ -45,9 +46,9 @@ class Stages(JudgedMetric):
 def echo(messages: Sequence[dict[str, str]], schema: Any) -> Any:
     text = messages[-1]["content"]
     if text == "refuse":
-        return Reply(finish="refused")
+        return Reply(finish="refused", usage=Usage(7, 1))
     if text == "cut":
-        return Reply(text='{"explanation": "it is', finish="length")
+        return Reply(text='{"explanation": "it is', finish="length", usage=Usage(9, None))
     if text == "chat":
         return "I like it."
     score = int(text) if text.isdigit() else 0
@@ -82,7 +83,8 @@ def outcome(consult: Any, call: Any) -> Outcome:
     try:
         return Outcome(consult(call))
     except Exception as error:
-        return Outcome(None, "permanent", type(error).__name__, str(error))
+        fault = fault_of(error)
+        return Outcome(fault.spent, fault.kind, fault.error_type, fault.message)
 
 
 def test_stages_of_all_rows_are_asked_in_rounds() -> None:
@@ -100,11 +102,11 @@ def test_stages_of_all_rows_are_asked_in_rounds() -> None:
     assert scored.spent == {("sum", "default"): Tally(8, 0, 0, 80, 16)}
 
 
-def test_answers_that_are_no_verdicts_have_codes() -> None:
+def test_answers_that_are_no_verdicts_have_codes_and_cost_what_they_cost() -> None:
     scored, _ = driven(caller(MetricUse("sum", Stages())), batch("refuse", "cut", "chat", "2"))
     codes = {i: e.code for i, e in scored.scores["sum"].errors.items()}
     assert codes == {0: "refused", 1: "truncated", 2: "invalid_verdict"}
-    assert scored.spent["sum", "default"] == Tally(2, 3, 0, 20, 4)
+    assert scored.spent["sum", "default"] == Tally(2, 3, 0, 27, 5)
 
 
 def test_calls_that_were_not_made_leave_the_row_skipped() -> None:

@@ -22,6 +22,7 @@ OUTCOMES = st.one_of(
     st.builds(Outcome, value=JSON, latency_in_seconds=st.floats(0, 100), attempts=st.integers(1, 9)),
     st.builds(
         Outcome,
+        value=st.none() | st.just({"usage": {"input_tokens": 7, "output_tokens": None}}),
         kind=st.sampled_from(["transient", "permanent", "timeout"]),
         error_type=st.just("E"),
         error_message=st.text("ab\n"),
