@@ -200,9 +200,10 @@ class RubricBasedFinalResponseQualityV1(RubricJudge):
 class RubricBasedToolUseQualityV1(RubricJudge):
     """Share of the rubrics that the use of tools meets, in [0, 1]; higher is better.
 
-    Rubrics of cases and turns count where their type is TOOL_USE_QUALITY.
+    Rubrics of cases and turns count where their type is TOOL_USE_QUALITY. No response is needed.
     """
 
+    inputs: ClassVar[tuple[str, ...]] = ("predicted_trajectory",)
     prompt: ClassVar[str] = "adk/rubrics_of_tool_use"
     kind: ClassVar[str] = "TOOL_USE_QUALITY"
 

@@ -21,6 +21,5 @@ POINTWISE: dict[str, tuple[tuple[str, ...], int, int]] = {
 PAIRWISE = ("pairwise_summarization_quality", "pairwise_question_answering_quality")
 """The inputs that choose between two answers; their fields are `PAIR`."""
 PAIR = ("prediction", "baseline_prediction", "instruction", "context")
-CHOICES = ("BASELINE", "CANDIDATE", "TIE")
 REFERABLE = tuple(name for name, (fields, _, _) in POINTWISE.items() if fields == TEXT) + PAIRWISE
 """Those whose `metric_spec` may ask for the reference to be shown (`use_reference`)."""
