@@ -20,6 +20,7 @@ conversation; instead of it `scenario` (`{starting_prompt, conversation_plan, us
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -41,7 +42,14 @@ def paired(example: Example) -> tuple[tuple[Turn, Turn | None], ...]:
         whole = Turn(expected[0].prompt, text, call.predicted_trajectory, usage=call.usage)
         return ((expected[0], whole),)
     pairs = zip_longest(expected, call.turns or ())
-    return tuple((given or Turn(actual.prompt), actual) for given, actual in pairs)
+    return tuple((given or Turn(actual.prompt), _answering(given, actual)) for given, actual in pairs)
+
+
+def _answering(given: Turn | None, actual: Turn | None) -> Turn | None:
+    """What the agent did in a turn, with what the user said in it where the answer does not repeat that."""
+    if given is None or actual is None or actual.prompt or actual.content is not None:
+        return actual
+    return replace(actual, prompt=given.prompt, content=given.content)
 
 
 def expected_turns(instance: Instance) -> tuple[Turn, ...]:

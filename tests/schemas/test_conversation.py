@@ -48,6 +48,14 @@ def test_a_conversation_is_a_pair_for_each_turn():
     assert batch.turns() is batch.turns()
 
 
+def test_an_answer_need_not_repeat_what_the_user_said():
+    asked = [{**CONVERSATION[0], "content": {"parts": [{"text": "roll a die"}]}}, CONVERSATION[1]]
+    row = {"conversation": asked, "turns": [{"response": "4"}, {"prompt": "prime?", "response": "no"}]}
+    example = Example(Instance("0", row), RecordedAgent().recall(Instance("0", row)))
+    given = [(actual.prompt, actual.content, actual.response) for _, actual in example.turns if actual is not None]
+    assert given == [("roll a die", {"parts": [{"text": "roll a die"}]}, "4"), ("prime?", None, "no")]
+
+
 def test_a_scenario_expects_nothing():
     row = Instance("0", {"scenario": {"starting_prompt": "hi", "conversation_plan": "leave"}})
     assert expected_turns(row) == ()
