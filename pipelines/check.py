@@ -15,6 +15,7 @@ from ..schemas.tables import PERFORMANCE
 from ..transforms import registry, storage
 from ..transforms.read import FileInfo, head, readers_of
 from ..transforms.readers.base import SchemeReader
+from .judges import unknown_prompts
 from .plan import Plan, make_plan
 from .report.terminal import cut, plain, table
 from .resume import state
@@ -185,6 +186,7 @@ class CheckReport:
 
     def _metrics(self, width: int) -> Iterator[str]:
         lacking, size = self.lacking(), len(self.sample.examples)
+        unknown = unknown_prompts(self.plan.judges, self.plan.judged)
         rows = []
         for use in self.plan.metrics:
             if use.name in PERFORMANCE:
@@ -192,6 +194,7 @@ class CheckReport:
             lacks = [f"{n} missing in {c} of {size} rows" for n, c in lacking[use.name].items()]
             if size in lacking[use.name].values():
                 lacks.append("scores nothing")
+            lacks += [f"skipped: the replayed run did not ask {prompt}" for prompt in unknown.get(use.name, ())]
             rows.append([use.name, type(use.metric).__name__, ", ".join(use.metric.inputs), "; ".join(lacks) or "ok"])
         yield from table([(h, False) for h in ("Name", "Metric", "Inputs", "First rows")], rows, width, ("Inputs",))
 

@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import orjson
+
 from ..schemas.calls import CallPolicy
 from ..schemas.config import JudgeConfig, MetricConfig
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
 from ..schemas.judging import CHECK_GROUNDING, EVALUATE_INSTANCES
-from ..transforms import registry
-from ..transforms.judge import JudgeUse
+from ..transforms import registry, storage
+from ..transforms.jsonable import jsonable
+from ..transforms.judge import JudgeUse, Replayed
 from ..transforms.judges.base import Judge
+from ..transforms.judges.replay import Replay
 from ..transforms.judging.metric import JudgedMetric
 from ..transforms.metrics.base import Metric
 from ..transforms.score import MetricUse
@@ -22,6 +26,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {"databricks": ("databricks",), "adk":
 """For a dialect the families of metrics whose bare names are meant, after the metrics without a family."""
 JUDGES = "judges"
 """Folder of the votes below that of the journal."""
+RECORD = "judges.json"
+"""File beside the votes that says which judges gave them, asked with which prompts."""
 _EXAMPLE = "judges: {%s: {type: google, model: gemini-2.5-flash}}"
 
 
@@ -96,9 +102,58 @@ def _check_understood(use: MetricUse, name: str, judge: Judge) -> None:
 
 def _use(name: str, config: JudgeConfig) -> JudgeUse:
     judge = build_judge(config, f"judges.{name}")
-    return JudgeUse(judge, _policy(config), config.mode)
+    replayed = _replayed(judge, name) if isinstance(judge, Replay) else None
+    return JudgeUse(judge, _policy(config), config.mode, replayed)
 
 
 def _policy(config: JudgeConfig) -> CallPolicy:
     own: dict[str, Any] = {name: getattr(config, name) for name in CallPolicy.model_fields}
     return CallPolicy(**own)
+
+
+def judges_record(judges: Mapping[str, JudgeUse], metrics: Sequence[MetricUse]) -> bytes:
+    """What a run keeps beside its votes, for runs that replay them."""
+    asked = {}
+    for name, use in judges.items():
+        replays = use.judge.run if isinstance(use.judge, Replay) else None
+        asked[name] = {"identity": use.identity, "model": use.model_name, "replays": replays}
+    return jsonable({"judges": asked, "prompts": {use.name: prompts_of(use.metric) for use in metrics}})
+
+
+def unknown_prompts(judges: Mapping[str, JudgeUse], metrics: Sequence[MetricUse]) -> dict[str, list[str]]:
+    """For each metric that asks a replayed judge, names of the prompts that the replayed run did not ask it with."""
+    found: dict[str, list[str]] = {}
+    for use in metrics:
+        asked = [judges[name] for name in getattr(use.metric, "judges", ()) if name in judges]
+        known = [_known_prompts(other.replayed) for other in asked if other.replayed is not None]
+        new = [p["name"] for p in prompts_of(use.metric) if any(p["hash"] not in hashes for hashes in known)]
+        if new:
+            found[use.name] = new
+    return found
+
+
+def _known_prompts(judge: Replayed) -> set[str]:
+    record = orjson.loads(storage.read_bytes(storage.join(judge.journal, RECORD)))
+    return {prompt["hash"] for prompts in record["prompts"].values() for prompt in prompts}
+
+
+def _replayed(judge: Replay, name: str) -> Replayed:
+    """The judge of another run that a judge of type replay stands for.
+
+    Raises:
+        ConfigError: That run asked no judge of its name.
+    """
+    journal, wanted = storage.join(judge.run, "journal", JUDGES), judge.judge or name
+    path = storage.join(journal, RECORD)
+    if not storage.exists(path):
+        found, allowed = f"no votes of judges at {judge.run!r}", "the output folder of a run that asked judges"
+        raise ConfigError(found, where=f"judges.{name}.run", allowed=allowed)
+    judges = orjson.loads(storage.read_bytes(path))["judges"]
+    if wanted not in judges:
+        found = f"{judge.run} asked no judge {wanted!r}"
+        raise ConfigError(found, where=f"judges.{name}.judge", allowed=", ".join(judges))
+    known = judges[wanted]
+    if known["replays"] is not None:
+        found = f"{judge.run} has no votes of its own of {wanted!r}"
+        raise ConfigError(found, where=f"judges.{name}.run", allowed=known["replays"])
+    return Replayed(journal, known["identity"], known["model"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import platform
 import uuid
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..schemas.config import EvaluationConfig
+from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
 from ..schemas.names import is_rating, registered_names, titles
 from ..schemas.tables import MetricColumns
@@ -20,6 +22,7 @@ from ..transforms.finish import HANDED, LEFT, STOP, RunRecord
 from ..transforms.handoff import FOLDER
 from ..transforms.invoke import AGENT, InvokeAgent
 from ..transforms.judge import JudgeExamples, JudgeUse
+from ..transforms.judges.replay import Replay
 from ..transforms.judging.metric import is_judged
 from ..transforms.load import LoadTables
 from ..transforms.normalize import RowRules
@@ -152,8 +155,8 @@ class Plan:
         journal, stop = (storage.join(path, "journal", own), storage.join(path, STOP)) if own else (None, None)
         agent = self.config.agent
         if own and self.config.replay is not None:
-            journal = storage.join(self.config.replay, "journal", own)
-            return InvokeAgent(self.agent, agent, self.config.trials, journal, own, replay=True)
+            replayed = storage.join(self.config.replay, "journal", own)
+            return InvokeAgent(self.agent, agent, self.config.trials, fingerprint=own, replayed=replayed)
         return InvokeAgent(
             self.agent,
             agent,
@@ -191,7 +194,8 @@ class Plan:
             replay=self.config.replay is not None,
             loading=self.loading(),
             prompts={u.name: prompts_of(u.metric) for u in self.judged},
-            models={name: use.judge.model_name for name, use in self.judges.items()},
+            models={name: use.model_name for name, use in self.judges.items()},
+            free=tuple(name for name, use in self.judges.items() if use.replayed is not None),
             prices=self.config.prices,
             left_because=HANDED if any(mode != "live" for mode in self.modes) else LEFT,
         )
@@ -237,6 +241,7 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
     config = config.model_copy(update=resolved)
     metrics = build_metrics(config.metrics)
     judges = build_judges(config.judges, metrics)
+    _check_replayed(config, judges)
     facts = [_facts(u, config) for u in metrics]
     criteria.check(config.criteria, summary_names(facts), config.slices)
     files = expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
@@ -246,6 +251,14 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
         loading.check()
     check_batches(plan)
     return plan
+
+
+def _check_replayed(config: EvaluationConfig, judges: Mapping[str, JudgeUse]) -> None:
+    """A run that replays itself would lose, where it overwrites, what it is to replay."""
+    runs = {f"judges.{name}.run": use.judge.run for name, use in judges.items() if isinstance(use.judge, Replay)}
+    for where, run in {"replay": config.replay, **runs}.items():
+        if run is not None and storage.same(run, config.output.path):
+            raise ConfigError(f"{run} is this run's own output.path", where=where, allowed="another run's folder")
 
 
 def _facts(use: MetricUse, config: EvaluationConfig) -> MetricFacts:
@@ -267,5 +280,7 @@ def _shown(value: Any) -> Json:
         return [_shown(v) for v in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, datetime.date):
+        return value.isoformat()
     module, name = getattr(value, "__module__", ""), getattr(value, "__qualname__", type(value).__qualname__)
     return f"{module or type(value).__module__}:{name}"

@@ -22,14 +22,13 @@ from ..transforms.handoff import FOLDER
 from ..transforms.journal import compact
 from ..transforms.journal_summary import summarize
 from . import lease
-from .judges import JUDGES
+from .judges import JUDGES, RECORD, judges_record
 
 if TYPE_CHECKING:
     from .plan import Plan
 
 JOURNAL = "journal"
 _RECORD = "fingerprint.json"
-_JUDGED = "prompts.json"
 
 
 def fingerprint_parts(plan: Plan) -> dict[str, Json]:
@@ -82,7 +81,7 @@ def prepare(plan: Plan) -> str | None:
         _drop(output.path)
     storage.delete([storage.join(output.path, name) for name in (MANIFEST, STOP)])
     if plan.judges:
-        storage.write_bytes(storage.join(folder, JUDGES, _JUDGED), orjson.dumps(plan.record().prompts))
+        storage.write_bytes(storage.join(folder, JUDGES, RECORD), judges_record(plan.judges, plan.judged))
     if plan.recorded:
         return None
     if plan.config.replay is not None:
@@ -205,7 +204,7 @@ def _drop(output: str) -> None:
 def _votes(output: str) -> list[str]:
     """The folder of the votes of judges, where any were asked."""
     folder = storage.join(output, JOURNAL, JUDGES)
-    return [folder] if storage.exists(storage.join(folder, _JUDGED)) else []
+    return [folder] if storage.exists(storage.join(folder, RECORD)) else []
 
 
 def _earlier(folder: str) -> dict[str, dict[str, Json]]:

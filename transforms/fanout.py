@@ -22,9 +22,8 @@ from .segments import encoded
 from .stop import StopSign
 
 _MAX_HELD = 32_768
-_LACKING = Outcome(
-    kind="not_called", error_type="NotCalled", error_message="not called: the replayed run has no answer", attempts=0
-)
+NO_ANSWER = "not called: the replayed run has no answer"
+_LACKING = Outcome(kind="not_called", error_type="NotCalled", error_message=NO_ANSWER, attempts=0)
 
 
 Work: TypeAlias = Generator[list[Call], Sequence[Outcome], Any]
@@ -66,9 +65,9 @@ class FanOut(beam.PTransform):
         stop: Path of the object that stops the run in all its processes: written where a breaker trips, looked for
             now and then; the calls that are left then have kind "not_called". `None` stops each process alone.
         budget: What the run may spend; where it is spent, the calls that are left have kind "over_budget".
-        replay: Whether the journal has all the answers there are: no call is made and nothing is written, and calls
-            it lacks have kind "not_called".
         gives: Type of the batches that leave.
+        replayed: Journals of other runs that have all the answers there are of an endpoint: none of its calls is made,
+            and those the journal lacks have kind "not_called".
         handed: Folders of the endpoints whose calls are handed over there, see `handoff`, instead of being made: they
             have kind "not_called" until the journal knows their answers.
         token: Stands for this start of the run: it finds all its own results in the journal again, failures too.
@@ -79,14 +78,13 @@ class FanOut(beam.PTransform):
     stop: str | None = None
     budget: Budget | None = None
     gives: type = Batch
-    replay: bool = False
+    replayed: Mapping[str, str] = field(default_factory=dict)
     handed: Mapping[str, str] = field(default_factory=dict)
     token: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
 
     def expand(self, input_or_inputs: Any) -> Any:
-        step = _MakeCalls(
-            self.caller, self.journal, self.stop, self.budget, self.replay, self.token, Handoff(self.handed)
-        )
+        away = (self.replayed, Handoff(self.handed))
+        step = _MakeCalls(self.caller, self.journal, self.stop, self.budget, self.token, *away)
         return input_or_inputs | "Call" >> beam.ParDo(step).with_output_types(self.gives)
 
 
@@ -103,11 +101,12 @@ class _MakeCalls(beam.DoFn):
         folder: str | None,
         stop: str | None,
         budget: Budget | None,
-        replay: bool,
         token: str,
+        replayed: Mapping[str, str],
         handoff: Handoff,
     ) -> None:
-        self._replay, self._handoff = replay, handoff
+        self._replayed, self._handoff = replayed, handoff
+        self._elsewhere: dict[str, Journal] = {}
         self._caller, self._folder, self._stop, self._budget, self._token = caller, folder, stop, budget, token
         self._ledger: Ledger | None = None
         self._sign: StopSign | None = None
@@ -130,6 +129,7 @@ class _MakeCalls(beam.DoFn):
         self._throttled = self._throttling()
         self._sign = None if self._stop is None else StopSign(self._stop)
         self._journal = None if self._folder is None else Journal(self._folder, self._token)
+        self._elsewhere = {name: Journal(folder, None) for name, folder in self._replayed.items()}
         self._bundle = Bundle(self._lines, _size if self._journal is None else self._journal.add, self._tick)
         self._tick()
 
@@ -211,13 +211,14 @@ class _MakeCalls(beam.DoFn):
         except StopIteration as done:
             yield WindowedValue(done.value, task.timestamp, (task.window,))
             return
-        journal = self._journal
-        known = [(journal.find(call) if journal is not None else None) or self._lacking(call) for call in calls]
-        bundle.submit(Ticket(task, known), calls)
+        bundle.submit(Ticket(task, [self._known(call) for call in calls]), calls)
 
-    def _lacking(self, call: Call) -> Outcome | None:
-        """What a call without an answer comes to where it is not made here."""
-        return _LACKING if self._replay else self._handoff.take(call)
+    def _known(self, call: Call) -> Outcome | None:
+        """What came of a call before, or comes to one that is not made here; `None` where it is to be made."""
+        if (elsewhere := self._elsewhere.get(call.endpoint)) is not None:
+            return elsewhere.find(call) or _LACKING
+        found = None if self._journal is None else self._journal.find(call)
+        return found or self._handoff.take(call)
 
     def _throttling(self) -> float:
         return sum(line.lane.throttled for line in self._lines.values())

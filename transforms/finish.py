@@ -57,6 +57,7 @@ class RunRecord:
         prompts: For each judge metric the prompts it uses: name, version and hash.
         models: Model of each judge that is asked.
         prices: Prices of models by their names.
+        free: Judges whose answers are another run's: they cost nothing, and what they lack is no reason to go on.
         left_because: Why calls are left where nothing stopped them.
     """
 
@@ -74,6 +75,7 @@ class RunRecord:
     models: Mapping[str, str] = field(default_factory=dict)
     replay: bool = False
     prices: Mapping[str, PriceConfig] = field(default_factory=dict)
+    free: tuple[str, ...] = ()
     left_because: str = LEFT
     started: float = field(default_factory=time.time)
 
@@ -118,7 +120,7 @@ def _finish(
     refused = facts.refusal(record.allowed)
     ordered = arranged(summaries, record.facts, record.slices, record.statistics)
     judged, verdict = criteria.judge(ordered, record.criteria)
-    asked = spending(spent, record.models, record.prices)
+    asked = spending(spent, record.models, record.prices, record.free)
     ordered = costed(criteria.stamped(ordered, judged), record.facts, asked)
     rows = [tables.summary_row(s) for s in ordered]
     summary = write_table(
@@ -146,7 +148,7 @@ def _stopped(record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Sp
     """Why calls were left, or `None` where none was."""
     counts = [] if record.replay else [f.counts for f in files]
     rows = sum(c.get("not_called", 0) + c.get("over_budget", 0) for c in counts)
-    asks = sum(Tally(*numbers).open for _, numbers in spent)
+    asks = sum(Tally(*numbers).open for (_, judge), numbers in spent if judge not in record.free)
     if not rows and not asks:
         return None
     sign = storage.join(record.output, STOP)

@@ -45,7 +45,7 @@ class InvokeAgent(beam.PTransform):
         processes: Worker processes the run is declared to have; they share its total limits.
         budget: What the run may spend, see `FanOut`.
         secrets: (environment variable, reference) that the agent needs, see `secrets`.
-        replay: Whether the journal has all the answers there are, see `FanOut`.
+        replayed: Journal of another run that has all the answers there are, see `FanOut`.
         batch: Folder where calls are handed over instead of being made, see `FanOut`; `None` makes them.
         start: Stands for this start of the run, see `FanOut.token`.
     """
@@ -60,7 +60,7 @@ class InvokeAgent(beam.PTransform):
     processes: int = 1
     budget: Budget | None = None
     secrets: tuple[tuple[str, str], ...] = ()
-    replay: bool = False
+    replayed: str | None = None
     batch: str | None = None
     start: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -78,8 +78,9 @@ class InvokeAgent(beam.PTransform):
         policy = self.policy.for_one_of(self.processes)
         caller = AgentCaller(self.agent, policy, self.trials, self.fingerprint, self.given, self.secrets)
         handed = {} if self.batch is None else {AGENT: self.batch}
+        replayed = {} if self.replayed is None else {AGENT: self.replayed}
         bounds = (self.journal, self.stop, self.budget)
-        call = FanOut(caller, *bounds, replay=self.replay, handed=handed, token=self.start)
+        call = FanOut(caller, *bounds, replayed=replayed, handed=handed, token=self.start)
         return input_or_inputs | "Call" >> call | "Split" >> beam.FlatMap(split).with_output_types(Batch)
 
 

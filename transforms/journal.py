@@ -53,14 +53,15 @@ class Journal:
 
     Args:
         folder: Folder of the journal.
-        run: Token of the run: it finds all its own results again, failures too.
+        run: Token of the run: it finds all its own results again, failures too. `None` for a journal that is only read:
+            all its results count, failures where nothing better came of the call.
         clock, sleep: For tests.
     """
 
     def __init__(
         self,
         folder: str,
-        run: str,
+        run: str | None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -96,7 +97,7 @@ class Journal:
         Raises:
             RunError: The disk refuses it.
         """
-        record = encoded(call.key, self._run, outcome)
+        record = encoded(call.key, self._run or "", outcome)
         if not self._local:
             self._buffer.append((call.prefix, record))
             self._added += len(record)
@@ -151,8 +152,8 @@ class Journal:
         segments = map(pieces, self._segments.get(prefix, []))
         return Lookup(chain(self._compacted.groups(prefix), *segments), self._wanted)
 
-    def _wanted(self, run: str, kind: str) -> bool:
-        return run == self._run or kind in KEPT
+    def _wanted(self, run: str, kind: str) -> int:
+        return 2 if kind in KEPT else int(self._run in (run, None))
 
     def _file(self, prefix: str) -> BinaryIO:
         file = self._files.get(prefix)

@@ -19,7 +19,7 @@ from ..schemas.result import Score, ScoreColumn, ScoredBatch, ScoreError, Tally
 from . import storage
 from .agents.base import usage_of
 from .budget import Budget
-from .fanout import FanOut, Work
+from .fanout import NO_ANSWER, FanOut, Work
 from .jsonable import jsonable
 from .judges.base import Judge, Question, Refused, Truncated
 from .judging.metric import JudgedMetric, is_judged
@@ -33,6 +33,21 @@ _CODES: Mapping[str, str] = {"Refused": "refused", "Truncated": "truncated", "In
 
 
 @dataclass(frozen=True)
+class Replayed:
+    """A judge of another run whose answers are taken over.
+
+    Attributes:
+        journal: Folder of that run's votes.
+        identity: What they depend on beside the questions.
+        model: Name of the model.
+    """
+
+    journal: str
+    identity: Mapping[str, Json]
+    model: str
+
+
+@dataclass(frozen=True)
 class JudgeUse:
     """A judge in a run, and how its calls are made.
 
@@ -40,11 +55,23 @@ class JudgeUse:
         judge: The judge.
         policy: How its calls are made.
         mode: "live" asks it at once; "batch" and "batch_files" hand its questions over, see `JudgeExamples.batch`.
+        replayed: The judge of another run that it stands for; no call is made then.
     """
 
     judge: Judge
     policy: CallPolicy
     mode: str = "live"
+    replayed: Replayed | None = None
+
+    @property
+    def identity(self) -> Mapping[str, Json]:
+        """All that its answers depend on beside the question."""
+        return self.judge.identity if self.replayed is None else self.replayed.identity
+
+    @property
+    def model_name(self) -> str:
+        """Name under which its price is looked up."""
+        return self.judge.model_name if self.replayed is None else self.replayed.model
 
 
 @dataclass
@@ -77,7 +104,9 @@ class JudgeExamples(beam.PTransform):
         uses = {n: replace(u, policy=u.policy.for_one_of(self.processes)) for n, u in self.judges.items()}
         caller = JudgeCaller(self.metrics, uses, self.float32)
         handed = {LANE + n: storage.join(self.batch, n) for n, u in self.judges.items() if u.mode != "live"}
-        asking = FanOut(caller, self.journal, self.stop, self.budget, ScoredBatch, handed=handed, token=self.start)
+        replayed = {LANE + n: u.replayed.journal for n, u in self.judges.items() if u.replayed is not None}
+        away = {"replayed": replayed, "handed": handed}
+        asking = FanOut(caller, self.journal, self.stop, self.budget, ScoredBatch, **away, token=self.start)
         return input_or_inputs | "Ask" >> asking
 
 
@@ -177,7 +206,7 @@ class JudgeCaller:
     def _identity(self, judge: str) -> bytes:
         known = self._identities.get(judge)
         if known is None:
-            known = self._identities[judge] = jsonable(self.judges[judge].judge.identity)
+            known = self._identities[judge] = jsonable(self.judges[judge].identity)
         return known
 
     def _complete(
@@ -242,7 +271,8 @@ def _answer(outcome: Outcome) -> Answer:
     if outcome.kind == "ok":
         return Answer(outcome.value["value"], None, usage_of(outcome.value["usage"]))
     if outcome.kind in ("not_called", "over_budget"):
-        return Answer(error=ScoreError(outcome.kind, "the judge was not asked"))
+        lacking = outcome.error_message == NO_ANSWER
+        return Answer(error=ScoreError(outcome.kind, NO_ANSWER if lacking else "the judge was not asked"))
     name, text = outcome.error_type or "", outcome.error_message
     lasting = outcome.kind in ("permanent", "invalid_answer")  # what passes says something else each time
     error = ScoreError(_CODES.get(name, "judge_failed"), f"{name}: {text}" if lasting else name)

@@ -41,23 +41,24 @@ class Lookup:
     """Finds outcomes by key.
 
     Args:
-        sources: All records of the prefix: sources, what they load, and the heads of their records. The first record
-            of a key that is wanted counts.
-        wanted: Tells by run and kind whether a record is taken over.
+        sources: All records of the prefix: sources, what they load, and the heads of their records. The first of the
+            records of a key that are wanted most counts.
+        wanted: Tells by run and kind how much a record is wanted; 0 is not at all.
 
     Attributes:
         held: Bytes in memory of what the records are read from.
     """
 
-    def __init__(self, sources: Iterable[tuple[Source, Any, list[Head]]], wanted: Callable[[str, str], bool]) -> None:
+    def __init__(self, sources: Iterable[tuple[Source, Any, list[Head]]], wanted: Callable[[str, str], int]) -> None:
         self._places: dict[str, tuple[Source, int]] = {}
         self._loaded: OrderedDict[Source, Any] = OrderedDict()
         self.held = 0
+        most: dict[str, int] = {}
         for source, loaded, heads in sources:
             self._hold(source, loaded)
             for key, run, kind, place in heads:
-                if key not in self._places and wanted(run, kind):
-                    self._places[key] = (source, place)
+                if (worth := wanted(run, kind)) > most.get(key, 0):
+                    most[key], self._places[key] = worth, (source, place)
 
     def get(self, key: str) -> Outcome | None:
         """The outcome of a call, `None` if there is none."""

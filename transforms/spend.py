@@ -5,7 +5,7 @@ Tokens are those that answers name, which are kept with them: what is said here 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, TypeAlias
 
@@ -50,13 +50,16 @@ def cost_of(tally: Tally, price: PriceConfig | None) -> float | None:
     return (tally.input_tokens * price.input + tally.output_tokens * price.output) / 1e6
 
 
-def spending(found: Iterable[Spent], models: Mapping[str, str], prices: Mapping[str, PriceConfig]) -> list[Json]:
+def spending(
+    found: Iterable[Spent], models: Mapping[str, str], prices: Mapping[str, PriceConfig], free: Collection[str] = ()
+) -> list[Json]:
     """What the manifest says of each metric and judge, in their order.
 
     Args:
         found: What was spent.
         models: Model of each judge.
         prices: Price of each model.
+        free: Judges whose answers were paid for by another run.
     """
     shown = []
     for (metric, judge), numbers in sorted(found):
@@ -73,7 +76,7 @@ def spending(found: Iterable[Spent], models: Mapping[str, str], prices: Mapping[
                 "not_asked": tally.open,
                 "input_tokens": tally.input_tokens if known else None,
                 "output_tokens": tally.output_tokens if known else None,
-                "cost": cost_of(tally, price),
+                "cost": 0.0 if judge in free else cost_of(tally, price),
                 "price_date": price.date.isoformat() if price else None,
             }
         )

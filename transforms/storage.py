@@ -19,6 +19,11 @@ def join(base: str, *parts: str) -> str:
     return FileSystems.join(base, *parts)
 
 
+def same(one: str, other: str) -> bool:
+    """Whether two paths name the same folder, as far as their words tell."""
+    return _plain(one) == _plain(other)
+
+
 def create(path: str) -> BinaryIO:
     """Opens a new file for writing, the folders above it made where the filesystem has folders."""
     _make_folder_of(path)
@@ -56,6 +61,10 @@ def below(folder: str) -> list[str]:
 def has_folders(path: str) -> bool:
     """Whether the path is on a filesystem with folders; object storage has none."""
     return FileSystems.get_filesystem(path).has_dirs()
+
+
+def _plain(path: str) -> str:
+    return path.rstrip("/") if "://" in path else os.path.abspath(path)
 
 
 def _make_folder_of(path: str) -> None:

@@ -183,6 +183,24 @@ def test_another_run_finds_what_is_settled_and_asks_again_for_the_rest(folder):
             assert before == after
 
 
+def test_a_replay_takes_all_over_and_calls_nobody(folder):
+    rows = instances(range(100))
+    first = answers(folder, rows)
+    again = answers(None, instances(range(101)), replayed=folder)
+    assert [found for found in again if found[0] != "100"] == first
+    assert {found[2].status for found in again if found[0] == "100"} == {"not_called"}
+    assert dict.fromkeys(map(str, range(100)), 1) == CALLS
+
+
+def test_what_a_later_start_made_good_is_what_a_replay_finds(folder):
+    for kind in ("timeout", "ok", "timeout"):
+        journal = Journal(folder, "run")
+        journal.add(Call("a", "x", "07"), Outcome("fine" if kind == "ok" else None, kind, attempts=1))
+        journal.close()
+    assert Journal(folder, None).find(Call("a", "x", "07")).kind == "ok"
+    assert Journal(folder, "another").find(Call("a", "x", "07")).kind == "ok"
+
+
 def test_another_fingerprint_finds_nothing(folder):
     answers(folder, instances(range(20)), fingerprint="f1")
     answers(folder, instances(range(20)), fingerprint="f2")
