@@ -13,6 +13,7 @@ from ..schemas.errors import RowError
 from ..schemas.instance import FROM_INVOCATION, Example, Instance, Invocation, Json
 from ..schemas.tables import PERFORMANCE
 from ..transforms import registry, storage
+from ..transforms.agents.base import Recording
 from ..transforms.read import FileInfo, head, readers_of
 from ..transforms.readers.base import SchemeReader
 from .judges import unknown_prompts
@@ -248,7 +249,7 @@ def read_sample(plan: Plan, blocks: Sequence[RowBlock]) -> Sample:
             sample.dialects[_name(dialect, plan)] += len(found)
             for each, instance_id, fields in found:
                 instance = Instance(instance_id, each, fields)
-                answer = plan.agent.recall(instance) if plan.recorded else Invocation("not_called")
+                answer = plan.agent.recall(instance) if isinstance(plan.agent, Recording) else Invocation("not_called")
                 sample.examples.append(Example(instance, answer))
     return sample
 

@@ -16,7 +16,7 @@ from ..schemas.storage_config import OutputConfig
 from ..schemas.tables import PERFORMANCE
 from ..schemas.warehouse import Stamp
 from ..transforms import registry
-from ..transforms.agents.base import Agent
+from ..transforms.agents.base import Agent, Recording
 from ..transforms.dialects.base import Dialect
 from ..transforms.metrics.base import Metric
 from ..transforms.normalize import RowRules, auto_dialects, names_of
@@ -44,7 +44,7 @@ def _claimed(target: Any) -> str | None:
     return next((name for name, kind in parts if hasattr(kind, "claims") and kind.claims(target)), None)  # type: ignore[attr-defined]
 
 
-def build_agent(config: AgentConfig, where: str = "") -> Agent:
+def build_agent(config: AgentConfig, where: str = "") -> Agent | Recording:
     """The agent a configuration names, built from its own parameters."""
     name = agent_type(config)
     part = registry.find("agent", name, "agent.type")
@@ -93,7 +93,7 @@ def build_metric(config: MetricConfig, where: str) -> Metric:
     return as_metric(target, config.name, config.params, where)
 
 
-def build_rules(config: EvaluationConfig, agent: Agent) -> RowRules:
+def build_rules(config: EvaluationConfig, agent: Agent | Recording) -> RowRules:
     """How rows are read under a configuration."""
     names = registry.names("dialect")
     known: dict[str, Dialect] = {n: registry.build(registry.find("dialect", n), {}, "dataset.dialect") for n in names}

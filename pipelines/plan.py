@@ -15,7 +15,7 @@ from ..schemas.instance import Json
 from ..schemas.names import is_rating, registered_names, titles
 from ..schemas.tables import MetricColumns
 from ..transforms import criteria, storage
-from ..transforms.agents.base import Agent
+from ..transforms.agents.base import Agent, Recording
 from ..transforms.budget import Budget
 from ..transforms.facts import Allowed
 from ..transforms.finish import HANDED, LEFT, STOP, RunRecord
@@ -58,7 +58,7 @@ class Plan:
     config: EvaluationConfig
     files: tuple[FileInfo, ...]
     rules: RowRules
-    agent: Agent
+    agent: Agent | Recording
     metrics: tuple[MetricUse, ...]
     writer: Writer
     fingerprint: str | None = None

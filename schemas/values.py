@@ -83,6 +83,16 @@ def _float(digits: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def json_or_text(value: Json) -> Json:
+    """The value of JSON text; other text, and what is no text, stands for itself."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+
+
 def check_encodable(value: Json) -> None:
     """Checks that a value can be written as JSON.
 

@@ -16,7 +16,7 @@ import orjson
 from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, example_out
 from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.instance import Example, Instance, Json
-from .agents.base import Agent, invocation_of, read_answer
+from .agents.base import Agent, Recording, invocation_of, read_answer
 from .budget import Budget
 from .engine import MAX_HELD_BYTES
 from .fanout import FanOut, Work
@@ -34,7 +34,7 @@ class InvokeAgent(beam.PTransform):
     A batch whose answers are large leaves as several.
 
     Attributes:
-        agent: What answers.
+        agent: What answers, an `Agent` or a `Recording`.
         policy: How it is called; ignored where the answers are recorded.
         trials: Runs of the agent on each instance, at least 1.
         journal: Folder where finished calls are kept and found again; `None` keeps nothing.
@@ -50,7 +50,7 @@ class InvokeAgent(beam.PTransform):
         start: Stands for this start of the run, see `FanOut.token`.
     """
 
-    agent: Agent
+    agent: Agent | Recording
     policy: CallPolicy
     trials: int = 1
     journal: str | None = None
@@ -67,12 +67,12 @@ class InvokeAgent(beam.PTransform):
     @property
     def rows(self) -> int:
         """Rows that a batch should hold at most: so many that the largest answers allowed fit into memory together."""
-        if self.agent.recorded:
+        if isinstance(self.agent, Recording):
             return MAX_ROWS
         return max(1, min(MAX_ROWS, MAX_HELD_BYTES // (self.policy.max_answer_bytes * self.trials)))
 
     def expand(self, input_or_inputs: Any) -> Any:
-        if self.agent.recorded:
+        if isinstance(self.agent, Recording):
             recall = beam.Map(recalled, self.agent, self.trials)
             return input_or_inputs | "Recall" >> recall.with_output_types(Batch)
         policy = self.policy.for_one_of(self.processes)
@@ -84,7 +84,7 @@ class InvokeAgent(beam.PTransform):
         return input_or_inputs | "Call" >> call | "Split" >> beam.FlatMap(split).with_output_types(Batch)
 
 
-def recalled(batch: Batch[Instance], agent: Agent, trials: int) -> Batch[Example]:
+def recalled(batch: Batch[Instance], agent: Recording, trials: int) -> Batch[Example]:
     """The batch with the recorded answers of its rows."""
     recall = agent.recall
     rows = [Example(row, recall(row)) for row in batch.rows]

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -39,6 +40,7 @@ __all__ = [
     "Agent",
     "Ask",
     "InvalidAnswer",
+    "Recording",
     "chunks_of",
     "invocation_of",
     "is_address",
@@ -69,14 +71,8 @@ class InvalidAnswer(AgentError):
     """The agent returned something that is no answer; it is not asked again."""
 
 
-class Agent:
-    """Base of all agents. Live ones implement `connect`; those whose answers are in the rows set `recorded`.
-
-    Attributes:
-        recorded: Whether the answers are in the rows already: `recall` is used and no call is made.
-    """
-
-    recorded: ClassVar[bool] = False
+class _Answers(ABC):
+    """Where the answers to rows come from: a live `Agent`, or a `Recording`."""
 
     @classmethod
     def claims(cls, target: Any) -> bool:
@@ -84,34 +80,50 @@ class Agent:
         return False
 
     @property
+    @abstractmethod
     def inputs(self) -> tuple[str, ...]:
         """Standard fields a row must have."""
-        return ("prompt",)
 
     @property
     def whole_row(self) -> bool:
         """Whether the agent is given the whole row instead of its prompt."""
         return False
 
+
+class Recording(_Answers):
+    """Base of those whose answers are in the rows already: no call is made."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ()
+
+    @abstractmethod
+    def recall(self, instance: Instance) -> Invocation:
+        """The recorded answer of a row."""
+
+
+class Agent(_Answers):
+    """Base of all agents that are called."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ("prompt",)
+
     def request(self, instance: Instance) -> Json:
         """What the agent is given of a row, where that is neither its prompt nor the whole row; else `None`."""
         return None
 
+    @abstractmethod
     def connect(self) -> Ask:
         """Makes the client, once in each worker process; may raise, which ends the run.
 
         The returned callable raises what went wrong with a call; other packages' exception types are understood by
         their names and HTTP statuses.
         """
-        raise NotImplementedError(f"{type(self).__name__} makes no calls")
 
     def read(self, raw: Any) -> Any:
         """The raw answer as text or a mapping with the keys of an answer; the default takes it as it is."""
         return raw
-
-    def recall(self, instance: Instance) -> Invocation:
-        """The recorded answer of a row."""
-        raise NotImplementedError(f"{type(self).__name__} records nothing")
 
 
 def is_address(target: Any) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ...schemas.conversation import turns_in
 from ...schemas.errors import RowError
 from ...schemas.instance import Instance, Invocation, Json, Turn
-from .base import Agent, chunks_of, register, trajectory_of, usage_of, with_turns
+from .base import Recording, chunks_of, register, trajectory_of, usage_of, with_turns
 
 _RARE = frozenset(("failure", "retrieved_context", "usage", "latency_in_seconds", "turns"))
 _NO = frozenset(("", "0", "0.0", "false", "no", "none", "null"))
@@ -17,7 +16,7 @@ _NO = frozenset(("", "0", "0.0", "false", "no", "none", "null"))
 
 @register("agent", "recorded")
 @dataclass(frozen=True)
-class RecordedAgent(Agent):
+class RecordedAgent(Recording):
     """Takes the answer from the row: response, predicted_trajectory, retrieved_context, latency_in_seconds, usage.
 
     Of a conversation it takes `turns` (schemas/conversation.py).
@@ -26,12 +25,6 @@ class RecordedAgent(Agent):
     "null") is a failed run, with error_type and error_message where it has them; so is a row with neither a response
     nor a trajectory.
     """
-
-    recorded: ClassVar[bool] = True
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return ()
 
     def recall(self, instance: Instance) -> Invocation:
         get = instance.get

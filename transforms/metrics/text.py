@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -60,8 +61,9 @@ class _PairMetric(Metric):
         pairs = batch.share(("text", "pairs"), lambda: TextPairs(_texts(batch, "response"), _texts(batch, "reference")))
         return self._column(pairs)
 
+    @abstractmethod
     def _column(self, counts: Counts) -> ScoreColumn:
-        raise NotImplementedError
+        """The scores that the counts give."""
 
 
 def _rouge_column(counts: np.ndarray) -> ScoreColumn:

@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
-import orjson
-
 from ...schemas.instance import Example, Json
 from ...schemas.result import Score, ScoreColumn
+from ...schemas.values import json_or_text
 from .base import Metric, ScoringBatch, failure_of, register
 from .kernels.matching import best_assignment, json_equal
 
@@ -230,7 +229,7 @@ def _pairs(predicted: list[Call], reference: list[Call], values_matter: bool) ->
 
 def _predicted(example: Example) -> list[Call] | None:
     """The calls of a prediction; `None` where it is unparseable."""
-    answer = _loads(example.get("prediction"))
+    answer = json_or_text(example.get("prediction"))
     trajectory = example.invocation.predicted_trajectory
     if trajectory is not None and not (isinstance(answer, dict) and ("tool_calls" in answer or "tool_call" in answer)):
         return [Call(c.tool_name, {} if c.tool_input is None else c.tool_input) for c in trajectory]
@@ -238,7 +237,7 @@ def _predicted(example: Example) -> list[Call] | None:
 
 
 def _reference(example: Example) -> list[Call] | Score:
-    calls = _calls(_loads(example.get("reference")))
+    calls = _calls(json_or_text(example.get("reference")))
     if calls is None:
         return Score.failed("unparseable_reference", f"the reference is not of the form {_FORM}")
     for number, call in enumerate(calls, 1):
@@ -251,7 +250,7 @@ def _calls(message: Any) -> list[Call] | None:
     """The calls of a message; none where it has no tool_calls; `None` where it is no such message."""
     if not isinstance(message, dict):
         return None
-    calls = _loads(message.get("tool_calls", message.get("tool_call")))
+    calls = json_or_text(message.get("tool_calls", message.get("tool_call")))
     if calls is None:
         return []
     if isinstance(calls, dict):
@@ -259,13 +258,3 @@ def _calls(message: Any) -> list[Call] | None:
     if not isinstance(calls, list | tuple):
         return None
     return [Call(c.get("name"), c.get("arguments")) if isinstance(c, dict) else Call(None, None) for c in calls]
-
-
-def _loads(value: Any) -> Any:
-    """The value of JSON text, the text itself where it is none, and any other value as it is."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return value

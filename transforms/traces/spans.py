@@ -21,6 +21,7 @@ import orjson
 
 from ...schemas.errors import RowError
 from ...schemas.instance import Json
+from ...schemas.values import json_or_text
 
 CODE = "malformed_trace"
 """Code of the errors raised here."""
@@ -148,7 +149,7 @@ def _mlflow(value: Mapping[str, Any]) -> Trace:
         _ordered(_mlflow_span(s) for s in value["data"]["spans"]),
         (info.get("state") or info.get("status")) == "ERROR",
         _milliseconds(info),
-        _json(usage) if usage else None,
+        json_or_text(usage) if usage else None,
         dict(_expectations(info.get("assessments") or ())),
     )
 
@@ -167,13 +168,13 @@ def _expectations(assessments: Any) -> Iterator[tuple[str, Json]]:
         if expected is None or one.get("valid") is False:
             continue
         packed = expected.get("serialized_value")
-        yield one["assessment_name"], expected.get("value") if packed is None else _json(packed["value"])
+        yield one["assessment_name"], expected.get("value") if packed is None else json_or_text(packed["value"])
 
 
 def _mlflow_span(span: Mapping[str, Any]) -> Span:
     context = span.get("context") or span
     status = span.get("status") or {"code": span.get("status_code"), "message": span.get("status_message")}
-    attributes = {k: _json(v) for k, v in (span.get("attributes") or {}).items() if k in _READ}
+    attributes = {k: json_or_text(v) for k, v in (span.get("attributes") or {}).items() if k in _READ}
     return _span(
         attributes,
         str(context["span_id"]),
@@ -217,7 +218,7 @@ def traces_in(value: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _otlp_span(span: Mapping[str, Any]) -> Span:
-    attributes = {k: _json(v) if k in _PACKED else v for k, v in _attributes(span.get("attributes"))}
+    attributes = {k: json_or_text(v) if k in _PACKED else v for k, v in _attributes(span.get("attributes"))}
     events = [
         {"name": e.get("name"), "attributes": dict(_attributes(e.get("attributes")))} for e in span.get("events") or ()
     ]
@@ -289,16 +290,6 @@ def _any_value(value: Mapping[str, Any]) -> Json:
             return dict(_attributes(found.get("values")))
         return found
     return None
-
-
-def _json(value: Json) -> Json:
-    """The value of JSON text; text that is none stands for itself."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return value
 
 
 _PACKED = frozenset((*_INPUTS, *_OUTPUTS, "mlflow.spanType", "mlflow.chat.tokenUsage")) - {
