@@ -16,7 +16,7 @@ from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.errors import ConfigError, RunError
 from ..schemas.instance import Json
 from ..transforms import storage
-from ..transforms.agents.base import read_answer
+from ..transforms.agents.base import Agent, read_answer
 from ..transforms.batching import Batched, Job, Unanswered
 from ..transforms.faults import RETRIED, fault_of, fault_of_status
 from ..transforms.finish import STOP
@@ -137,6 +137,7 @@ def _desks(plan: Plan) -> Iterator[_Desk]:
     if config.mode != "live":
 
         def answer(reply: Any, call: Call) -> Json:
+            assert isinstance(agent, Agent)  # a recording has no batches: `check_batches` refuses it
             return read_answer(agent.read(reply), config.max_answer_bytes)
 
         shown = ("agent", f"agents of type {config.type!r}", AGENT)
