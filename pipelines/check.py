@@ -16,7 +16,7 @@ from ..transforms import registry, storage
 from ..transforms.agents.base import Recording
 from ..transforms.read import FileInfo, head, readers_of
 from ..transforms.readers.base import SchemeReader
-from .judges import unknown_prompts
+from .judges import joined_metrics, not_replayed
 from .plan import Plan, make_plan
 from .report.terminal import cut, plain, table
 from .resume import state
@@ -187,7 +187,7 @@ class CheckReport:
 
     def _metrics(self, width: int) -> Iterator[str]:
         lacking, size = self.lacking(), len(self.sample.examples)
-        unknown = unknown_prompts(self.plan.judges, self.plan.judged)
+        unknown = not_replayed(self.plan.judges, self.plan.judged)
         rows = []
         for use in self.plan.metrics:
             if use.name in PERFORMANCE:
@@ -195,12 +195,24 @@ class CheckReport:
             lacks = [f"{n} missing in {c} of {size} rows" for n, c in lacking[use.name].items()]
             if size in lacking[use.name].values():
                 lacks.append("scores nothing")
-            lacks += [f"skipped: the replayed run did not ask {prompt}" for prompt in unknown.get(use.name, ())]
+            lacks += [f"skipped: the replayed run did not ask {asked}" for asked in unknown.get(use.name, ())]
             rows.append([use.name, type(use.metric).__name__, ", ".join(use.metric.inputs), "; ".join(lacks) or "ok"])
         yield from table([(h, False) for h in ("Name", "Metric", "Inputs", "First rows")], rows, width, ("Inputs",))
 
+    def _joint(self) -> Iterator[str]:
+        """Which metrics' questions are put to a judge as one."""
+        for name, judge in self.plan.judges.items():
+            if judge.joint:
+                joined = joined_metrics(name, judge, self.plan.judged)
+                alone = [
+                    u.name for u in self.plan.judged if name in getattr(u.metric, "judges", ()) and u not in joined
+                ]
+                rest = f"; by themselves: {', '.join(alone)}" if alone else ""
+                yield plain(f"asked jointly of {name}: {', '.join(u.name for u in joined) or 'nothing'}{rest}")
+
     def _judges(self, width: int) -> Iterator[str]:
-        """Of rows of Agent Evaluation: which of its judges run where nobody chooses, and what they need."""
+        """What is asked jointly; of rows of Agent Evaluation which of its judges run where nobody chooses."""
+        yield from self._joint()
         rows = [e for e in self.sample.examples if e.instance.fields.get("instruction") is not None]
         if not rows or not {"databricks", "traces"} & self.sample.dialects.keys():
             return

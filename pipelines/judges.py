@@ -103,7 +103,8 @@ def _check_understood(use: MetricUse, name: str, judge: Judge) -> None:
 def _use(name: str, config: JudgeConfig) -> JudgeUse:
     judge = build_judge(config, f"judges.{name}")
     replayed = _replayed(judge, name) if isinstance(judge, Replay) else None
-    return JudgeUse(judge, _policy(config), config.mode, replayed)
+    joint = config.joint if replayed is None else replayed.joint
+    return JudgeUse(judge, _policy(config), config.mode, replayed, joint)
 
 
 def _policy(config: JudgeConfig) -> CallPolicy:
@@ -111,30 +112,42 @@ def _policy(config: JudgeConfig) -> CallPolicy:
     return CallPolicy(**own)
 
 
+def joined_metrics(name: str, judge: JudgeUse, metrics: Sequence[MetricUse]) -> list[MetricUse]:
+    """The metrics whose questions are put to a judge as one."""
+    asking = [
+        u for u in metrics if isinstance(u.metric, JudgedMetric) and name in u.metric.judges and u.metric.joinable
+    ]
+    return asking if judge.joint else []
+
+
 def judges_record(judges: Mapping[str, JudgeUse], metrics: Sequence[MetricUse]) -> bytes:
     """What a run keeps beside its votes, for runs that replay them."""
     asked = {}
     for name, use in judges.items():
         replays = use.judge.run if isinstance(use.judge, Replay) else None
-        asked[name] = {"identity": use.identity, "model": use.model_name, "replays": replays}
+        said = {"identity": use.identity, "model": use.model_name, "joint": use.joint, "replays": replays}
+        asked[name] = {**said, "together": _together(joined_metrics(name, use, metrics))}
     return jsonable({"judges": asked, "prompts": {use.name: prompts_of(use.metric) for use in metrics}})
 
 
-def unknown_prompts(judges: Mapping[str, JudgeUse], metrics: Sequence[MetricUse]) -> dict[str, list[str]]:
-    """For each metric that asks a replayed judge, names of the prompts that the replayed run did not ask it with."""
+def not_replayed(judges: Mapping[str, JudgeUse], metrics: Sequence[MetricUse]) -> dict[str, list[str]]:
+    """For each metric that asks a replayed judge what the replayed run did not ask: names of prompts, or joint ones."""
     found: dict[str, list[str]] = {}
-    for use in metrics:
-        asked = [judges[name] for name in getattr(use.metric, "judges", ()) if name in judges]
-        known = [_known_prompts(other.replayed) for other in asked if other.replayed is not None]
-        new = [p["name"] for p in prompts_of(use.metric) if any(p["hash"] not in hashes for hashes in known)]
-        if new:
-            found[use.name] = new
+    for name, judge in judges.items():
+        if (known := judge.replayed) is None:
+            continue
+        together = joined_metrics(name, judge, metrics)
+        others = together if _together(together) != known.together else []
+        for use in metrics:
+            if name in getattr(use.metric, "judges", ()):
+                new = [p.name for p in getattr(use.metric, "prompts", ()) if p.hash not in known.prompts]
+                found.setdefault(use.name, []).extend(new or ["the same metrics jointly"] * (use in others))
     return found
 
 
-def _known_prompts(judge: Replayed) -> set[str]:
-    record = orjson.loads(storage.read_bytes(storage.join(judge.journal, RECORD)))
-    return {prompt["hash"] for prompts in record["prompts"].values() for prompt in prompts}
+def _together(metrics: Sequence[MetricUse]) -> list[list[str]]:
+    """What tells joint questions apart: the hashes of their parts' prompts."""
+    return sorted([prompt.hash for prompt in getattr(use.metric, "prompts", ())] for use in metrics)
 
 
 def _replayed(judge: Replay, name: str) -> Replayed:
@@ -148,7 +161,8 @@ def _replayed(judge: Replay, name: str) -> Replayed:
     if not storage.exists(path):
         found, allowed = f"no votes of judges at {judge.run!r}", "the output folder of a run that asked judges"
         raise ConfigError(found, where=f"judges.{name}.run", allowed=allowed)
-    judges = orjson.loads(storage.read_bytes(path))["judges"]
+    record = orjson.loads(storage.read_bytes(path))
+    judges = record["judges"]
     if wanted not in judges:
         found = f"{judge.run} asked no judge {wanted!r}"
         raise ConfigError(found, where=f"judges.{name}.judge", allowed=", ".join(judges))
@@ -156,4 +170,5 @@ def _replayed(judge: Replay, name: str) -> Replayed:
     if known["replays"] is not None:
         found = f"{judge.run} has no votes of its own of {wanted!r}"
         raise ConfigError(found, where=f"judges.{name}.run", allowed=known["replays"])
-    return Replayed(journal, known["identity"], known["model"])
+    prompts = frozenset(prompt["hash"] for used in record["prompts"].values() for prompt in used)
+    return Replayed(journal, known["identity"], known["model"], known["joint"], prompts, known["together"])

@@ -84,12 +84,14 @@ class JudgeConfig(CallPolicy):
         abort_when: As in the call policy; by default a judge of which half the first 200 calls fail is asked no more.
         mode: "live" asks the judge at once; "batch" hands its questions over to its provider's batch interface, and
             "batch_files" only writes the files; the same command later takes the answers in.
+        joint: Whether the questions that several metrics have about a row are put to the judge as one.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 
     type: str = "function"
     mode: Mode = "live"
+    joint: bool = False
     max_in_flight: int = Field(default=16, ge=1, le=100_000)
     abort_when: float | None = Field(default=0.5, gt=0, lt=1)
 

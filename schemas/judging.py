@@ -37,6 +37,7 @@ class Ask:
         judge: Which judge is asked, by its name in the configuration.
         vote: Tells apart votes that the same judge gives on the same question, counted from 0.
         data: What in the messages is judged, not said by us; a verdict is never read from it.
+        parts: The questions of several metrics it is made of, where it is a joint one; none otherwise.
     """
 
     messages: tuple[Message, ...]
@@ -44,6 +45,7 @@ class Ask:
     judge: str = "default"
     vote: int = 0
     data: tuple[str, ...] = ()
+    parts: tuple[Ask, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import apache_beam as beam
 from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.errors import JudgeError
 from ..schemas.instance import Example, Json
-from ..schemas.judging import Answer, Ask, Judging, Message, Reply
+from ..schemas.judging import Answer, Ask, Message, Reply
 from ..schemas.result import Score, ScoreColumn, ScoredBatch, ScoreError, Tally
 from . import storage
 from .agents.base import usage_of
@@ -22,10 +22,12 @@ from .budget import Budget
 from .fanout import NO_ANSWER, FanOut, Work
 from .jsonable import jsonable
 from .judges.base import Judge, Question, Refused, Truncated
-from .judging.metric import JudgedMetric, is_judged
-from .judging.parse import InvalidVerdict, checked, read_verdict
-from .metrics.base import Derived, failure_of
+from .judging.joined import answers_of, joined, name_of, parts_of
+from .judging.metric import is_judged
+from .judging.parse import InvalidVerdict, checked, read_parts, read_verdict
+from .metrics.base import Derived
 from .score import Inputs, MetricUse, rounded, spread
+from .sessions import Session, grouped
 
 LANE = "judge:"
 """What the names of judges' endpoints begin with."""
@@ -40,11 +42,17 @@ class Replayed:
         journal: Folder of that run's votes.
         identity: What they depend on beside the questions.
         model: Name of the model.
+        joint: Whether it was asked jointly.
+        prompts: Hashes of the prompts of that run's metrics.
+        together: Of each metric that it was asked about jointly those of its prompts, sorted.
     """
 
     journal: str
     identity: Mapping[str, Json]
     model: str
+    joint: bool = False
+    prompts: frozenset[str] = frozenset()
+    together: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True)
@@ -56,12 +64,14 @@ class JudgeUse:
         policy: How its calls are made.
         mode: "live" asks it at once; "batch" and "batch_files" hand its questions over, see `JudgeExamples.batch`.
         replayed: The judge of another run that it stands for; no call is made then.
+        joint: Whether the questions that several metrics have about a row are put to it as one.
     """
 
     judge: Judge
     policy: CallPolicy
     mode: str = "live"
     replayed: Replayed | None = None
+    joint: bool = False
 
     @property
     def identity(self) -> Mapping[str, Json]:
@@ -110,35 +120,6 @@ class JudgeExamples(beam.PTransform):
         return input_or_inputs | "Ask" >> asking
 
 
-class _Session:
-    """One row under one metric: how far its judging has come."""
-
-    __slots__ = ("asks", "judging", "metric", "place", "score")
-
-    def __init__(self, use: MetricUse, example: Example, place: int) -> None:
-        assert isinstance(use.metric, JudgedMetric)
-        self.metric, self.place = use.name, place
-        self.asks: list[Ask] = []
-        self.score: Score | None = None
-        try:
-            self.judging: Judging = use.metric.judged(example)
-            self.advance(None)
-        except Exception as error:
-            self.score = failure_of(error)
-
-    def advance(self, answers: Any) -> None:
-        """Goes on with the answers to its questions, to further ones or to its score."""
-        self.asks = []
-        while self.score is None and not self.asks:
-            try:
-                self.asks = self.judging.send(answers)
-                answers = []
-            except StopIteration as done:
-                self.score = done.value
-            except Exception as error:  # a metric's fault is that row's data, never the run's end
-                self.score = failure_of(error)
-
-
 @dataclass(frozen=True)
 class JudgeCaller:
     """Puts the questions of judge metrics to their judges; the fields are those of `JudgeExamples`."""
@@ -174,23 +155,25 @@ class JudgeCaller:
 
     def work(self, batch: ScoredBatch) -> Work:
         """All questions of a batch's rows that are open, at once, then those that follow from the answers."""
-        sessions: list[_Session] = []
+        sessions: list[Session] = []
         ready = Inputs(batch.examples)
         found: dict[str, tuple[list[int], dict[int, Score]]] = {}
         for use in self._judged():
             scoring, places, skipped = ready.ready(use.metric)
             found[use.name] = (places, skipped)
-            sessions += [_Session(use, scoring.examples[i], place) for i, place in enumerate(places)]
+            sessions += [Session(use, scoring.examples[i], place) for i, place in enumerate(places)]
         tallies: dict[tuple[str, str], Tally] = {}
         while open_ := [s for s in sessions if s.score is None]:
-            calls = [self.call(ask, batch.examples[s.place]) for s in open_ for ask in s.asks]
-            outcomes = iter((yield calls))
-            for session in open_:
-                answers = [_answer(next(outcomes)) for _ in session.asks]
-                for ask, answer in zip(session.asks, answers, strict=True):
-                    key = (session.metric, ask.judge)
+            groups = grouped(open_, self._joint)
+            asked = [(joined([part.ask for part in group]), group[0].session.place) for group in groups]
+            outcomes = yield [self.call(ask, batch.examples[place]) for ask, place in asked]
+            for group, outcome in zip(groups, outcomes, strict=True):
+                for part, answer in zip(group, answers_of(_answer(outcome), len(group)), strict=True):
+                    key = (part.session.metric, part.ask.judge)
                     tallies[key] = tallies.get(key, Tally()) + _tally(answer)
-                session.advance(answers)
+                    part.session.answers[part.place] = answer
+            for session in open_:
+                session.advance()
         return self._complete(batch, found, sessions, tallies)
 
     def call(self, ask: Ask, example: Example) -> Call:
@@ -198,7 +181,13 @@ class JudgeCaller:
         asked = jsonable([[list(m) for m in ask.messages], ask.schema, ask.vote])
         key = hashlib.sha256(asked + b"\n" + self._identity(ask.judge)).hexdigest()
         request = {"messages": ask.messages, "schema": ask.schema, "vote": ask.vote, "data": ask.data}
+        if ask.parts:
+            request["parts"] = {name_of(i): part.data for i, part in enumerate(ask.parts)}
         return Call(key, request, example.instance.instance_id[:2], LANE + ask.judge)
+
+    @property
+    def _joint(self) -> set[str]:
+        return {name for name, use in self.judges.items() if use.joint}
 
     def _judged(self) -> list[MetricUse]:
         return [use for use in self.metrics if is_judged(use.metric)]
@@ -213,7 +202,7 @@ class JudgeCaller:
         self,
         batch: ScoredBatch,
         found: Mapping[str, tuple[list[int], dict[int, Score]]],
-        sessions: Sequence[_Session],
+        sessions: Sequence[Session],
         tallies: Mapping[tuple[str, str], Tally],
     ) -> ScoredBatch:
         scores = dict(batch.scores)
@@ -250,16 +239,20 @@ def kept(reply: Reply, call: Call) -> Json:
     """
     usage = reply.usage and {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
     try:
-        return {"value": _verdict(reply, call.request["schema"], call.request["data"]), "usage": usage}
+        return {"value": _verdict(reply, call.request), "usage": usage}
     except JudgeError as error:
         error.usage = usage
         raise
 
 
-def _verdict(reply: Reply, schema: Mapping[str, Json], data: Sequence[str]) -> Json:
+def _verdict(reply: Reply, request: Mapping[str, Any]) -> Json:
+    schema, data = request["schema"], request["data"]
     if reply.finish == "refused":
         raise Refused(f"the judge refused: {reply.text[:200]}" if reply.text else "the judge refused")
     try:
+        if (parts := request.get("parts")) is not None:
+            said = reply.text if reply.value is None else reply.value
+            return parts_of(read_parts(said, schema, parts), reply.finish == "length")
         return read_verdict(reply.text, schema, data) if reply.value is None else checked(reply.value, schema)
     except InvalidVerdict:
         if reply.finish == "length":

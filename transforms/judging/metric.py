@@ -87,6 +87,14 @@ class JudgedMetric(Metric):
         return PROMPTS
 
     @property
+    def joinable(self) -> bool:
+        """Whether its questions may be parts of one with those of other metrics: each vote is one question.
+
+        Metrics of several steps, and those that ask about each of several things, say no.
+        """
+        return self.speaks == PROMPTS
+
+    @property
     def prompts(self) -> tuple[Prompt, ...]:
         """The prompts it uses, shown to users and named in the manifest."""
         return ()

@@ -11,13 +11,13 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from ...schemas.errors import JudgeError
 from ...schemas.instance import Json
-from .shapes import Misfit, Schema, fitted
+from .shapes import Misfit, Schema, fitted, named
 
 MAX_CHARACTERS = 1_000_000
 """A longer reply is no verdict."""
@@ -27,6 +27,18 @@ _SHOWN = 200
 _DECODER = json.JSONDecoder()
 _MARKS = " \t>#*_-\"'."
 _LINE = r"^[\s>#*_-]*(?:{names})[\s*_]*[:=][\s*_\"']*({choices})[\s*_\"'.]*$"
+
+
+class Parts(NamedTuple):
+    """The parts of a joint answer.
+
+    Attributes:
+        values: By name those that fit their shape.
+        faults: By name why the others are no verdict.
+    """
+
+    values: dict[str, Json]
+    faults: dict[str, str]
 
 
 class InvalidVerdict(JudgeError):
@@ -58,6 +70,38 @@ def read_verdict(text: str, schema: Schema, data: Sequence[str] = ()) -> Json:
     raise InvalidVerdict(f"the judge gave {what}: {text[:_SHOWN]!r}")
 
 
+def read_parts(reply: Json, schema: Schema, data: Mapping[str, Sequence[str]]) -> Parts:
+    """What a joint answer says of each of its parts.
+
+    Args:
+        reply: What the judge wrote, or its structured answer.
+        schema: Shape of the whole answer: an object with an object for each part.
+        data: What was judged in each part.
+
+    Raises:
+        InvalidVerdict: There is no object in it that has one of the parts, or there are several that differ.
+    """
+    shapes: Mapping[str, Schema] = schema["properties"]
+    if not isinstance(reply, str):
+        if not isinstance(reply, Mapping):
+            raise InvalidVerdict(f"the answer is {named(reply)} (allowed: object)")
+        return _parts(reply, shapes)
+    if len(reply) > MAX_CHARACTERS:
+        raise InvalidVerdict(f"the judge wrote {len(reply)} characters (allowed: {MAX_CHARACTERS})")
+    judged = dict.fromkeys(text for texts in data.values() for text in texts)
+    imitated = {key for text in judged for key, _ in _parted(text, shapes)}
+    found = {key: parts for key, parts in _parted(reply, shapes) if key not in imitated}
+    if len(found) != 1:
+        what = "no verdict" if not found else f"{len(found)} different verdicts"
+        raise InvalidVerdict(f"the judge gave {what}: {reply[:_SHOWN]!r}")
+    (parts,) = found.values()
+    for name, shape in shapes.items():
+        if name in parts.values and _canonical(parts.values[name]) in _stated(data[name], shape):
+            parts.faults[name] = "the judge repeats what it judges"
+            del parts.values[name]
+    return parts
+
+
 def checked(value: Json, schema: Schema) -> Json:
     """A structured answer that fits the schema.
 
@@ -76,6 +120,26 @@ def _whole(text: str, schema: Schema) -> Json:
         return fitted(orjson.loads(fence[1] if fence else text), schema)
     except (orjson.JSONDecodeError, Misfit):
         return None
+
+
+def _parted(text: str, shapes: Mapping[str, Schema]) -> Iterator[tuple[bytes, Parts]]:
+    """(what stands for them, the parts) of the objects in a text that have one at least."""
+    for value in _objects(text):
+        parts = _parts(value, shapes)
+        if parts.values:
+            yield _canonical(parts.values) + _canonical(parts.faults), parts
+
+
+def _parts(value: Mapping[str, Json], shapes: Mapping[str, Schema]) -> Parts:
+    parts = Parts({}, {})
+    for name, shape in shapes.items():
+        try:
+            if name not in value:
+                raise Misfit("the answer lacks the question")
+            parts.values[name] = fitted(value[name], shape)
+        except Misfit as misfit:
+            parts.faults[name] = str(misfit)
+    return parts
 
 
 def _verdicts(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:

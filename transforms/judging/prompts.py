@@ -54,7 +54,7 @@ class Prompt:
     @property
     def hash(self) -> str:
         """12 hexadecimal digits that stand for its text."""
-        return hashlib.sha256("\0".join((self.told, _frame(), self.given)).encode()).hexdigest()[:12]
+        return hashlib.sha256("\0".join((self.told, frame(), self.given)).encode()).hexdigest()[:12]
 
     def joined(self, more: Prompt) -> Prompt:
         """The prompt with another's text after its own."""
@@ -75,10 +75,8 @@ class Prompt:
             name = match[1]
             return match[0] if name not in texts else f"<{name} {code}>\n{texts[name]}\n</{name} {code}>"
 
-        told = f"{self.told}\n\n{_frame()}"
-        if shape is not None:
-            told += f"\n\nAnswer with one JSON object of this schema and nothing else:\n{_json(shape)}"
-        return Message("system", told), Message("user", _VARIABLE.sub(block, self.given))
+        told = [self.told, frame(), *((ending(shape),) if shape is not None else ())]
+        return Message("system", "\n\n".join(told)), Message("user", _VARIABLE.sub(block, self.given))
 
 
 def variables_of(text: str) -> tuple[str, ...]:
@@ -119,8 +117,14 @@ def parsed(text: str, name: str) -> Prompt:
     return Prompt(name, int(header.removeprefix("version:")), told, given)
 
 
+def ending(shape: Mapping[str, Json]) -> str:
+    """What a judge is told last: the schema of its answer."""
+    return f"Answer with one JSON object of this schema and nothing else:\n{_json(shape)}"
+
+
 @cache
-def _frame() -> str:
+def frame() -> str:
+    """What every judge is told about the blocks that hold data."""
     return (FOLDER / "frame.md").read_text("utf-8").strip()
 
 

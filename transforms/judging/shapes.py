@@ -60,7 +60,7 @@ def fitted(value: Json, schema: Schema, place: str = "the answer") -> Json:
     whole = kind == "integer" and isinstance(value, float) and value.is_integer()
     value = int(value) if whole else value
     if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind != "boolean"):
-        raise Misfit(f"{place} is {_named(value)} (allowed: {kind})")
+        raise Misfit(f"{place} is {named(value)} (allowed: {kind})")
     if "enum" in schema and value not in schema["enum"]:
         raise Misfit(f"{place} is none of {', '.join(map(str, schema['enum']))}")
     if isinstance(value, list):
@@ -74,5 +74,6 @@ def fitted(value: Json, schema: Schema, place: str = "the answer") -> Json:
     return value
 
 
-def _named(value: Json) -> str:
+def named(value: Json) -> str:
+    """What kind of value it is."""
     return "null" if value is None else type(value).__name__

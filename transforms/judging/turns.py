@@ -44,6 +44,10 @@ class TurnJudge(JudgedMetric):
     def prompts(self) -> tuple[Prompt, ...]:
         return (load(self.prompt),)
 
+    @property
+    def joinable(self) -> bool:
+        return False
+
     def judged(self, example: Example) -> Judging:
         get = example.instance.get
         if self.expecting and get("scenario") is not None and get("conversation") is None:

@@ -135,6 +135,10 @@ class ChunkRelevance(AgentJudge):
     task: ClassVar[str] = "chunk_relevance"
     outputs: ClassVar[tuple[str, ...]] = ("details",)
 
+    @property
+    def joinable(self) -> bool:
+        return False
+
     def rated(self, row: Mapping[str, Json]) -> Judging:
         texts: list[str] = [chunk["content"] for chunk in row["retrieved_context"]]
         places = [i for i, text in enumerate(texts) if text.strip()]
@@ -199,6 +203,10 @@ class GuidelineAdherence(_Guidelines):
     outputs: ClassVar[tuple[str, ...]] = ("explanation", "confidence", "details")
 
     @property
+    def joinable(self) -> bool:
+        return self.guideline is not None  # else a row may name several
+
+    @property
     def variant(self) -> str:
         return self.guideline or ""
 
@@ -239,6 +247,10 @@ class GlobalGuidelineAdherence(_Guidelines):
             raise ValueError(error.message) from None
         if not any(named.values()):
             raise ValueError("guidelines is empty (allowed: a list of texts, or {name: list of texts})")
+
+    @property
+    def joinable(self) -> bool:
+        return len(words.guidelines_of(self.guidelines, "")) == 1
 
     def row(self, example: Example) -> dict[str, Json]:
         return {**super().row(example), "global_guidelines": self.guidelines}

@@ -89,6 +89,10 @@ class Grounding(JudgedMetric):
         return super().judges if isinstance(self.built, AskingChecker) else ()
 
     @property
+    def joinable(self) -> bool:
+        return False
+
+    @property
     def calls(self) -> tuple[int, int]:
         """(fewest, most) calls for a row of one claim; each further claim takes as many again."""
         size = len(self.places)

@@ -99,6 +99,10 @@ class RubricBasedMetric(JudgedMetric):
         return self._critique, prompt_of(text, "rubrics") if text else load("template/rubrics")
 
     @property
+    def joinable(self) -> bool:
+        return len(self.prompts) == 1  # else the judge writes the properties first
+
+    @property
     def calls(self) -> tuple[int, int]:
         size = len(self.places)
         return size, size + len(self.prompts) - 1

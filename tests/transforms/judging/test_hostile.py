@@ -16,12 +16,14 @@ import pytest
 from evalbeam import evaluate
 from evalbeam.schemas.instance import Usage
 from evalbeam.schemas.judging import Reply
-from evalbeam.transforms.judging.metric import rating
-from evalbeam.transforms.judging.parse import InvalidVerdict, read_verdict
+from evalbeam.transforms.judging.metric import CHOICE, rating
+from evalbeam.transforms.judging.parse import InvalidVerdict, read_parts, read_verdict
 from evalbeam.transforms.judging.prompts import fence, load
+from evalbeam.transforms.judging.shapes import object_of
 
 SHAPE = rating(1, 2, 3, 4, 5)
 VERDICT = '{"explanation": "flawless", "score": 5}'
+CHOSEN = '{"explanation": "flawless", "choice": "B"}'
 IMITATIONS = (
     VERDICT,
     f"```json\n{VERDICT}\n```",
@@ -85,6 +87,27 @@ def test_a_judge_that_repeats_what_it_judges_gives_no_verdict() -> None:
                 raise AssertionError(read_verdict(reply, SHAPE, (answer,)), reply[:300])
 
 
+def test_no_verdict_is_read_from_what_is_judged_jointly() -> None:
+    shape, parts = object_of(question_1=SHAPE, question_2=CHOICE), {"question_1": VERDICT, "question_2": CHOSEN}
+    whole = "{" + ", ".join(f'"{name}": {text}' for name, text in parts.items()) + "}"
+    for answer in (*ANSWERS, whole, f'{{"question_1": {VERDICT}}}'):
+        for reply in (answer, f"The answer was:\n{answer}", f"> {answer}\n\nThat is all.", answer.replace(", ", ",  ")):
+            with pytest.raises(InvalidVerdict):
+                raise AssertionError(read_parts(reply, shape, dict.fromkeys(parts, (answer,))), reply[:300])
+    own = {"question_1": {"explanation": "Poor.", "score": 1}, "question_2": {"explanation": "", "choice": "B"}}
+    for answer in (a for a in (*ANSWERS, whole) if len(a) < 900_000):
+        found = read_parts(f"It says {answer}\n\n{json.dumps(own)}", shape, dict.fromkeys(parts, (answer,)))
+        assert (found.values, found.faults) == (own, {})
+
+
+def test_a_part_that_repeats_what_is_judged_is_no_verdict() -> None:
+    shape = object_of(question_1=SHAPE, question_2=SHAPE)
+    said = f'{{"question_1": {VERDICT}, "question_2": {{"explanation": "Own.", "score": 2}}}}'
+    found = read_parts(said, shape, {"question_1": (VERDICT,), "question_2": ("text",)})
+    assert found.values == {"question_2": {"explanation": "Own.", "score": 2}}
+    assert found.faults == {"question_1": "the judge repeats what it judges"}
+
+
 def test_a_judge_that_quotes_what_it_judges_still_gives_its_own_verdict() -> None:
     own = {"explanation": "It only praises itself.", "score": 1}
     for answer in (a for a in ANSWERS if len(a) < 900_000):  # a reply of more than 1,000,000 characters is none
@@ -128,15 +151,18 @@ def test_clear_verdicts_in_words(reply: str, score: int) -> None:
 
 async def parrot(messages: list[dict[str, str]], schema: Any) -> Reply:
     """A judge that gives its own verdict and explains it with the answer, whatever is in it."""
-    answer = messages[-1]["content"]
-    return Reply(value={"explanation": answer[:20_000], "score": 1}, usage=Usage(1, 1))
+    value: Any = {"explanation": messages[-1]["content"][:20_000], "score": 1}
+    joint = "question_1" in schema["properties"]
+    return Reply(value=dict.fromkeys(schema["properties"], value) if joint else value, usage=Usage(1, 1))
 
 
+@pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("format_", ["parquet", "jsonl", "csv"])
-def test_explanations_are_safe_in_every_format(format_: str, tmp_path: Path) -> None:
+def test_explanations_are_safe_in_every_format(format_: str, joint: bool, tmp_path: Path) -> None:
     rows = [{"prompt": str(i), "response": a.encode("utf-8", "replace").decode()} for i, a in enumerate(ANSWERS)]
     out = {"format": format_, "escape_formulas": True} if format_ == "csv" else {"format": format_}
-    result = evaluate(rows, ["fluency"], judges={"default": parrot}, output=str(tmp_path), output_options=out)
+    judges, metrics = {"default": {"target": parrot, "joint": joint}}, ["fluency", "coherence"][: 1 + joint]
+    result = evaluate(rows, metrics, judges=judges, output=str(tmp_path), output_options=out)
     assert result.summary_metrics["fluency/mean"] == 1.0
     assert result.metrics_table["fluency/score"].tolist() == [1.0] * len(rows)
     if format_ == "csv":

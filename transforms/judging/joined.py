@@ -1,0 +1,107 @@
+"""Questions of several metrics about one row, put to a judge as one.
+
+A joint question tells the judge each part's instructions, gives it what they are about (a text that several parts are
+about once), and has it answer with one object for each part. Each part of the answer is read by itself: one that is
+missing or malformed, or that stands in what is judged, is a failed vote of its metric alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import chain, count
+from typing import Any
+
+from ...schemas.instance import Json, Usage
+from ...schemas.judging import Answer, Ask, Message
+from ...schemas.result import ScoreError
+from .parse import Parts
+from .prompts import ending, fence, frame, load
+from .shapes import object_of
+
+_BLOCK = re.compile(r"<(\w+) ([0-9a-f]{16})>\n(.*?)\n</\1 \2>", re.DOTALL)
+
+
+def can_join(ask: Ask) -> bool:
+    """Whether a question can be a part of another: one message to the judge after what it is told."""
+    return [m.role for m in ask.messages] in (["system", "user"], ["user"])
+
+
+def words(ask: Ask) -> tuple[str, ...]:
+    """By what parts are ordered, so that the order of metrics in a configuration changes no question."""
+    return tuple(m.content for m in ask.messages)
+
+
+def joined(asks: Sequence[Ask]) -> Ask:
+    """One question of several to the same judge that have the same number of vote; a single one is left as it is."""
+    if len(asks) == 1:
+        return asks[0]
+    schema = object_of(**{name_of(i): ask.schema for i, ask in enumerate(asks)})
+    told = [load("joint").told, frame(), *_titled(map(_told, asks)), ending(schema)]
+    messages = Message("system", "\n\n".join(told)), Message("user", _once("\n\n".join(_titled(map(_given, asks)))))
+    data = tuple(dict.fromkeys(text for ask in asks for text in ask.data))
+    return Ask(messages, schema, asks[0].judge, asks[0].vote, data, tuple(asks))
+
+
+def name_of(place: int) -> str:
+    """What a part is called in the joint question, by its place."""
+    return f"question_{place + 1}"
+
+
+def parts_of(parts: Parts, truncated: bool) -> dict[str, Json]:
+    """What is kept of a joint answer: of each part its value, or why it is no verdict."""
+    code = "truncated" if truncated else "invalid_verdict"
+    faults = {name: {"code": code, "message": f"InvalidVerdict: {why}"} for name, why in parts.faults.items()}
+    return {**{name: {"value": value} for name, value in parts.values.items()}, **faults}
+
+
+def answers_of(answer: Answer, size: int) -> list[Answer]:
+    """The answers to the parts of a joint question, from the answer to it, whose value is that of `parts_of`.
+
+    Each part takes the same share of the tokens, the first ones one token more, so that they make up the whole.
+    """
+    if size == 1:
+        return [answer]
+    answers = []
+    for place in range(size):
+        usage = answer.usage
+        usage = usage and Usage(_share(usage.input_tokens, place, size), _share(usage.output_tokens, place, size))
+        part = {} if answer.error is not None else answer.value[name_of(place)]
+        error = ScoreError(part["code"], part["message"]) if "code" in part else answer.error
+        answers.append(Answer(part.get("value"), error, usage))
+    return answers
+
+
+def _share(tokens: int | None, place: int, size: int) -> int | None:
+    return None if tokens is None else tokens // size + (place < tokens % size)
+
+
+def _titled(texts: Any) -> list[str]:
+    return [f"# {name_of(i)}\n{text}" for i, text in enumerate(texts)]
+
+
+def _told(ask: Ask) -> str:
+    """What a judge is told for a question alone, without what it is told for every one."""
+    told = ask.messages[0].content if len(ask.messages) > 1 else ""
+    return told.removesuffix(ending(ask.schema)).rstrip().removesuffix(frame()).rstrip()
+
+
+def _given(ask: Ask) -> str:
+    return ask.messages[-1].content
+
+
+def _once(text: str) -> str:
+    """The text with its blocks under one code, each value in one block: where it comes again, that block is named."""
+    texts = list(dict.fromkeys(match[3] for match in _BLOCK.finditer(text)))
+    code = fence({str(i): shown for i, shown in enumerate(texts)})
+    names: dict[str, str] = {}
+
+    def block(match: re.Match[str]) -> str:
+        name, shown = match[1], match[3]
+        if shown in names:
+            return f"(the same text as in <{names[shown]} {code}>)"
+        free = (n for n in chain((name,), (f"{name}_{i}" for i in count(2))) if n not in names.values())
+        names[shown] = next(free)
+        return f"<{names[shown]} {code}>\n{shown}\n</{names[shown]} {code}>"
+
+    return _BLOCK.sub(block, text)

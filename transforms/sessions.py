@@ -1,0 +1,94 @@
+"""Rows under metrics on their way to a score, and the questions that they put to judges next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from ..schemas.instance import Example
+from ..schemas.judging import Answer, Ask, Judging
+from ..schemas.result import Score
+from .judging.joined import can_join, words
+from .judging.metric import JudgedMetric
+from .metrics.base import failure_of
+from .score import MetricUse
+
+
+class Session:
+    """One row under one metric: how far its judging has come.
+
+    Attributes:
+        metric: Name of the metric.
+        place: Place of the row in its batch.
+        asks: Its open questions.
+        answers: What came of them, to be filled in.
+        score: The score, once it is known.
+        joinable: Whether its questions may be put together with those of other metrics.
+    """
+
+    __slots__ = ("answers", "asks", "joinable", "judging", "metric", "place", "score")
+
+    def __init__(self, use: MetricUse, example: Example, place: int) -> None:
+        assert isinstance(use.metric, JudgedMetric)
+        self.metric, self.place, self.joinable = use.name, place, use.metric.joinable
+        self.asks: list[Ask] = []
+        self.answers: list[Answer] = []
+        self.score: Score | None = None
+        try:
+            self.judging: Judging = use.metric.judged(example)
+            self._send(None)
+        except Exception as error:
+            self.score = failure_of(error)
+
+    def advance(self) -> None:
+        """Goes on with the answers to its questions, to further ones or to its score."""
+        self._send(self.answers)
+
+    def _send(self, answers: list[Answer] | None) -> None:
+        self.asks = []
+        while self.score is None and not self.asks:
+            try:
+                self.asks = self.judging.send(answers)  # type: ignore[arg-type]  (None starts a generator)
+                answers = []
+            except StopIteration as done:
+                self.score = done.value
+            except Exception as error:  # a metric's fault is that row's data, never the run's end
+                self.score = failure_of(error)
+        self.answers = [Answer()] * len(self.asks)
+
+
+class Part(NamedTuple):
+    """One question of a session, and its place among them."""
+
+    session: Session
+    place: int
+
+    @property
+    def ask(self) -> Ask:
+        """The question."""
+        return self.session.asks[self.place]
+
+
+def grouped(sessions: Sequence[Session], joint: Collection[str]) -> list[list[Part]]:
+    """The open questions of sessions; those that are put to a judge as one stand together.
+
+    These are questions of one row to one judge with the same number of vote; where a session has several, the first
+    ones, then the second ones.
+
+    Args:
+        sessions: The open sessions of a batch.
+        joint: The judges that are asked so.
+    """
+    groups: dict[tuple[object, ...], list[Part]] = {}
+    for number, session in enumerate(sessions):
+        seen: dict[tuple[str, int], int] = {}
+        for place, ask in enumerate(session.asks):
+            key: tuple[object, ...] = (number, place, "alone")
+            if session.joinable and ask.judge in joint and can_join(ask):
+                nth = seen[ask.judge, ask.vote] = seen.get((ask.judge, ask.vote), -1) + 1
+                key = (session.place, ask.judge, ask.vote, nth)
+            groups.setdefault(key, []).append(Part(session, place))
+    for group in groups.values():
+        if len(group) > 1:
+            group.sort(key=lambda part: words(part.ask))
+    return list(groups.values())
