@@ -16,6 +16,7 @@ from ..transforms import registry, storage
 from ..transforms.agents.base import Recording
 from ..transforms.read import FileInfo, head, readers_of
 from ..transforms.readers.base import SchemeReader
+from .estimate import UNKNOWN_ROWS, JudgeEstimate, estimated, lines
 from .judges import joined_metrics, not_replayed
 from .plan import Plan, make_plan
 from .report.terminal import cut, plain, table
@@ -98,11 +99,16 @@ class CheckReport:
         return found
 
     def _over_budget(self) -> str | None:
-        allowed = self.plan.allowed
-        calls = (self.evaluated or 0) * allowed.calls_per_row
+        """Why the budget cannot suffice, whatever stands in the rows beyond the first ones."""
+        allowed, data, needs = self.plan.allowed, self.plan.config.dataset, self.plan.needs
+        sure = [] if needs is None or data.limit or data.sample else [e.instance for e in self.sample.examples]
+        asks = sum(needs.of(instance)[0] for instance in sure) if needs is not None else 0
+        calls = (self.evaluated or 0) * allowed.calls_per_row + asks
         if allowed.max_calls is None or calls <= allowed.max_calls:
             return None
-        return f"budget.max_calls: {self.evaluated} rows need at least {calls} calls (allowed: {allowed.max_calls})"
+        found = f"{self.evaluated} rows need at least {calls} calls"
+        found += f" ({asks} of them to judges, of the first {len(sure)} rows)" if asks else ""
+        return f"budget.max_calls: {found} (allowed: {allowed.max_calls})"
 
     @property
     def evaluated(self) -> int | None:
@@ -130,6 +136,7 @@ class CheckReport:
             "agent": self._agent(),
             "metrics": self._metrics(width - 9),
             "judges": self._judges(width - 9),
+            "asked": self._asked(width - 9),
             "output": self._output(),
         }
         lines = []
@@ -226,6 +233,15 @@ class CheckReport:
             lines.append([judge.name, needs, "; ".join([where, *faults])])
         headings = ("Judge of Agent Evaluation", "Needs", "Runs unless chosen")
         yield from table([(h, False) for h in headings], lines, width, ("Needs",))
+
+    @property
+    def judged(self) -> list[JudgeEstimate]:
+        """What judges would be asked; for `UNKNOWN_ROWS` rows where nobody knows how many there are."""
+        rows = UNKNOWN_ROWS if self.evaluated is None else self.evaluated
+        return estimated(self.plan, self.sample.examples, self.sample.size, rows)
+
+    def _asked(self, width: int) -> Iterator[str]:
+        yield from lines(self.judged, self.plan, self.evaluated, width)
 
     def _output(self) -> Iterator[str]:
         output = self.plan.config.output

@@ -48,7 +48,7 @@ class Evaluate(beam.PTransform):
         plan, config = self.plan, self.plan.config
         data, output = config.dataset, config.output
         blocks = input_or_inputs | "Read" >> ReadRows(plan.files, dict(plan.declared), plan.reading)
-        normalize = Normalize(plan.rules, plan.shards, data.limit, plan.recorded)
+        normalize = Normalize(plan.rules, plan.shards, data.limit, plan.recorded, plan.needs)
         rows = blocks | "Normalize" >> normalize
         facts = rows.facts | "Facts" >> CombineFacts(data.limit)
         side = AsSingleton(facts)

@@ -11,15 +11,18 @@ import orjson
 from ..schemas.calls import CallPolicy
 from ..schemas.config import JudgeConfig, MetricConfig
 from ..schemas.errors import ConfigError
-from ..schemas.instance import Json
+from ..schemas.instance import ALIASES, FROM_INVOCATION, Json
 from ..schemas.judging import CHECK_GROUNDING, EVALUATE_INSTANCES
 from ..transforms import registry, storage
+from ..transforms.agents.base import Agent
+from ..transforms.baseline import BASELINE
 from ..transforms.jsonable import jsonable
 from ..transforms.judge import JudgeUse, Replayed
-from ..transforms.judges.base import Judge
+from ..transforms.judges.base import Judge, ModelJudge
 from ..transforms.judges.replay import Replay
 from ..transforms.judging.metric import JudgedMetric
 from ..transforms.metrics.base import Metric
+from ..transforms.needs import CHARACTERS, Need, Needs
 from ..transforms.score import MetricUse
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {"databricks": ("databricks",), "adk": ("adk",)}
@@ -46,6 +49,31 @@ def prompts_of(metric: Metric) -> list[Json]:
     """Name, version and hash of the prompts of a metric."""
     found = metric.prompts if isinstance(metric, JudgedMetric) else ()
     return [{"name": p.name, "version": p.version, "hash": p.hash} for p in found]
+
+
+def needs_of(
+    metrics: Sequence[MetricUse], judges: Mapping[str, JudgeUse], recorded: Agent | None, trials: int, baseline: bool
+) -> Needs:
+    """What a row needs of judges in any case.
+
+    Args:
+        metrics: The metrics that ask judges.
+        judges: The judges.
+        recorded: The agent that takes answers from the rows; `None` where one is called.
+        trials: How often it is.
+        baseline: Whether another run's answers join the rows: which rows have one is not known before.
+    """
+    unknown = {BASELINE, *ALIASES[BASELINE]} if baseline else set()
+    if recorded is None:
+        unknown |= {name for name, given in FROM_INVOCATION.items() if given != "response"}
+    needs = []
+    for metric in (use.metric for use in metrics):
+        if isinstance(metric, JudgedMetric) and metric.surely and unknown.isdisjoint(metric.inputs):
+            calls = metric.calls[0] * trials
+            counted = all(isinstance(judges[name].judge, ModelJudge) for name in metric.judges)  # others may tell none
+            told = len(metric.prompts[0].filled({})[0].content) if counted else 0
+            needs.append(Need(metric.inputs, calls, calls * (told // CHARACTERS)))
+    return Needs(tuple(needs), recorded)
 
 
 def build_judges(configs: Mapping[str, JudgeConfig], metrics: Sequence[MetricUse]) -> dict[str, JudgeUse]:

@@ -25,13 +25,14 @@ from ..transforms.judge import JudgeExamples, JudgeUse
 from ..transforms.judges.replay import Replay
 from ..transforms.judging.metric import is_judged
 from ..transforms.load import LoadTables
+from ..transforms.needs import Needs
 from ..transforms.normalize import RowRules
 from ..transforms.read import FileInfo, expand
 from ..transforms.score import MetricUse
 from ..transforms.slices import MetricFacts, summary_names
 from ..transforms.writers.base import Writer
 from .batches import check_batches
-from .judges import JUDGES, build_judges, full_names, prompts_of
+from .judges import JUDGES, build_judges, full_names, needs_of, prompts_of
 from .packages import Packages, collect
 from .parts import agent_type, build_agent, build_metrics, build_rules, build_writer, stamp
 
@@ -139,14 +140,24 @@ class Plan:
 
     @property
     def calls_per_row(self) -> int:
-        """Calls that a row needs at least, all its trials together; what judges are asked is not among them."""
+        """Calls of the agent that a row needs at least, all its trials together."""
         return 0 if self.recorded or self.config.replay else self.config.trials
 
     @property
     def allowed(self) -> Allowed:
         """What the dataset may be like for calls to begin."""
-        data = self.config.dataset
-        return Allowed(data.max_rejected, data.limit, self.calls_per_row, self.config.budget.max_calls)
+        data, budget = self.config.dataset, self.config.budget
+        asked = (0, 0) if self.needs is None else self.needs.most
+        return Allowed(data.max_rejected, data.limit, self.calls_per_row, budget.max_calls, budget.max_tokens, asked)
+
+    @property
+    def needs(self) -> Needs | None:
+        """What rows need of judges at least; `None` where no budget bounds it."""
+        bounded = self.config.budget.max_calls is not None or self.config.budget.max_tokens is not None
+        if not (bounded and self.judges):
+            return None
+        agent, config = self.agent if self.recorded else None, self.config
+        return needs_of(self.judged, self.judges, agent, config.trials, config.baseline is not None)
 
     def invoke(self) -> InvokeAgent:
         """The step that answers the rows."""

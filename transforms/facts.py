@@ -33,14 +33,17 @@ class Allowed:
     Attributes:
         max_rejected: Share of rows in [0, 1] that may be unusable.
         limit: Rows that are kept at most.
-        calls_per_row: Calls that each row needs at least.
-        max_calls: Calls the budget allows; `None` is no bound.
+        calls_per_row: Calls of the agent that each row needs at least.
+        max_calls, max_tokens: Calls and tokens the budget allows; `None` is no bound.
+        asked: (calls, tokens) that judges are asked for a row at most, of what `needs` counts.
     """
 
     max_rejected: float = 1.0
     limit: int | None = None
     calls_per_row: int = 0
     max_calls: int | None = None
+    max_tokens: int | None = None
+    asked: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
@@ -54,6 +57,7 @@ class RunFacts:
         columns: For each dataset column a bit mask of the types seen and the largest absolute integer.
         lines: (file, range) -> lines in it.
         picks: The smallest `limit` selection hashes, sorted; empty without a limit.
+        asked: [calls, tokens] that the accepted rows need of judges at least, where a budget bounds them.
     """
 
     rows: int = 0
@@ -62,6 +66,7 @@ class RunFacts:
     columns: dict[str, list[int]] = field(default_factory=dict)
     lines: dict[tuple[str, int], int] = field(default_factory=dict)
     picks: list[int] = field(default_factory=list)
+    asked: list[int] = field(default_factory=lambda: [0, 0])
 
     def see(self, row: dict[str, Json]) -> None:
         """Takes the types of a row's values in."""
@@ -80,6 +85,7 @@ class RunFacts:
         self.rows += other.rows
         self.rejected += other.rejected
         self.bytes += other.bytes
+        self.asked = [a + b for a, b in zip(self.asked, other.asked, strict=True)]
         for name, (mask, largest) in other.columns.items():
             known = self.columns.setdefault(name, [0, 0])
             known[0] |= mask
@@ -118,10 +124,21 @@ class RunFacts:
                 f"{self.rejected} of {total} rows ({share:.4g} %) cannot be used, dataset.max_rejected allows "
                 f"{100 * allowed.max_rejected:.4g} %; the errors table names them"
             )
+        return self._over(allowed)
+
+    def _over(self, allowed: Allowed) -> str | None:
+        """Why the budget cannot suffice: counted are the calls of a start in which every call is answered."""
         rows = self.rows if allowed.limit is None else min(allowed.limit, self.rows)
-        calls = rows * allowed.calls_per_row
+        asks, tokens = (  # which rows a limit leaves out is not known here: those that need most
+            max(0, count - (self.rows - rows) * most) for count, most in zip(self.asked, allowed.asked, strict=True)
+        )
+        calls = rows * allowed.calls_per_row + asks
         if allowed.max_calls is not None and calls > allowed.max_calls:
-            return f"{rows} rows need at least {calls} calls, budget.max_calls allows {allowed.max_calls}"
+            named = f" ({asks} of them to judges)" if asks else ""
+            return f"{rows} rows need at least {calls} calls{named}, budget.max_calls allows {allowed.max_calls}"
+        if allowed.max_tokens is not None and tokens > allowed.max_tokens:
+            counted = f"{asks} calls to judges take at least {tokens} tokens for their instructions alone"
+            return f"{counted}, budget.max_tokens allows {allowed.max_tokens}"
         return None
 
     def lines_before(self) -> dict[tuple[str, int], int]:
@@ -138,13 +155,13 @@ class RunFacts:
         """The facts as JSON."""
         lines = [[file, range_, n] for (file, range_), n in sorted(self.lines.items())]
         columns = dict(sorted(self.columns.items()))
-        return orjson.dumps([self.rows, self.rejected, self.bytes, columns, lines, self.picks])
+        return orjson.dumps([self.rows, self.rejected, self.bytes, columns, lines, self.picks, self.asked])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RunFacts:
         """The facts that `to_bytes` wrote."""
-        rows, rejected, size, columns, lines, picks = orjson.loads(data)
-        return cls(rows, rejected, size, columns, {(f, r): n for f, r, n in lines}, picks)
+        rows, rejected, size, columns, lines, picks, asked = orjson.loads(data)
+        return cls(rows, rejected, size, columns, {(f, r): n for f, r, n in lines}, picks, asked)
 
 
 def column_type(mask: int, largest: int) -> str:

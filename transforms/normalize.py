@@ -19,12 +19,13 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ..schemas.batch import RowBlock, pack, pack_row
 from ..schemas.conversation import is_conversation, said
 from ..schemas.errors import RowError
-from ..schemas.instance import ALIASES, Json
+from ..schemas.instance import ALIASES, Instance, Json
 from ..schemas.result import Rejected
 from . import counters
 from .background import Background
 from .dialects.base import Dialect
 from .facts import RunFacts, smallest
+from .needs import Needs
 
 _HELD_BYTES = 16 << 20
 _PACK_BYTES = 1 << 20
@@ -157,22 +158,30 @@ class Normalize(beam.PTransform):
     """PCollection[RowBlock] -> rows: PCollection[(shard, packed instances)], rejected: Rejected, facts: RunFacts.
 
     Every shard gets at least one value, an empty one as a marker, unless no file has any rows.
+
+    Attributes:
+        rules: How rows are read.
+        shards: Shards they are keyed by.
+        limit: Rows of the dataset to keep at most.
+        bulk: Whether the stages after it only score recorded answers.
+        needs: What rows need of judges, counted where a budget bounds it.
     """
 
     rules: RowRules
     shards: int
     limit: int | None = None
     bulk: bool = False
+    needs: Needs | None = None
 
     def expand(self, input_or_inputs: Any) -> Any:
-        step = beam.ParDo(_Normalize(self.rules, self.shards, self.limit, self.bulk))
+        step = beam.ParDo(_Normalize(self.rules, self.shards, self.limit, self.bulk, self.needs))
         typed = step.with_output_types(tuple[int, bytes], rejected=Rejected, facts=RunFacts)
         return input_or_inputs | "ReadRow" >> typed.with_outputs("rejected", "facts", main="rows")
 
 
 class _Normalize(beam.DoFn):
-    def __init__(self, rules: RowRules, shards: int, limit: int | None, bulk: bool) -> None:
-        self.rules, self.shards, self.limit, self.bulk = rules, shards, limit, bulk
+    def __init__(self, rules: RowRules, shards: int, limit: int | None, bulk: bool, needs: Needs | None) -> None:
+        self.rules, self.shards, self.limit, self.bulk, self.needs = rules, shards, limit, bulk, needs
 
     def setup(self) -> None:
         self.packing = Background()
@@ -224,6 +233,9 @@ class _Normalize(beam.DoFn):
         self.facts.rows += 1
         self.facts.bytes += len(packed)
         self.facts.see(row)
+        if self.needs is not None:
+            counts = self.needs.of(Instance(instance_id, row, fields))
+            self.facts.asked = [a + b for a, b in zip(self.facts.asked, counts, strict=True)]
         if self.limit is not None:
             self.picks.append(selection_hash(instance_id))
             if len(self.picks) > 2 * self.limit + 1024:

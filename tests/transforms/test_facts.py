@@ -99,3 +99,24 @@ def test_a_dataset_that_needs_more_calls_than_the_budget_has_is_refused():
 def test_lines_before_a_range_are_counted_in_its_own_file():
     facts = RunFacts(lines={("a", 0): 3, ("a", 1): 4, ("a", 2): 1, ("b", 0): 9, ("b", 1): 2})
     assert facts.lines_before() == {("a", 0): 0, ("a", 1): 3, ("a", 2): 7, ("b", 0): 0, ("b", 1): 9}
+
+
+def test_what_judges_are_asked_counts_with_what_the_agent_is():
+    facts = RunFacts(rows=100, asked=[150, 9000])
+    assert facts.refusal(Allowed(calls_per_row=1, max_calls=250, max_tokens=9000, asked=(2, 100))) is None
+    expected = "100 rows need at least 250 calls (150 of them to judges), budget.max_calls allows 249"
+    assert facts.refusal(Allowed(calls_per_row=1, max_calls=249)) == expected
+    expected = "150 calls to judges take at least 9000 tokens for their instructions alone"
+    assert facts.refusal(Allowed(max_tokens=8999)) == f"{expected}, budget.max_tokens allows 8999"
+
+
+def test_rows_that_a_limit_leaves_out_may_be_those_that_need_most():
+    facts = RunFacts(rows=100, asked=[150, 9000])  # 50 rows of 2, 50 rows of 1
+    assert facts.refusal(Allowed(limit=60, calls_per_row=1, max_calls=130, asked=(2, 100))) is None
+    assert facts.refusal(Allowed(limit=60, calls_per_row=1, max_calls=129, asked=(2, 100))) is not None
+    assert facts.refusal(Allowed(limit=10, calls_per_row=0, max_calls=1, asked=(2, 100))) is None
+
+
+def test_what_judges_are_asked_travels_and_merges():
+    one, two = RunFacts(rows=1, asked=[1, 10]), RunFacts(rows=2, asked=[2, 5])
+    assert RunFacts.from_bytes(one.merge(two).to_bytes()).asked == [3, 15]

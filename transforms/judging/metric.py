@@ -48,6 +48,7 @@ class JudgedMetric(Metric):
         judge: Name of the judge in the configuration, or several names: each gives `samples` votes.
         samples: Votes of each judge.
         aggregate: How votes become a verdict: the majority, or the mean or the lower median of numbers.
+        surely: Whether it has a question about every row that has its inputs, so that a budget can count on it.
     """
 
     judge: str | tuple[str, ...] = "default"
@@ -55,6 +56,7 @@ class JudgedMetric(Metric):
     aggregate: Aggregate = "majority"
 
     outputs: ClassVar[tuple[str, ...]] = ("explanation", "confidence")
+    surely: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.samples <= MAX_SAMPLES:

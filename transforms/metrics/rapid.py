@@ -39,6 +39,7 @@ class _Rapid(JudgedMetric):
     service: bool = False
 
     task: ClassVar[str]
+    surely: ClassVar[bool] = True
     referable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

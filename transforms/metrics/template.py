@@ -71,6 +71,7 @@ class _TemplateMetric(JudgedMetric, TemplateParts):
 
     default: ClassVar[str]
     names: ClassVar[tuple[str, ...]]
+    surely: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.custom_output_config is not None:
