@@ -211,7 +211,10 @@ class _MakeCalls(beam.DoFn):
         except StopIteration as done:
             yield WindowedValue(done.value, task.timestamp, (task.window,))
             return
-        bundle.submit(Ticket(task, [self._known(call) for call in calls]), calls)
+        known: list[Outcome | None] = [None] * len(calls)
+        for i in sorted(range(len(calls)), key=lambda i: calls[i].prefix):  # of all a journal keeps, a part is in memory
+            known[i] = self._known(calls[i])
+        bundle.submit(Ticket(task, known), calls)
 
     def _known(self, call: Call) -> Outcome | None:
         """What came of a call before, or comes to one that is not made here; `None` where it is to be made."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import inspect
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 import apache_beam as beam
@@ -166,7 +167,7 @@ class JudgeCaller:
         while open_ := [s for s in sessions if s.score is None]:
             groups = grouped(open_, self._joint)
             asked = [(joined([part.ask for part in group]), group[0].session.place) for group in groups]
-            outcomes = yield [self.call(ask, batch.examples[place]) for ask, place in asked]
+            outcomes = yield from _by_beginning([self.call(ask, batch.examples[place]) for ask, place in asked])
             for group, outcome in zip(groups, outcomes, strict=True):
                 for part, answer in zip(group, answers_of(_answer(outcome), len(group)), strict=True):
                     key = (part.session.metric, part.ask.judge)
@@ -223,6 +224,14 @@ class JudgeCaller:
         rows = ({use.name: (use.metric, scores[use.name].at(i)) for use in others} for i in places)
         column = ScoreColumn.of([metric.derive(row) for row in rows])
         return spread(column, places, skipped, len(batch.examples)) if skipped else column
+
+
+def _by_beginning(calls: Sequence[Call]) -> Generator[list[Call], Sequence[Outcome], list[Outcome]]:
+    """Has calls made such that those whose prompts begin alike follow one another, since providers keep what they have
+    read of a beginning; returns the outcomes in the order of the calls."""
+    order = sorted(range(len(calls)), key=lambda i: (calls[i].endpoint, calls[i].request["messages"]))
+    outcomes = yield [calls[i] for i in order]
+    return [outcome for _, outcome in sorted(zip(order, outcomes, strict=True), key=itemgetter(0))]
 
 
 def question(call: Call) -> Question:

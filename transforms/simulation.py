@@ -131,7 +131,7 @@ class ModelUser:
             "history": said,
         }
         texts = {name: as_text(value) for name, value in given.items() if value}
-        code = fence(texts)
+        code = fence("\n".join(texts.values()), texts)
         blocks = "\n\n".join(f"<{name} {code}>\n{text}\n</{name} {code}>" for name, text in texts.items())
         told = load("adk/user_simulator").told
         shape = as_text(MESSAGE)  # type: ignore[arg-type]

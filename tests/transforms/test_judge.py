@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise, permutations
 from typing import Any, ClassVar
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evalbeam.schemas.calls import CallPolicy, Outcome
 from evalbeam.schemas.instance import Example, Instance, Invocation, Usage
@@ -16,6 +20,8 @@ from evalbeam.transforms.judges.base import Judge
 from evalbeam.transforms.judges.function import FunctionJudge
 from evalbeam.transforms.judging.metric import JudgedMetric, rating
 from evalbeam.transforms.score import MetricUse
+
+from .judging.scripted import shared
 
 SHAPE = rating(0, 1, 2, 3)
 
@@ -89,7 +95,7 @@ def outcome(consult: Any, call: Any) -> Outcome:
 
 def test_stages_of_all_rows_are_asked_in_rounds() -> None:
     scored, rounds = driven(caller(MetricUse("sum", Stages())), batch("1 2", "3", None, "1 1 1"))
-    assert rounds == [["1", "2", "3", "1", "1", "1"], ["total 3", "total 3"]]
+    assert rounds == [["1", "1", "1", "1", "2", "3"], ["total 3", "total 3"]]  # by the beginnings of the prompts
     column = scored.scores["sum"]
     assert column.values == [3.0, 3.0, None, None]
     assert column.explanations == {0: "saw total 3", 1: "saw total 3"}
@@ -100,6 +106,20 @@ def test_stages_of_all_rows_are_asked_in_rounds() -> None:
     assert list(scored.scores) == ["sum", "length"]
     assert (scored.part, scored.columns) == (3, (("a", "string"),))
     assert scored.spent == {("sum", "default"): Tally(8, 0, 0, 80, 16)}
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=5))
+def test_questions_that_begin_alike_are_asked_one_after_the_other(words: list[str]) -> None:
+    numbered = {word: i % 3 for i, word in enumerate(dict.fromkeys(words))}
+
+    def score(messages: Sequence[dict[str, str]], schema: Any) -> Reply:
+        text = messages[-1]["content"]
+        return Reply(value={"explanation": text, "score": numbered.get(text, 0)})
+
+    scored, rounds = driven(caller(MetricUse("sum", Stages()), judge=FunctionJudge(score)), batch(*words))
+    orders = [sum(len(shared(*pair)) for pair in pairwise(order)) for order in permutations(words)]
+    assert sum(len(shared(*pair)) for pair in pairwise(rounds[0])) == max(orders)
+    assert scored.scores["sum"].explanations == {i: f"total {numbered[word]}" for i, word in enumerate(words)}
 
 
 def test_answers_that_are_no_verdicts_have_codes_and_cost_what_they_cost() -> None:

@@ -9,7 +9,11 @@ A prompt file has a header, a line `---`, what the judge is told, a line `---`, 
     {prediction}
 
 `{name}` is replaced once, by a block that holds the value and that the value cannot close: its tags carry a code made
-from the values themselves. What is told is followed by `frame.md`, which says how such blocks are to be read.
+from the value itself, so that two rows with the same value have the same block. What is told is followed by `frame.md`,
+which says how such blocks are to be read.
+
+What is the same for all rows stands first, then what several questions share (a context, facts, properties), then what
+is judged: providers keep what they have read of a prompt's beginning, and charge less for it the next time.
 """
 
 from __future__ import annotations
@@ -69,11 +73,11 @@ class Prompt:
             shape: JSON schema of the answer, told to the judge in words too.
         """
         texts = {name: as_text(values[name]) for name in self.variables if name in values}
-        code = fence(texts)
+        codes = {name: fence(text, texts) for name, text in texts.items()}
 
         def block(match: re.Match[str]) -> str:
             name = match[1]
-            return match[0] if name not in texts else f"<{name} {code}>\n{texts[name]}\n</{name} {code}>"
+            return match[0] if name not in texts else f"<{name} {codes[name]}>\n{texts[name]}\n</{name} {codes[name]}>"
 
         told = [self.told, frame(), *((ending(shape),) if shape is not None else ())]
         return Message("system", "\n\n".join(told)), Message("user", _VARIABLE.sub(block, self.given))
@@ -84,9 +88,9 @@ def variables_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_VARIABLE.findall(text)))
 
 
-def fence(texts: Mapping[str, str]) -> str:
-    """16 hexadecimal digits that stand in none of the texts and are the same for the same texts."""
-    code = hashlib.sha256(_json(texts).encode()).hexdigest()[:16]
+def fence(own: str, texts: Mapping[str, str]) -> str:
+    """16 hexadecimal digits that stand in none of the texts, the same for the same text of its own."""
+    code = hashlib.sha256(own.encode()).hexdigest()[:16]
     while any(code in text for text in texts.values()):
         code = hashlib.sha256(code.encode()).hexdigest()[:16]
     return code

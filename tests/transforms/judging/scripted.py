@@ -31,6 +31,11 @@ def held(judging: Any, *said: Any) -> tuple[Any, list[Ask]]:
     return score, [ask for asks in rounds for ask in asks]
 
 
+def shared(one: str, two: str) -> str:
+    """The beginning that two texts have in common."""
+    return one[: next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))]
+
+
 def _answer(said: Any) -> Answer:
     if isinstance(said, Answer):
         return said

@@ -68,15 +68,16 @@ def test_no_answer_closes_the_block_it_stands_in() -> None:
         (code,) = re.findall(r"^<prediction ([0-9a-f]{16})>$", user.content, flags=re.M)
         assert user.content.count(code) == 2
         assert user.content.endswith(f"\n</prediction {code}>")
-        assert code == fence({"prediction": answer.encode("utf-8", "replace").decode()})
+        shown = answer.encode("utf-8", "replace").decode()
+        assert code == fence(shown, {"prediction": shown})
 
 
 def test_an_answer_that_knows_its_code_gets_another() -> None:
-    first = fence({"a": "text"})
-    assert fence({"a": "text", "b": first}) not in ("text", first)
-    codes = [fence({"a": "text"})]
+    first = fence("text", {"a": "text"})
+    assert fence("text", {"a": "text", "b": first}) not in ("text", first)
+    codes = [first]
     for _ in range(20):
-        codes.append(fence({"a": " ".join(codes)}))
+        codes.append(fence("text", {"a": " ".join(codes)}))
     assert len(set(codes)) == 21
 
 
