@@ -219,12 +219,10 @@ def test_a_batch_is_submitted_once_although_a_start_was_killed(server: BatchServ
 
 
 def test_a_budget_bounds_what_is_handed_over(server: BatchServer, tmp_path: Path) -> None:
-    server.model.said = lambda _: verdict(rationale="fine", rating="yes")
-    safety = "databricks/safety"  # a metric that may find nothing to ask: a budget below its questions is not refused
-    first = run(server, tmp_path, "batch", ROWS[:20], safety, budget={"max_calls": 12})
+    first = run(server, tmp_path, "batch", ROWS[:20], budget={"max_calls": 12})
     assert (first.state, [len(ids) for ids in server.requests]) == ("stopped", [12])
     server.work()
-    run(server, tmp_path, "batch", ROWS[:20], safety, budget={"max_calls": 15})
+    run(server, tmp_path, "batch", ROWS[:20], budget={"max_calls": 15})
     assert [len(ids) for ids in server.requests] == [12, 3]
 
 

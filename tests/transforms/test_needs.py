@@ -62,6 +62,11 @@ def test_what_nobody_knows_before_is_not_counted() -> None:
     assert len(needs(retrieved).needs) == 1
 
 
+def test_equal_questions_of_a_batch_are_asked_once() -> None:
+    judges = {"default": JudgeUse(FunctionJudge(str), CallPolicy(), "batch")}
+    assert needs(Fluency(), judges=judges).needs == ()
+
+
 def test_tokens_are_those_of_models_instructions() -> None:
     judges = {"default": JudgeUse(OpenAIJudge(model="m"), CallPolicy())}
     ((calls, tokens),) = [needs(Fluency(samples=3), judges=judges).of(Instance("0", ROW))]
