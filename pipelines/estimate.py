@@ -67,6 +67,8 @@ def estimated(plan: Plan, examples: Sequence[Example], looked_at: int, rows: int
             for judge, (least, most) in forecast(use.metric, example).items():
                 sums[judge] = (sums[judge][0].plus(least), sums[judge][1].plus(most))
         for judge, bounds in sums.items():
+            if plan.judges[judge].replayed is not None:  # another run's answers, without a call
+                continue
             found.append(_estimate(plan, use.name, judge, bounds, scale, use.metric.speaks == PROMPTS))
     return found
 

@@ -70,7 +70,8 @@ def needs_of(
     for metric in (use.metric for use in metrics):
         if not (isinstance(metric, JudgedMetric) and metric.surely and unknown.isdisjoint(metric.inputs)):
             continue
-        if all(judges[name].mode == "live" for name in metric.judges):  # a batch asks equal questions once
+        uses = [judges[name] for name in metric.judges]
+        if all(u.mode == "live" and u.replayed is None for u in uses):  # a batch asks equal questions once
             calls = metric.calls[0] * trials
             counted = all(isinstance(judges[name].judge, ModelJudge) for name in metric.judges)  # others may tell none
             told = len(metric.prompts[0].filled({})[0].content) if counted else 0
