@@ -14,7 +14,7 @@ from ..schemas.errors import ConfigError
 from ..schemas.instance import ALIASES, FROM_INVOCATION, Json
 from ..schemas.judging import CHECK_GROUNDING, EVALUATE_INSTANCES
 from ..transforms import registry, storage
-from ..transforms.agents.base import Agent
+from ..transforms.agents.base import Recording
 from ..transforms.baseline import BASELINE
 from ..transforms.jsonable import jsonable
 from ..transforms.judge import JudgeUse, Replayed
@@ -52,7 +52,11 @@ def prompts_of(metric: Metric) -> list[Json]:
 
 
 def needs_of(
-    metrics: Sequence[MetricUse], judges: Mapping[str, JudgeUse], recorded: Agent | None, trials: int, baseline: bool
+    metrics: Sequence[MetricUse],
+    judges: Mapping[str, JudgeUse],
+    recorded: Recording | None,
+    trials: int,
+    baseline: bool,
 ) -> Needs:
     """What a row needs of judges in any case.
 

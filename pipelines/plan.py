@@ -156,7 +156,7 @@ class Plan:
         bounded = self.config.budget.max_calls is not None or self.config.budget.max_tokens is not None
         if not (bounded and self.judges):
             return None
-        agent, config = self.agent if self.recorded else None, self.config
+        agent, config = self.agent if isinstance(self.agent, Recording) else None, self.config
         return needs_of(self.judged, self.judges, agent, config.trials, config.baseline is not None)
 
     def invoke(self) -> InvokeAgent:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..schemas.instance import FROM_INVOCATION, Example, Instance, Invocation
-from .agents.base import Agent
+from .agents.base import Recording
 
 CHARACTERS = 8
 """Characters of a prompt counted as one token: that is about half of the tokens models count, so never too many."""
@@ -37,7 +37,7 @@ class Needs:
     """
 
     needs: Sequence[Need] = ()
-    recorded: Agent | None = None
+    recorded: Recording | None = None
 
     def of(self, instance: Instance) -> tuple[int, int]:
         """(calls, tokens) of a row."""
