@@ -13,7 +13,7 @@ from ..transforms.baseline import BASELINE
 from ..transforms.judging.forecast import Forecast, forecast
 from ..transforms.judging.metric import JudgedMetric
 from ..transforms.score import Inputs
-from ..transforms.spend import total
+from .judges import joined_metrics
 from .plan import Plan
 from .report.spent import UNKNOWN, known, money
 from .report.terminal import plain, table
@@ -113,8 +113,7 @@ def lines(found: Sequence[JudgeEstimate], plan: Plan, rows: int | None, width: i
     """The estimate in words: calls and tokens by metric and judge."""
     if not found:
         return
-    spans = [one.calls for one in found]
-    calls = span((total(low for low, _ in spans), total(high for _, high in spans)))
+    calls = span(calls_of(found, plan))
     where = "" if rows is not None else f" for each {UNKNOWN_ROWS:,} rows"
     yield f"calls to expect: about {calls}{where}, as the first rows are; none was made now"
     cells = [
@@ -123,13 +122,28 @@ def lines(found: Sequence[JudgeEstimate], plan: Plan, rows: int | None, width: i
         for one in found
     ]
     if len(found) > 1:
-        cells.append(["all", "", "", *(_all([getattr(one, n) for one in found], n) for n in _SUMMED)])
+        sums = (_all([getattr(one, n) for one in found], n) for n in _SUMMED)
+        cells.append(["all", "", "", calls, *sums])
     columns = [(heading, heading in _HEADINGS[3:]) for heading in _HEADINGS]
     yield from (plain(line) for line in table(columns, cells, width, ("Model", "Judge")))
     yield f"tokens are estimated: {CHARACTERS} characters each, verdicts with one to three sentences, no thinking;"
     answers = "the rows' own" if plan.recorded else "taken to be like the references, else of 400 characters"
     yield f"  answers of the agent are {answers}; from the fewest votes that decide to all"
+    if any(judge.joint for judge in plan.judges.values()):
+        yield "  of joint judges, tokens are those of the metrics asked by themselves, which are more"
     yield from _warnings(found, plan, rows)
+
+
+def calls_of(found: Sequence[JudgeEstimate], plan: Plan) -> Span:
+    """Calls of all judges: of the metrics that a judge is asked jointly, those of the one that asks most."""
+    low = high = 0.0
+    for name, judge in plan.judges.items():
+        together = {use.name for use in joined_metrics(name, judge, plan.judged)}
+        alone = [one.calls for one in found if one.judge == name and one.metric not in together]
+        joint = [one.calls for one in found if one.judge == name and one.metric in together]
+        low += sum(span[0] for span in alone) + max((span[0] for span in joint), default=0.0)
+        high += sum(span[1] for span in alone) + max((span[1] for span in joint), default=0.0)
+    return low, high
 
 
 def _warnings(found: Sequence[JudgeEstimate], plan: Plan, rows: int | None) -> Iterator[str]:
@@ -138,7 +152,7 @@ def _warnings(found: Sequence[JudgeEstimate], plan: Plan, rows: int | None) -> I
     if rows is None:
         return
     own = rows * plan.calls_per_row
-    calls = own + round(sum(one.calls[0] for one in found))
+    calls = own + round(calls_of(found, plan)[0])
     if budget.max_calls is not None and calls > budget.max_calls:
         yield f"warning: budget.max_calls {budget.max_calls:,} is less than about {calls:,}, {own:,} of the agent"
     counted = [tokens[0] for one in found for tokens in (one.input_tokens, one.output_tokens) if tokens is not None]
@@ -148,7 +162,7 @@ def _warnings(found: Sequence[JudgeEstimate], plan: Plan, rows: int | None) -> I
 
 
 _HEADINGS = ("Metric", "Judge", "Model", "Calls", "Tokens in", "Tokens out", "Cost")
-_SUMMED = ("calls", "input_tokens", "output_tokens", "cost")
+_SUMMED = ("input_tokens", "output_tokens", "cost")
 
 
 def _all(spans: Sequence[Span | None], name: str) -> str:

@@ -75,7 +75,8 @@ def needs_of(
         if not (isinstance(metric, JudgedMetric) and metric.surely and unknown.isdisjoint(metric.inputs)):
             continue
         uses = [judges[name] for name in metric.judges]
-        if all(u.mode == "live" and u.replayed is None for u in uses):  # a batch asks equal questions once
+        # a batch asks equal questions once, a joint question is several metrics'
+        if all(u.mode == "live" and u.replayed is None and not u.joint for u in uses):
             calls = metric.calls[0] * trials
             counted = all(isinstance(judges[name].judge, ModelJudge) for name in metric.judges)  # others may tell none
             told = len(metric.prompts[0].filled({})[0].content) if counted else 0

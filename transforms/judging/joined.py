@@ -91,13 +91,14 @@ def _given(ask: Ask) -> str:
 
 
 def _once(text: str) -> str:
-    """The text with its blocks under one code, each value in one block: where it comes again, that block is named."""
-    texts = list(dict.fromkeys(match[3] for match in _BLOCK.finditer(text)))
-    code = fence({str(i): shown for i, shown in enumerate(texts)})
+    """The text with each value in one block, under a code of its own: where it comes again, that block is named."""
+    texts = {match[3]: match[3] for match in _BLOCK.finditer(text)}
+    codes = {shown: fence(shown, texts) for shown in texts}
     names: dict[str, str] = {}
 
     def block(match: re.Match[str]) -> str:
         name, shown = match[1], match[3]
+        code = codes[shown]
         if shown in names:
             return f"(the same text as in <{names[shown]} {code}>)"
         free = (n for n in chain((name,), (f"{name}_{i}" for i in count(2))) if n not in names.values())
