@@ -179,6 +179,19 @@ def test_a_statistic_that_is_not_defined_is_none(format_, rows):
     assert all(value is None or value == value for value in found.values())
 
 
+def test_precision_and_recall_of_rouge_stand_in_the_table():
+    from rouge_score.rouge_scorer import RougeScorer
+
+    pairs = [("the cat sat on the mat", "a cat sat"), ("no", "yes"), ("a b c", "c b a d")]
+    rows = [{"prompt": str(i), "response": ours, "reference": own} for i, (ours, own) in enumerate(pairs)]
+    table = evaluate(rows, ["rouge_l", "response_match", "bleu"]).metrics_table.sort_values("prompt")
+    for (ours, own), found in zip(pairs, table["rouge_l/details"], strict=True):
+        expected = RougeScorer(["rougeL"]).score(own, ours)["rougeL"]
+        assert found == {"precision": expected.precision, "recall": expected.recall}
+    assert "response_match/details" in table
+    assert "bleu/details" not in table
+
+
 def test_data_in_memory_may_be_a_frame_a_list_or_columns():
     frame = pd.DataFrame({"prompt": ["b", "a"], "reference": ["B", "x"]}, index=[7, 3])
     for data in (frame, frame.to_dict("records"), frame.to_dict("list")):

@@ -100,6 +100,8 @@ class Rouge(_PairMetric):
         tokenizer: "default", or "unicode": words of all scripts, as ADK's response_match cuts them.
     """
 
+    outputs: ClassVar[tuple[str, ...]] = ("details",)
+
     rouge_type: RougeType = "rougeLsum"
     use_stemmer: bool = False
     split_summaries: bool = False
@@ -149,6 +151,8 @@ class ResponseMatch(_PairMetric):
     As google-adk 2.13's `final_response_match_v1` computes it for one invocation; two texts without words score 0.
     Precision and recall are in the details. Needs nltk.
     """
+
+    outputs: ClassVar[tuple[str, ...]] = ("details",)
 
     def __post_init__(self) -> None:
         _require("nltk", "response_match")
