@@ -19,7 +19,7 @@ from ..transforms import storage
 from ..transforms.agents.base import Agent, read_answer
 from ..transforms.batching import Batched, Job, Unanswered
 from ..transforms.faults import RETRIED, fault_of, fault_of_status
-from ..transforms.finish import STOP
+from ..transforms.finish import JOURNAL, STOP
 from ..transforms.handoff import FOLDER, Batch, batches, gather
 from ..transforms.invoke import AGENT
 from ..transforms.journal import Journal, read_journal
@@ -133,7 +133,7 @@ def hand_over(plan: Plan) -> None:
 def _desks(plan: Plan) -> Iterator[_Desk]:
     """The agent's and the judges' whose calls are handed over."""
     path, agent, config = plan.config.output.path, plan.agent, plan.config.agent
-    folder, journal = storage.join(path, FOLDER), storage.join(path, resume.JOURNAL)
+    folder, journal = storage.join(path, FOLDER), storage.join(path, JOURNAL)
     if config.mode != "live":
 
         def answer(reply: Any, call: Call) -> Json:

@@ -16,6 +16,7 @@ from ..schemas.judging import CHECK_GROUNDING, EVALUATE_INSTANCES
 from ..transforms import registry, storage
 from ..transforms.agents.base import Recording
 from ..transforms.baseline import BASELINE
+from ..transforms.finish import JOURNAL
 from ..transforms.jsonable import jsonable
 from ..transforms.judge import JudgeUse, Replayed
 from ..transforms.judges.base import Judge, ModelJudge
@@ -192,7 +193,7 @@ def _replayed(judge: Replay, name: str) -> Replayed:
     Raises:
         ConfigError: That run asked no judge of its name.
     """
-    journal, wanted = storage.join(judge.run, "journal", JUDGES), judge.judge or name
+    journal, wanted = storage.join(judge.run, JOURNAL, JUDGES), judge.judge or name
     path = storage.join(journal, RECORD)
     if not storage.exists(path):
         found, allowed = f"no votes of judges at {judge.run!r}", "the output folder of a run that asked judges"

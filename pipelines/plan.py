@@ -18,7 +18,7 @@ from ..transforms import criteria, storage
 from ..transforms.agents.base import Agent, Recording
 from ..transforms.budget import Budget
 from ..transforms.facts import Allowed
-from ..transforms.finish import HANDED, LEFT, STOP, RunRecord
+from ..transforms.finish import HANDED, JOURNAL, LEFT, STOP, RunRecord
 from ..transforms.handoff import FOLDER
 from ..transforms.invoke import AGENT, InvokeAgent
 from ..transforms.judge import JudgeExamples, JudgeUse
@@ -163,10 +163,10 @@ class Plan:
         """The step that answers the rows."""
         own = self.fingerprint or ""
         path = self.config.output.path
-        journal, stop = (storage.join(path, "journal", own), storage.join(path, STOP)) if own else (None, None)
+        journal, stop = (storage.join(path, JOURNAL, own), storage.join(path, STOP)) if own else (None, None)
         agent = self.config.agent
         if own and self.config.replay is not None:
-            replayed = storage.join(self.config.replay, "journal", own)
+            replayed = storage.join(self.config.replay, JOURNAL, own)
             return InvokeAgent(self.agent, agent, self.config.trials, fingerprint=own, replayed=replayed)
         return InvokeAgent(
             self.agent,
@@ -185,7 +185,7 @@ class Plan:
     def judge(self) -> JudgeExamples:
         """The step that puts the questions of judge metrics to their judges."""
         path = self.config.output.path
-        journal, stop = storage.join(path, "journal", JUDGES), storage.join(path, STOP)
+        journal, stop = storage.join(path, JOURNAL, JUDGES), storage.join(path, STOP)
         float32 = self.config.compat.float32
         limits, batch = (self.processes, self.budget), storage.join(path, FOLDER, JUDGES)
         return JudgeExamples(self.metrics, self.judges, journal, stop, *limits, float32, batch, self.start)

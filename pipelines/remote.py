@@ -14,11 +14,12 @@ from apache_beam.io.filesystems import FileSystems
 from ..schemas.errors import EvalbeamError
 from ..transforms import storage
 from ..transforms.counters import NAMES
+from ..transforms.finish import JOURNAL
 from ..transforms.segments import OPEN, Torn, pieces
 from . import lease
 from .jobs import jobs_at
+from .judges import JUDGES
 from .progress import Progress, draws, ticking
-from .resume import JOURNAL
 
 LOCAL_TICK, REMOTE_TICK = 2.0, 10.0
 """Seconds between two looks at a journal on a disk, and on object storage."""
@@ -39,7 +40,7 @@ class JournalCounts:
     def __call__(self) -> Mapping[str, int]:
         """`calls_done` and `calls_failed`; what a journal does not tell is 0."""
         for found in FileSystems.match([self._pattern])[0].metadata_list:
-            of_judges = found.path.split("/")[-3] == "judges"
+            of_judges = found.path.split("/")[-3] == JUDGES
             if not of_judges and found.size_in_bytes > self._read.get(found.path.removesuffix(OPEN), 0):
                 self._count(found.path)
         return self._counts

@@ -17,7 +17,7 @@ from ..schemas.instance import Json
 from ..transforms import registry, storage
 from ..transforms.agents.base import is_address
 from ..transforms.budget import Budget
-from ..transforms.finish import FINISHED, MANIFEST, STOP
+from ..transforms.finish import FINISHED, JOURNAL, MANIFEST, STOP
 from ..transforms.handoff import FOLDER
 from ..transforms.journal import compact
 from ..transforms.journal_summary import summarize
@@ -27,7 +27,6 @@ from .judges import JUDGES, RECORD, judges_record
 if TYPE_CHECKING:
     from .plan import Plan
 
-JOURNAL = "journal"
 _RECORD = "fingerprint.json"
 
 

@@ -30,6 +30,8 @@ from .write import WrittenFile, write_table
 from .writers.base import Writer
 
 MANIFEST = "manifest.json"
+JOURNAL = "journal"
+"""Folder of the calls that a run has paid for, below its own."""
 STOP = "stop"
 """Object below a run's folder whose presence stops its calls; its text says why."""
 LEFT = "no more calls were made"
