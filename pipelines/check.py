@@ -17,7 +17,7 @@ from ..transforms.agents.base import Recording
 from ..transforms.read import FileInfo, head, readers_of
 from ..transforms.readers.base import SchemeReader
 from .estimate import UNKNOWN_ROWS, JudgeEstimate, estimated, lines
-from .judges import joined_metrics, not_replayed
+from .judges import asks, joined_metrics, not_replayed
 from .plan import Plan, make_plan
 from .report.terminal import cut, plain, table
 from .resume import state
@@ -211,9 +211,7 @@ class CheckReport:
         for name, judge in self.plan.judges.items():
             if judge.joint:
                 joined = joined_metrics(name, judge, self.plan.judged)
-                alone = [
-                    u.name for u in self.plan.judged if name in getattr(u.metric, "judges", ()) and u not in joined
-                ]
+                alone = [u.name for u in self.plan.judged if asks(u.metric, name) and u not in joined]
                 rest = f"; by themselves: {', '.join(alone)}" if alone else ""
                 yield plain(f"asked jointly of {name}: {', '.join(u.name for u in joined) or 'nothing'}{rest}")
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TypeGuard
 
 import orjson
 
-from ..schemas.calls import CallPolicy
 from ..schemas.config import JudgeConfig, MetricConfig
 from ..schemas.errors import ConfigError
 from ..schemas.instance import ALIASES, FROM_INVOCATION, Json
@@ -46,7 +45,7 @@ def full_names(configs: Sequence[MetricConfig], dialect: str) -> list[MetricConf
     return found
 
 
-def prompts_of(metric: Metric) -> list[Json]:
+def prompts_of(metric: Metric) -> list[dict[str, Json]]:
     """Name, version and hash of the prompts of a metric."""
     found = metric.prompts if isinstance(metric, JudgedMetric) else ()
     return [{"name": p.name, "version": p.version, "hash": p.hash} for p in found]
@@ -141,20 +140,17 @@ def _use(name: str, config: JudgeConfig) -> JudgeUse:
     judge = build_judge(config, f"judges.{name}")
     replayed = _replayed(judge, name) if isinstance(judge, Replay) else None
     joint = config.joint if replayed is None else replayed.joint
-    return JudgeUse(judge, _policy(config), config.mode, replayed, joint)
+    return JudgeUse(judge, config, config.mode, replayed, joint)
 
 
-def _policy(config: JudgeConfig) -> CallPolicy:
-    own: dict[str, Any] = {name: getattr(config, name) for name in CallPolicy.model_fields}
-    return CallPolicy(**own)
+def asks(metric: Metric, judge: str) -> TypeGuard[JudgedMetric]:
+    """Whether a metric puts questions to the judge of a name."""
+    return isinstance(metric, JudgedMetric) and judge in metric.judges
 
 
 def joined_metrics(name: str, judge: JudgeUse, metrics: Sequence[MetricUse]) -> list[MetricUse]:
     """The metrics whose questions are put to a judge as one."""
-    asking = [
-        u for u in metrics if isinstance(u.metric, JudgedMetric) and name in u.metric.judges and u.metric.joinable
-    ]
-    return asking if judge.joint else []
+    return [u for u in metrics if asks(u.metric, name) and u.metric.joinable] if judge.joint else []
 
 
 def judges_record(judges: Mapping[str, JudgeUse], metrics: Sequence[MetricUse]) -> bytes:
@@ -176,15 +172,15 @@ def not_replayed(judges: Mapping[str, JudgeUse], metrics: Sequence[MetricUse]) -
         together = joined_metrics(name, judge, metrics)
         others = together if _together(together) != known.together else []
         for use in metrics:
-            if name in getattr(use.metric, "judges", ()):
-                new = [p.name for p in getattr(use.metric, "prompts", ()) if p.hash not in known.prompts]
+            if asks(use.metric, name):
+                new = [p.name for p in use.metric.prompts if p.hash not in known.prompts]
                 found.setdefault(use.name, []).extend(new or ["the same metrics jointly"] * (use in others))
     return found
 
 
 def _together(metrics: Sequence[MetricUse]) -> list[list[str]]:
     """What tells joint questions apart: the hashes of their parts' prompts."""
-    return sorted([prompt.hash for prompt in getattr(use.metric, "prompts", ())] for use in metrics)
+    return sorted([prompt["hash"] for prompt in prompts_of(use.metric)] for use in metrics)
 
 
 def _replayed(judge: Replay, name: str) -> Replayed:
