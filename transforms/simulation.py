@@ -17,7 +17,7 @@ from ..schemas.instance import Json, Turn
 from ..schemas.judging import Message, Reply
 from .judges.base import Consult, Judge, Question, Refused
 from .judging.parse import InvalidVerdict, checked, read_verdict
-from .judging.prompts import as_text, fence, load
+from .judging.prompts import as_text, ending, fence, load
 from .judging.shapes import TEXT, object_of
 from .registry import build, find, load_object
 
@@ -133,9 +133,7 @@ class ModelUser:
         texts = {name: as_text(value) for name, value in given.items() if value}
         code = fence("\n".join(texts.values()), texts)
         blocks = "\n\n".join(f"<{name} {code}>\n{text}\n</{name} {code}>" for name, text in texts.items())
-        told = load("adk/user_simulator").told
-        shape = as_text(MESSAGE)  # type: ignore[arg-type]
-        told += f"\n\nAnswer with one JSON object of this schema and nothing else:\n{shape}"
+        told = f"{load('adk/user_simulator').told}\n\n{ending(MESSAGE)}"
         return Message("system", told), Message("user", blocks)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -21,7 +21,7 @@ from ..grounding.response import response_of
 from ..judges.base import Judge, Question, Reply
 from ..judging.panel import Seat
 from ..judging.parse import checked, read_verdict
-from ..judging.prompts import as_text, load
+from ..judging.prompts import load
 from ..judging.shapes import TEXT, object_of, one_of
 from ..metrics.kernels.concurrent import call_each
 from ..registry import build, find
@@ -46,11 +46,11 @@ class _Asked:
     claim: Text
     texts: tuple[Text, ...]
 
-    def ask(self, seat: Seat) -> Ask:
+    def asking(self) -> Callable[[Seat], Ask]:
+        """What makes the question for each place."""
         texts = "\n\n".join(f"text_{i}:\n{t.text.strip()}" for i, t in enumerate(self.texts, 1))
         shape = object_of(explanation=TEXT, **{f"text_{i}": one_of(*_VERDICTS) for i in range(1, len(self.texts) + 1)})
-        values = {"claim": self.claim.text, "texts": texts}
-        return _ask("grounding/claim", values, shape, seat)
+        return load("grounding/claim").asking(shape, {"claim": self.claim.text, "texts": texts})
 
     def verdicts(self, values: Sequence[Mapping[str, str]]) -> list[Verdict]:
         """The mean of the votes for each text."""
@@ -88,7 +88,7 @@ class JudgeChecker(AskingChecker):
             except StopIteration as done:
                 return (yield from self._finished(done.value, request, places))
             groups = _grouped(pairs)
-            answers = yield [group.ask(seat) for group in groups for seat in places]
+            answers = yield [ask(seat) for ask in map(_Asked.asking, groups) for seat in places]
             votes = [answers[i : i + len(places)] for i in range(0, len(answers), len(places))]
             verdicts = [v for g, own in zip(groups, votes, strict=True) for v in g.verdicts(_values(own))]
 
@@ -98,7 +98,7 @@ class JudgeChecker(AskingChecker):
         response = response_of(outcome, request.spec)
         if request.spec.helpfulness:
             values = {"prompt": request.prompt, "answer": request.answer}
-            answers = yield [_ask("grounding/helpfulness", values, _HELPFUL, seat) for seat in places]
+            answers = yield list(map(load("grounding/helpfulness").asking(_HELPFUL, values), places))
             scores = [value["score"] for value in _values(answers)]
             response["helpfulnessScore"] = sum(scores) / len(scores) / 10
         return response
@@ -132,11 +132,6 @@ class JudgeChecker(AskingChecker):
 def _grouped(pairs: Sequence[Pair]) -> list[_Asked]:
     groups = [(claim, [text for _, text in own]) for claim, own in groupby(pairs, key=lambda pair: pair[0])]
     return [_Asked(claim, tuple(texts)) for claim, texts in groups]
-
-
-def _ask(name: str, values: Mapping[str, Json], shape: Mapping[str, Any], seat: Seat) -> Ask:
-    data = tuple(as_text(value) for value in values.values())
-    return Ask(load(name).filled(values, shape), shape, seat.judge, seat.vote, data)
 
 
 def _values(answers: Sequence[Answer]) -> list[Any]:

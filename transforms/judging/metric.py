@@ -30,11 +30,11 @@ from functools import cache
 from typing import Any, ClassVar
 
 from ...schemas.instance import Example, Json
-from ...schemas.judging import PROMPTS, Ask, Judging
+from ...schemas.judging import PROMPTS, Judging
 from ...schemas.result import Score
 from ..metrics.base import Metric
 from .panel import Aggregate, Rule, Seat, Value, Vote, panel, seats
-from .prompts import Prompt, as_text
+from .prompts import Prompt
 from .shapes import TEXT, Schema, object_of, one_of
 
 MAX_SAMPLES = 101
@@ -127,14 +127,7 @@ class JudgedMetric(Metric):
             tie: The verdict where there is no majority; default: the lower median.
             flipped: What they stand for where the judge sees the other order.
         """
-        views = {False: values, True: flipped or values}
-        asked = {f: prompt.filled(views[f], schema) for f in {seat.flipped for seat in self.places}}
-        data = tuple(as_text(values[name]) for name in prompt.variables if name in values)
-
-        def ask(seat: Seat) -> Ask:
-            return Ask(asked[seat.flipped], schema, seat.judge, seat.vote, data)
-
-        return panel(self.places, ask, read, Rule(self.aggregate, tie))
+        return panel(self.places, prompt.asking(schema, values, flipped), read, Rule(self.aggregate, tie))
 
 
 def is_judged(metric: Metric) -> bool:

@@ -20,15 +20,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from ...schemas.errors import ConfigError
 from ...schemas.instance import Json
-from ...schemas.judging import Message
+from ...schemas.judging import Ask, Message
 from ..jsonable import jsonable
+from .panel import Seat
 
 FOLDER = Path(__file__).parent / "prompts"
 _VARIABLE = re.compile(r"\{([_a-zA-Z][_a-zA-Z0-9]*)\}")
@@ -63,6 +64,24 @@ class Prompt:
     def joined(self, more: Prompt) -> Prompt:
         """The prompt with another's text after its own."""
         return Prompt(self.name, self.version, f"{self.told}\n\n{more.told}", f"{self.given}\n\n{more.given}")
+
+    def asking(
+        self, shape: Mapping[str, Json], values: Mapping[str, Json], flipped: Mapping[str, Json] | None = None
+    ) -> Callable[[Seat], Ask]:
+        """What makes the question about a row for whoever sits at a place of a panel.
+
+        Args:
+            shape: JSON schema of the answer.
+            values: What the variables stand for.
+            flipped: What they stand for where the judge sees the other order.
+        """
+        data = tuple(as_text(values[name]) for name in self.variables if name in values)
+
+        @cache
+        def messages(other: bool) -> tuple[Message, ...]:
+            return self.filled(flipped if other and flipped is not None else values, shape)
+
+        return lambda seat: Ask(messages(seat.flipped), shape, seat.judge, seat.vote, data)
 
     def filled(self, values: Mapping[str, Json], shape: Mapping[str, Json] | None = None) -> tuple[Message, ...]:
         """The messages for a row; the same bytes in every run.

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 from ...schemas.conversation import step_out
 from ...schemas.instance import Example, Json, Turn
-from ...schemas.judging import Ask, Judging
+from ...schemas.judging import Judging
 from ...schemas.result import Score, ScoreError
 from .joint import joint_panel
 from .metric import JudgedMetric
-from .panel import Rule, Seat, Vote
-from .prompts import Prompt, as_text, load
+from .panel import Rule, Vote
+from .prompts import Prompt, load
 from .shapes import Schema
 from .together import together, unasked
 
@@ -96,11 +96,7 @@ class JointTurnJudge(TurnJudge):
 
     def joint(self, values: Mapping[str, Json], schema: Schema, read: Any, things: int) -> Any:
         """The verdicts on some things, see `joint_panel`."""
-        messages, data = self.prompts[0].filled(values, schema), tuple(as_text(v) for v in values.values())
-
-        def ask(seat: Seat) -> Ask:
-            return Ask(messages, schema, seat.judge, seat.vote, data)
-
+        ask = self.prompts[0].asking(schema, values)
         return joint_panel(self.places, ask, read, things, Rule(self.aggregate, 0.0))
 
 

@@ -18,7 +18,7 @@ from ...schemas.judging import Answer, Ask, Judging
 from ...schemas.result import Score, ScoreError
 from ..judging.metric import JudgedMetric
 from ..judging.panel import Seat
-from ..judging.prompts import Prompt, as_text, load
+from ..judging.prompts import Prompt, load
 from ..judging.shapes import BOOL, TEXT, list_of, object_of
 from ..judging.templates import prompt_of
 from .base import register
@@ -116,7 +116,7 @@ class RubricBasedMetric(JudgedMetric):
         listed = "\n".join(f"{i}. {text}" for i, text in enumerate(rubrics, 1))
         values = {name: example.get(name) for name in self._critique.variables if name != "rubrics"}
         values["rubrics"] = listed
-        answers = yield [_ask(self._critique, VERDICTS, values, seat) for seat in self.places]
+        answers = yield list(map(self._critique.asking(VERDICTS, values), self.places))
         if error := next((a.error for a in answers if a.open), None):
             return Score.skipped(error.code, error.message)
         return _score(rubrics, answers)
@@ -143,16 +143,12 @@ class RubricBasedMetric(JudgedMetric):
             return _listed(given)
         prompt = self.prompts[1]
         values = {name: example.get(name) for name in prompt.variables}
-        (answer,) = yield [_ask(prompt, WRITTEN, values, Seat(self.judges[0], 0))]
+        (answer,) = yield [prompt.asking(WRITTEN, values)(Seat(self.judges[0], 0))]
         if answer.error is None:
             return _listed(answer.value["rubrics"])
         if answer.open:
             return Score.skipped(answer.error.code, answer.error.message)
         return Score(status="error", error=answer.error)
-
-
-def _ask(prompt: Prompt, shape: Any, values: dict[str, Json], seat: Seat) -> Ask:
-    return Ask(prompt.filled(values, shape), shape, seat.judge, seat.vote, tuple(map(as_text, values.values())))
 
 
 def _listed(given: Json) -> tuple[str, ...]:
