@@ -81,7 +81,7 @@ class JudgedMetric(Metric):
     @property
     def places(self) -> list[Seat]:
         """The places of its panel."""
-        return seats(self.judges, self.samples, getattr(self, "flip", False))
+        return seats(self.judges, self.samples)
 
     @property
     def speaks(self) -> str:
@@ -128,6 +128,43 @@ class JudgedMetric(Metric):
             flipped: What they stand for where the judge sees the other order.
         """
         return panel(self.places, prompt.asking(schema, values, flipped), read, Rule(self.aggregate, tie))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairwiseJudge(JudgedMetric):
+    """Base of the metrics that say which of two answers is better: CANDIDATE, BASELINE or TIE.
+
+    Attributes:
+        flip: Show the second half of the votes the answers in the other order.
+    """
+
+    flip: bool = False
+
+    outputs: ClassVar[tuple[str, ...]] = ("pairwise_choice", "explanation", "confidence")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.aggregate != "majority":
+            raise ValueError(f"aggregate is {self.aggregate}, allowed: majority, since choices are no numbers")
+
+    @property
+    def places(self) -> list[Seat]:
+        return seats(self.judges, self.samples, self.flip)
+
+    def compared(
+        self, prompt: Prompt, given: Mapping[str, Json], baseline: Json, candidate: Json, names: tuple[str, str]
+    ) -> Judging:
+        """Has the panel choose one of two answers.
+
+        Args:
+            prompt: The question, whose answer is of shape `CHOICE`.
+            given: What its other variables stand for.
+            baseline, candidate: The answers.
+            names: The variables of the answer that is shown first and of the other.
+        """
+        a, b = names
+        shown, flipped = {**given, a: baseline, b: candidate}, {**given, a: candidate, b: baseline}
+        return self.poll(prompt, CHOICE, shown, read_choice, tie="TIE", flipped=flipped)
 
 
 def is_judged(metric: Metric) -> bool:

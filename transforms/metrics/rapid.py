@@ -13,7 +13,7 @@ from ...schemas.instance import Example, Json
 from ...schemas.judging import EVALUATE_INSTANCES, PROMPTS, Ask, Judging, Message
 from ...schemas.result import ScoreError
 from ..jsonable import jsonable
-from ..judging.metric import CHOICE, JudgedMetric, rating, read_choice, read_score
+from ..judging.metric import JudgedMetric, PairwiseJudge, rating, read_score
 from ..judging.panel import Rule, Seat, Vote, panel
 from ..judging.prompts import Prompt, as_text, load
 from ..judging.shapes import TEXT, Schema, object_of, one_of
@@ -104,22 +104,13 @@ class _Pointwise(_Rapid):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Pairwise(_Rapid):
-    """Which of two answers is better.
-
-    Attributes:
-        flip: Show the second half of the votes the answers in the other order.
-    """
-
-    flip: bool = False
+class _Pairwise(_Rapid, PairwiseJudge):
+    """Which of two answers is better."""
 
     inputs: ClassVar[tuple[str, ...]] = ("prediction", "baseline_prediction", "instruction", "context")
-    outputs: ClassVar[tuple[str, ...]] = ("pairwise_choice", "explanation", "confidence")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.aggregate != "majority":
-            raise ValueError(f"aggregate is {self.aggregate}, allowed: majority, since choices are no numbers")
         if self.service and self.flip:
             raise ValueError("flip is true, allowed: false, since the service decides the order")
 
@@ -128,9 +119,7 @@ class _Pairwise(_Rapid):
             return self.asked_of_service(example, _CHOSEN, Rule(self.aggregate, "TIE"))
         given: dict[str, Any] = self.values(example)
         candidate, baseline = given.pop("prediction"), given.pop("baseline_prediction")
-        plain = {**given, "answer_a": baseline, "answer_b": candidate}
-        flipped = {**given, "answer_a": candidate, "answer_b": baseline}
-        return self.poll(self.prompts[0], CHOICE, plain, read_choice, tie="TIE", flipped=flipped)
+        return self.compared(self.prompts[0], given, baseline, candidate, ("answer_a", "answer_b"))
 
 
 @register("metric", "rapid/fluency")

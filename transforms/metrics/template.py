@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from ...schemas.instance import Example
 from ...schemas.judging import Judging
 from ..judging.autorater import Autorater, autorater_of
-from ..judging.metric import CHOICE, JudgedMetric, read_choice, read_score
+from ..judging.metric import JudgedMetric, PairwiseJudge, read_score
 from ..judging.prompts import Prompt, load
 from ..judging.shapes import TEXT, Schema, object_of
 from ..judging.templates import (
@@ -47,6 +47,9 @@ NAMES = (
     "multi_turn_safety",
 )
 """Built-in pointwise templates; each has a pairwise one, `pairwise_<name>`."""
+PAIRWISE_NAMES = tuple(f"pairwise_{name}" for name in NAMES)
+EXAMPLES = (*NAMES, *PAIRWISE_NAMES)
+"""All built-in templates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,38 +172,30 @@ class PointwiseMetric(_TemplateMetric):
 
 @register("metric", "pairwise")
 @dataclass(frozen=True, kw_only=True)
-class PairwiseMetric(_TemplateMetric):
+class PairwiseMetric(_TemplateMetric, PairwiseJudge):
     """Which of two answers a judge finds better, from a template: CANDIDATE (the response), BASELINE or TIE.
 
     The template shows both, `{baseline_model_response}` as A and `{response}` as B.
 
     Attributes:
         baseline_model: Must be `None`: the baseline's answers are a column, or those of another run.
-        flip: Show the second half of the votes the answers in the other order.
     """
 
     baseline_model: Any = None
-    flip: bool = False
 
-    outputs: ClassVar[tuple[str, ...]] = ("pairwise_choice", "explanation", "confidence")
     default: ClassVar[str] = "template/pairwise"
-    names: ClassVar[tuple[str, ...]] = tuple(f"pairwise_{name}" for name in NAMES)
+    names: ClassVar[tuple[str, ...]] = PAIRWISE_NAMES
 
     def __post_init__(self) -> None:
         if self.baseline_model is not None:
             allowed = "None: give the column baseline_model_response, or `baseline`, the folder of the other's run"
             raise ValueError(f"baseline_model is given, allowed: {allowed}")
         super().__post_init__()
-        if self.aggregate != "majority":
-            raise ValueError(f"aggregate is {self.aggregate}, allowed: majority, since choices are no numbers")
 
     def judged(self, example: Example) -> Judging:
-        prompt = self._prompt
         given = {name: example.get(name) for name in self.inputs}
-        a, b = given.pop("baseline_model_response"), given.pop("response")
-        shown = {**given, "response_a": a, "response_b": b}
-        flipped = {**given, "response_a": b, "response_b": a}
-        return self.poll(prompt, CHOICE, shown, read_choice, tie="TIE", flipped=flipped)
+        baseline, candidate = given.pop("baseline_model_response"), given.pop("response")
+        return self.compared(self._prompt, given, baseline, candidate, ("response_a", "response_b"))
 
     def _take(self, autorater: Autorater) -> None:
         super()._take(autorater)
@@ -228,17 +223,19 @@ def example_template(name: str) -> str:
     Raises:
         ValueError: There is none of that name.
     """
-    known = (*PointwiseMetric.names, *PairwiseMetric.names)
-    if name not in known:
-        raise ValueError(f"no template {name!r}, allowed: {', '.join(known)}")
+    if name not in EXAMPLES:
+        raise ValueError(f"no template {name!r}, allowed: {', '.join(EXAMPLES)}")
     prompt = load(f"template/{name}")
     return f"{prompt.told}\n\n{prompt.given}"
 
 
+_BEST: Mapping[str, Any] = {"verbosity": {"best_rating": 0.0}}
+"""For built-in templates whose best rating is not the highest, which it is."""
+
 for _name in NAMES:
-    _fixed: Mapping[str, Any] = {"best_rating": 0.0} if _name == "verbosity" else {}
-    register("metric", f"template/{_name}", metric=_name, **_fixed)(PointwiseMetric)
-    register("metric", f"template/pairwise_{_name}", metric=f"pairwise_{_name}")(PairwiseMetric)
+    register("metric", f"template/{_name}", metric=_name, **_BEST.get(_name, {}))(PointwiseMetric)
+for _name in PAIRWISE_NAMES:
+    register("metric", f"template/{_name}", metric=_name)(PairwiseMetric)
 
 
 class MetricPromptTemplateExamples:
@@ -253,7 +250,7 @@ class MetricPromptTemplateExamples:
     @classmethod
     def list_example_metric_names(cls) -> list[str]:
         """Names of all built-in templates."""
-        return [*PointwiseMetric.names, *PairwiseMetric.names]
+        return list(EXAMPLES)
 
     class Pointwise:
         """Built-in pointwise metrics."""
@@ -263,7 +260,7 @@ class MetricPromptTemplateExamples:
         SAFETY = PointwiseMetric(metric="safety")
         GROUNDEDNESS = PointwiseMetric(metric="groundedness")
         INSTRUCTION_FOLLOWING = PointwiseMetric(metric="instruction_following")
-        VERBOSITY = PointwiseMetric(metric="verbosity", best_rating=0.0)
+        VERBOSITY = PointwiseMetric(metric="verbosity", **_BEST["verbosity"])
         TEXT_QUALITY = PointwiseMetric(metric="text_quality")
         SUMMARIZATION_QUALITY = PointwiseMetric(metric="summarization_quality")
         QUESTION_ANSWERING_QUALITY = PointwiseMetric(metric="question_answering_quality")
