@@ -75,7 +75,7 @@ class Prompt:
             values: What the variables stand for.
             flipped: What they stand for where the judge sees the other order.
         """
-        data = tuple(as_text(values[name]) for name in self.variables if name in values)
+        data = tuple(as_text(value) for name, value in values.items() if name in self.variables)
 
         @cache
         def messages(other: bool) -> tuple[Message, ...]:
