@@ -199,9 +199,9 @@ def _lines(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
     if (bare := text.strip().strip("*_\"'. ").lower()) in by_word:
         if text.strip() in (one.strip() for one in data):
             return
-        yield {**rest, name: by_word[bare]}
+        yield fitted({**rest, name: by_word[bare]}, schema)
         return
     for line in text.splitlines():
         match = pattern.match(line) if len(line) < _SHOWN else None
         if match and not any(line.strip(_MARKS) in one for one in data):
-            yield {**rest, name: by_word[match[1].lower()]}
+            yield fitted({**rest, name: by_word[match[1].lower()]}, schema)

@@ -7,6 +7,7 @@ The reasons stand first: what a model writes before its verdict informs it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,16 +52,23 @@ def object_of(**properties: Schema) -> Schema:
 
 
 def fitted(value: Json, schema: Schema, place: str = "the answer") -> Json:
-    """The value as the schema's kind: 4.0 for a whole number is 4; keys that were not asked for are left out.
+    """The value as the schema's kind, so that it is JSON whoever made it.
+
+    4.0 for a whole number is 4; halves of surrogate pairs in text are U+FFFD; keys that were not asked for
+    are left out.
 
     Raises:
-        Misfit: It is something else.
+        Misfit: It is something else, or a number that JSON does not hold (NaN, infinite, beyond 64 bits).
     """
     kind = schema["type"]
+    if isinstance(value, str):
+        value = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     whole = kind == "integer" and isinstance(value, float) and value.is_integer()
     value = int(value) if whole else value
     if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind != "boolean"):
         raise Misfit(f"{place} is {named(value)} (allowed: {kind})")
+    if not _held(value):
+        raise Misfit(f"{place} is not finite or beyond 64 bits (allowed: {kind})")
     if "enum" in schema and value not in schema["enum"]:
         raise Misfit(f"{place} is none of {', '.join(map(str, schema['enum']))}")
     if isinstance(value, list):
@@ -72,6 +80,13 @@ def fitted(value: Json, schema: Schema, place: str = "the answer") -> Json:
         inner = schema["properties"]
         return {name: fitted(value[name], shape, name) for name, shape in inner.items() if name in value}
     return value
+
+
+def _held(value: Json) -> bool:
+    """Whether JSON holds it, if it is a number."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or -(1 << 63) <= value < 1 << 64
 
 
 def named(value: Json) -> str:

@@ -17,9 +17,9 @@ from evalbeam import evaluate
 from evalbeam.schemas.instance import Usage
 from evalbeam.schemas.judging import Reply
 from evalbeam.transforms.judging.metric import CHOICE, rating
-from evalbeam.transforms.judging.parse import InvalidVerdict, read_parts, read_verdict
+from evalbeam.transforms.judging.parse import InvalidVerdict, checked, read_parts, read_verdict
 from evalbeam.transforms.judging.prompts import fence, load
-from evalbeam.transforms.judging.shapes import object_of
+from evalbeam.transforms.judging.shapes import TEXT, object_of
 
 SHAPE = rating(1, 2, 3, 4, 5)
 VERDICT = '{"explanation": "flawless", "score": 5}'
@@ -176,3 +176,23 @@ def test_explanations_are_safe_in_every_format(format_: str, joint: bool, tmp_pa
     if format_ == "jsonl":
         (file,) = (tmp_path / "instances").glob("*.jsonl")
         assert len([orjson.loads(line) for line in file.read_bytes().splitlines()]) == len(rows)
+
+
+@pytest.mark.parametrize("said", ["{}", "I think: {}.", "```json\n{}\n```", "{}\n{}"])
+def test_half_a_character_in_the_reasons_spoils_no_verdict(said: str) -> None:
+    value = {"explanation": "cut \ud83d off", "score": 4}
+    assert read_verdict(said.replace("{}", json.dumps(value)), SHAPE) == {"explanation": "cut \ufffd off", "score": 4}
+    assert checked(value, SHAPE) == {"explanation": "cut \ufffd off", "score": 4}
+    assert read_verdict("cut \ud83d off\nscore: 4", SHAPE) == {"explanation": "cut \ufffd off\nscore: 4", "score": 4}
+
+
+@pytest.mark.parametrize(("kind", "number"), [("number", "NaN"), ("number", "-Infinity"), ("number", "1e999"),
+                                              ("integer", "9" * 30), ("integer", "1e999")])  # fmt: skip
+def test_a_number_that_json_does_not_hold_is_no_verdict(kind: str, number: str) -> None:
+    shape = object_of(explanation=TEXT, score={"type": kind})
+    reply = f'{{"explanation": "much", "score": {number}}}'
+    for said in (reply, f"I think: {reply}."):
+        with pytest.raises(InvalidVerdict):
+            read_verdict(said, shape)
+    with pytest.raises(InvalidVerdict, match="score"):
+        checked(json.loads(reply), shape)
