@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -147,7 +148,7 @@ def _desks(plan: Plan) -> Iterator[_Desk]:
         if use.mode != "live":
             shown = (f"judge {name}", f"judges of type {plan.config.judges[name].type!r}", f"judges.{name}")
             paths = (storage.join(folder, JUDGES, name), storage.join(journal, JUDGES))
-            yield _Desk(*shown, *paths, use.policy, use.mode, use.judge, question, kept)
+            yield _Desk(*shown, *paths, use.policy, use.mode, use.judge, question, partial(kept, batched=True))
 
 
 def _look(batch: Batch, desk: _Desk) -> Job | None:

@@ -76,12 +76,16 @@ def estimated(plan: Plan, examples: Sequence[Example], looked_at: int, rows: int
 def _estimate(
     plan: Plan, metric: str, judge: str, bounds: tuple[Forecast, Forecast], scale: float, counts: bool
 ) -> JudgeEstimate:
-    model = plan.judges[judge].judge.model_name
-    price = plan.config.prices.get(model) if counts else None
+    use = plan.judges[judge]
+    model = use.judge.model_name
     calls, given, made = ((getattr(bounds[0], n) * scale, getattr(bounds[1], n) * scale) for n in Forecast._fields)
+    if not counts:
+        return JudgeEstimate(metric, judge, model, calls, None, None, None)
     tokens = [(low / CHARACTERS, high / CHARACTERS) for low, high in (given, made)]
-    cost = price and tuple((tokens[0][i] * price.input + tokens[1][i] * price.output) / 1e6 for i in (0, 1))
-    return JudgeEstimate(metric, judge, model, calls, *(tokens if counts else (None, None)), cost or None)  # type: ignore[arg-type]
+    price = plan.config.prices.get(model)
+    low, high = (price and price.cost(*each, batched=use.mode != "live") for each in zip(*tokens, strict=True))
+    cost = None if low is None or high is None else (low, high)
+    return JudgeEstimate(metric, judge, model, calls, tokens[0], tokens[1], cost)
 
 
 def imagined(example: Example, baseline: bool = False) -> Example:

@@ -68,12 +68,20 @@ class PriceConfig(ConfigPart):
 
     Attributes:
         input, output: Price of tokens given and made, in any currency, the same for all models.
+        batch_input, batch_output: The same of answers that come by a batch; `None` where they are not known.
         date: The day.
     """
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
+    batch_input: float | None = Field(default=None, ge=0)
+    batch_output: float | None = Field(default=None, ge=0)
     date: datetime.date
+
+    def cost(self, given: float, made: float, batched: bool = False) -> float | None:
+        """What tokens given and made cost, `None` where that is not known."""
+        of_given, of_made = (self.batch_input, self.batch_output) if batched else (self.input, self.output)
+        return None if of_given is None or of_made is None else (given * of_given + made * of_made) / 1e6
 
 
 class JudgeConfig(CallPolicy):

@@ -57,11 +57,13 @@ class Answer:
         error: Why there is no value. Codes: "refused", "truncated", "invalid_verdict" (the model answered, but gave no
             verdict), "judge_failed" (the call failed), "not_called", "over_budget" (it was not made).
         usage: Tokens of the call, where known.
+        batched: Whether it came by a batch, which providers have prices of their own for.
     """
 
     value: Json = None
     error: ScoreError | None = None
     usage: Usage | None = None
+    batched: bool = False
 
     @property
     def open(self) -> bool:

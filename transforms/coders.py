@@ -81,7 +81,7 @@ class _ScoredBatchCoder(coders.Coder):
             {name: _column_in(rest) for name, *rest in scores},
             part,
             tuple((name, type_) for name, type_ in columns),
-            {(metric, judge): Tally(*tally) for metric, judge, tally in spent},
+            {tuple(names): Tally(*tally) for *names, tally in spent},
         )
 
     def estimate_size(self, value: ScoredBatch) -> int:

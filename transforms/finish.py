@@ -150,7 +150,7 @@ def _stopped(record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Sp
     """Why calls were left, or `None` where none was."""
     counts = [] if record.replay else [f.counts for f in files]
     rows = sum(c.get("not_called", 0) + c.get("over_budget", 0) for c in counts)
-    asks = sum(Tally(*numbers).open for (_, judge), numbers in spent if judge not in record.free)
+    asks = sum(Tally(*numbers).open for (_, judge, _), numbers in spent if judge not in record.free)
     if not rows and not asks:
         return None
     sign = storage.join(record.output, STOP)

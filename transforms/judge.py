@@ -29,6 +29,7 @@ from .judging.parse import InvalidVerdict, checked, read_parts, read_verdict
 from .metrics.base import Derived
 from .score import Inputs, MetricUse, rounded, spread
 from .sessions import Session, grouped
+from .spend import BATCH, LIVE
 
 LANE = "judge:"
 """What the names of judges' endpoints begin with."""
@@ -163,14 +164,14 @@ class JudgeCaller:
             scoring, places, skipped = ready.ready(use.metric)
             found[use.name] = (places, skipped)
             sessions += [Session(use, scoring.examples[i], place) for i, place in enumerate(places)]
-        tallies: dict[tuple[str, str], Tally] = {}
+        tallies: dict[Any, Tally] = {}
         while open_ := [s for s in sessions if s.score is None]:
             groups = grouped(open_, self._joint)
             asked = [(joined([part.ask for part in group]), group[0].session.place) for group in groups]
             outcomes = yield from _by_beginning([self.call(ask, batch.examples[place]) for ask, place in asked])
             for group, outcome in zip(groups, outcomes, strict=True):
                 for part, answer in zip(group, answers_of(_answer(outcome), len(group)), strict=True):
-                    key = (part.session.metric, part.ask.judge)
+                    key = (part.session.metric, part.ask.judge, BATCH if answer.batched else LIVE)
                     tallies[key] = tallies.get(key, Tally()) + _tally(answer)
                     part.session.answers[part.place] = answer
             for session in open_:
@@ -204,7 +205,7 @@ class JudgeCaller:
         batch: ScoredBatch,
         found: Mapping[str, tuple[list[int], dict[int, Score]]],
         sessions: Sequence[Session],
-        tallies: Mapping[tuple[str, str], Tally],
+        tallies: Mapping[Any, Tally],
     ) -> ScoredBatch:
         scores = dict(batch.scores)
         for name, (places, skipped) in found.items():
@@ -240,13 +241,16 @@ def question(call: Call) -> Question:
     return Question(tuple(Message(*m) for m in asked["messages"]), asked["schema"], call.key, asked["vote"])
 
 
-def kept(reply: Reply, call: Call) -> Json:
-    """What is kept of a reply: its verdict and its tokens.
+def kept(reply: Reply, call: Call, batched: bool = False) -> Json:
+    """What is kept of a reply: its verdict and its tokens, and whether these came by a batch.
 
     Raises:
         Refused, Truncated, InvalidVerdict: There is no verdict in it; the error carries its tokens.
     """
-    usage = reply.usage and {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
+    usage: dict[str, Json] | None = None
+    if reply.usage is not None:
+        usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
+        usage |= {"batch": True} if batched else {}
     try:
         return {"value": _verdict(reply, call.request), "usage": usage}
     except JudgeError as error:
@@ -270,15 +274,17 @@ def _verdict(reply: Reply, request: Mapping[str, Any]) -> Json:
 
 
 def _answer(outcome: Outcome) -> Answer:
+    told = outcome.value["usage"] if outcome.value else None
+    spent = usage_of(told), bool(told and told.get("batch"))
     if outcome.kind == "ok":
-        return Answer(outcome.value["value"], None, usage_of(outcome.value["usage"]))
+        return Answer(outcome.value["value"], None, *spent)
     if outcome.kind in ("not_called", "over_budget"):
         lacking = outcome.error_message == NO_ANSWER
         return Answer(error=ScoreError(outcome.kind, NO_ANSWER if lacking else "the judge was not asked"))
     name, text = outcome.error_type or "", outcome.error_message
     lasting = outcome.kind in ("permanent", "invalid_answer")  # what passes says something else each time
     error = ScoreError(_CODES.get(name, "judge_failed"), f"{name}: {text}" if lasting else name)
-    return Answer(error=error, usage=usage_of(outcome.value["usage"]) if outcome.value else None)
+    return Answer(None, error, *spent)
 
 
 def _tally(answer: Answer) -> Tally:

@@ -1,13 +1,14 @@
 """What judges cost: questions and tokens of each metric and judge, summed over the run, and their price.
 
-Tokens are those that answers name, which are kept with them: what is said here follows from the journal.
+Tokens are those that answers name, which are kept with them, as is whether an answer came by a batch: what is said here
+follows from the journal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import apache_beam as beam
 
@@ -16,13 +17,15 @@ from ..schemas.instance import Json
 from ..schemas.result import ScoredBatch, Summary, Tally
 from .slices import MetricFacts
 
-Spent: TypeAlias = tuple[tuple[str, str], tuple[int, int, int, int, int, int]]
-"""((metric, judge), the numbers of its tally)."""
+LIVE, BATCH = "live", "batch"
+"""How an answer came, by which its price differs."""
+Spent: TypeAlias = tuple[tuple[str, str, str], tuple[int, int, int, int, int, int]]
+"""((metric, judge, how its answers came), the numbers of its tally)."""
 
 
 @dataclass
 class SumSpending(beam.PTransform):
-    """PCollection[ScoredBatch] -> PCollection[Spent], one for each metric and judge."""
+    """PCollection[ScoredBatch] -> PCollection[Spent], one for each metric, judge and way its answers came."""
 
     def expand(self, input_or_inputs: Any) -> Any:
         parts = input_or_inputs | "Spent" >> beam.FlatMap(_parts).with_output_types(Spent)
@@ -30,7 +33,7 @@ class SumSpending(beam.PTransform):
 
 
 def _parts(batch: ScoredBatch) -> Iterator[Spent]:
-    for key, tally in batch.spent.items():
+    for key, tally in cast(Mapping[Any, Tally], batch.spent).items():
         yield key, astuple(tally)
 
 
@@ -38,16 +41,17 @@ def _summed(tallies: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(map(sum, zip(*tallies, strict=True))) or astuple(Tally())
 
 
-def cost_of(tally: Tally, price: PriceConfig | None) -> float | None:
+def cost_of(tally: Tally, price: PriceConfig | None, way: str = LIVE) -> float | None:
     """Price of the answers, `None` where the price, or the tokens of an answer, are not known.
 
     Args:
         tally: Tokens.
         price: For 1,000,000 tokens each.
+        way: How the answers came.
     """
     if price is None or tally.unknown:
         return None
-    return (tally.input_tokens * price.input + tally.output_tokens * price.output) / 1e6
+    return price.cost(tally.input_tokens, tally.output_tokens, way == BATCH)
 
 
 def spending(
@@ -61,9 +65,12 @@ def spending(
         prices: Price of each model.
         free: Judges whose answers were paid for by another run.
     """
+    ways: dict[tuple[str, str], dict[str, Tally]] = {}
+    for (metric, judge, way), numbers in sorted(found):
+        ways.setdefault((metric, judge), {})[way] = Tally(*numbers)
     shown = []
-    for (metric, judge), numbers in sorted(found):
-        tally = Tally(*numbers)
+    for (metric, judge), tallies in ways.items():
+        tally = sum(tallies.values(), Tally())
         price = prices.get(models.get(judge, ""))
         known = not tally.unknown
         shown.append(
@@ -76,7 +83,7 @@ def spending(
                 "not_asked": tally.open,
                 "input_tokens": tally.input_tokens if known else None,
                 "output_tokens": tally.output_tokens if known else None,
-                "cost": 0.0 if judge in free else cost_of(tally, price),
+                "cost": 0.0 if judge in free else total(cost_of(t, price, way) for way, t in tallies.items()),
                 "price_date": price.date.isoformat() if price else None,
             }
         )

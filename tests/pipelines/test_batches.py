@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from batch_server import BatchServer, serving_batches
 from gemini_batch_server import GeminiBatchServer
@@ -183,6 +185,25 @@ def test_a_panel_takes_further_rounds_and_shares_the_votes_of_a_live_run(server:
     last = run(server, tmp_path / "out", "batch", rows, panel)
     assert (last.state, [len(ids) for ids in server.requests]) == ("finished", [20, 20])
     assert set(last.metrics_table["fluency/score"]) == {2.0}
+
+
+def test_what_came_by_a_batch_is_priced_as_batches_are(server: BatchServer, tmp_path: Path) -> None:
+    good = verdict(explanation="", score=2)
+    server.model.said = lambda asked: Said(refused=True) if re.search(r"answer 1?3\n", asked.user) else good
+    prices = {"fake-1": {"input": 2.0, "output": 10.0, "batch_input": 1.0, "batch_output": 4.0, "date": "2026-11-01"}}
+    run(server, tmp_path, "live", ROWS[:10], prices=prices)
+    for name in ("manifest.json", "summary.parquet"):  # as a run that was killed before its end
+        (tmp_path / name).unlink()
+    run(server, tmp_path, "batch", ROWS[:30], prices=prices)
+    server.work()
+    last = run(server, tmp_path, "batch", ROWS[:30], prices=prices)
+    assert (last.state, [len(ids) for ids in server.requests]) == ("finished", [20])
+    (spent,) = last.manifest["judging"]["spent"]
+    assert (spent["answers"], spent["failed"], spent["input_tokens"], spent["output_tokens"]) == (28, 2, 3000, 600)
+    cost = (10 * (100 * 2 + 20 * 10) + 20 * (100 * 1 + 20 * 4)) / 1e6
+    assert spent["cost"] == pytest.approx(cost, rel=1e-12)
+    (row,) = (r for r in pq.read_table(tmp_path / "summary.parquet").to_pylist() if r["metric"] == "fluency")
+    assert (row["judge_input_tokens"], row["judge_cost"]) == (3000, spent["cost"])
 
 
 def test_files_may_be_carried_by_hand(server: BatchServer, tmp_path: Path) -> None:

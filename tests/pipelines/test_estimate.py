@@ -77,6 +77,19 @@ def test_money_is_known_where_the_price_is(tmp_path: Path) -> None:
     assert "asked calls to expect: about 92 – 140, as the first rows are; none was made now" in shown
 
 
+def test_batches_are_estimated_at_their_own_price(tmp_path: Path) -> None:
+    judges = {"default": {"type": "openai", "model": "m-1", "mode": "batch", "api_key": "${env:NONE}"}}
+    costs = []
+    for more in ({}, {"batch_input": 1.0}, {"batch_input": 1.0, "batch_output": 5.0}):
+        prices = {"m-1": {**PRICES["m-1"], **more}}
+        costs.append(checked(tmp_path, ROWS, ["fluency"], judges=judges, prices=prices).judged[0].cost)
+    live = (
+        checked(tmp_path, ROWS, ["fluency"], judges={"default": {**judges["default"], "mode": "live"}}).judged[0].cost
+    )
+    assert live is not None
+    assert costs == [None, None, (live[0] / 2, live[1] / 2)]
+
+
 def test_rows_beyond_the_first_ones_are_like_them(tmp_path: Path) -> None:
     calls = [one.calls for one in checked(tmp_path, ROWS[:10] * 30, ["fluency"], trials=3, agent=LIVE).judged]
     assert calls == [(900, 900)]

@@ -105,7 +105,7 @@ def test_stages_of_all_rows_are_asked_in_rounds() -> None:
     }
     assert list(scored.scores) == ["sum", "length"]
     assert (scored.part, scored.columns) == (3, (("a", "string"),))
-    assert scored.spent == {("sum", "default"): Tally(8, 0, 0, 80, 16)}
+    assert scored.spent == {("sum", "default", "live"): Tally(8, 0, 0, 80, 16)}
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=5))
@@ -126,7 +126,7 @@ def test_answers_that_are_no_verdicts_have_codes_and_cost_what_they_cost() -> No
     scored, _ = driven(caller(MetricUse("sum", Stages())), batch("refuse", "cut", "chat", "2"))
     codes = {i: e.code for i, e in scored.scores["sum"].errors.items()}
     assert codes == {0: "refused", 1: "truncated", 2: "invalid_verdict"}
-    assert scored.spent["sum", "default"] == Tally(2, 3, 0, 27, 5)
+    assert scored.spent == {("sum", "default", "live"): Tally(2, 3, 0, 27, 5)}
 
 
 def test_calls_that_were_not_made_leave_the_row_skipped() -> None:

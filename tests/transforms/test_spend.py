@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import astuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,9 @@ from evalbeam.schemas.result import Summary, Tally
 from evalbeam.transforms.slices import MetricFacts
 from evalbeam.transforms.spend import costed, spending, total
 
-PRICES = {"m-1": PriceConfig(input=2.0, output=10.0, date=datetime.date(2026, 11, 1))}
+DAY = datetime.date(2026, 11, 1)
+PRICES = {"m-1": PriceConfig(input=2.0, output=10.0, date=DAY)}
+HALVED = {"m-1": PriceConfig(input=2.0, output=10.0, batch_input=1.0, batch_output=5.0, date=DAY)}
 MODELS = {"one": "m-1", "two": "m-2"}
 FACTS = (MetricFacts("computed"), MetricFacts("fluency"), MetricFacts("pairs", pairwise=True))
 
@@ -23,7 +26,7 @@ def row(metric: str, *slice_: tuple[str, str]) -> Summary:
 
 
 def spent(*found: tuple[str, str, Tally]) -> list[dict]:
-    return spending([((metric, judge), astuple(tally)) for metric, judge, tally in found], MODELS, PRICES)
+    return spending([((metric, judge, "live"), astuple(tally)) for metric, judge, tally in found], MODELS, PRICES)
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 1000))))
@@ -52,3 +55,22 @@ def test_what_one_judge_does_not_tell_is_unknown_for_the_metric_alone() -> None:
     (found,) = costed([row("fluency")], FACTS, silent)
     assert (found.judge_calls, found.judge_input_tokens, found.judge_cost) == (2, None, None)
     assert found.judges[0]["input_tokens"] is None
+
+
+@pytest.mark.parametrize(
+    ("prices", "cost"),
+    [
+        (HALVED, 3.0 + 1.5),
+        ({"m-1": HALVED["m-1"].model_copy(update={"batch_input": 0.0})}, 3.0 + 0.5),  # free is not unknown
+        ({"m-1": HALVED["m-1"].model_copy(update={"batch_output": None})}, None),
+        (PRICES, None),
+        ({}, None),
+    ],
+)
+def test_answers_of_batches_have_a_price_of_their_own(prices: dict[str, PriceConfig], cost: float | None) -> None:
+    tally = astuple(Tally(2, 1, 0, 1_000_000, 100_000))
+    found = [(("fluency", "one", way), tally) for way in ("live", "batch")]
+    (one,) = spending(found, MODELS, prices)
+    assert (one["answers"], one["failed"], one["input_tokens"], one["cost"]) == (4, 2, 2_000_000, cost)
+    assert spending(found[:1], MODELS, HALVED)[0]["cost"] == 3.0
+    assert spending(found, MODELS, prices, free=["one"])[0]["cost"] == 0.0

@@ -68,7 +68,7 @@ def answers_of(answer: Answer, size: int) -> list[Answer]:
         usage = usage and Usage(_share(usage.input_tokens, place, size), _share(usage.output_tokens, place, size))
         part = {} if answer.error is not None else answer.value[name_of(place)]
         error = ScoreError(part["code"], part["message"]) if "code" in part else answer.error
-        answers.append(Answer(part.get("value"), error, usage))
+        answers.append(Answer(part.get("value"), error, usage, answer.batched))
     return answers
 
 

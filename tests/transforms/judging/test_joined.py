@@ -114,7 +114,9 @@ def test_an_answer_without_parts_is_no_verdict(text: str) -> None:
 
 def test_a_failed_call_fails_every_part() -> None:
     error = ScoreError("refused", "no")
-    assert answers_of(Answer(error=error), 3) == [Answer(error=error)] * 3
+    for batched in (False, True):
+        failed = Answer(error=error, batched=batched)
+        assert answers_of(failed, 3) == [failed] * 3
 
 
 def test_questions_of_several_turns_cannot_be_joined() -> None:
