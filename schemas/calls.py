@@ -117,7 +117,7 @@ class Call:
     endpoint: str = "agent"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: to be made would take four times as long, for each call
 class Outcome:
     """What came of one call.
 

@@ -151,14 +151,16 @@ class Bundle:
             return
         self._submitted += ticket.remaining
         found, flights = ticket.outcomes, defaultdict[str, list[Flight]](list)
+        now = next(iter(self._lines.values())).lane.loop.time()
         for i, call in enumerate(calls):
             if found[i] is None:
-                flights[call.endpoint].append(Flight(self, self._lines[call.endpoint], ticket, i, call))
+                flights[call.endpoint].append(Flight(self, self._lines[call.endpoint], ticket, i, call, now))
         for endpoint in flights:
             self._lines[endpoint].open()
         groups = [(self._lines[endpoint].lane, group) for endpoint, group in flights.items()]
         self._waiting.append((ticket.remaining, groups))
-        groups[0][0].post(self._feed)
+        if self._begun - self._started < self._ahead:  # else the next call that starts has them begin
+            groups[0][0].post(self._feed)
 
     def finished(self) -> Iterator[Ticket]:
         """Takes the tickets all of whose calls have ended, one by one in the order they ended."""
@@ -253,7 +255,8 @@ class Bundle:
     def started(self) -> None:
         """A call has left the queue."""
         self._started += 1
-        self._feed()
+        if self._waiting:
+            self._feed()
         self._notify()
 
     def ended(self, flight: Flight, outcome: Outcome) -> None:
@@ -261,7 +264,8 @@ class Bundle:
         if self.cancelled:
             return
         counters.add("calls_done")
-        counters.add("calls_failed", int(outcome.kind != "ok"))
+        if outcome.kind != "ok":
+            counters.add("calls_failed")
         size = self._record(flight.call, outcome) if flight.attempts else 0
         ticket = flight.ticket
         ticket.outcomes[flight.index] = outcome
@@ -272,7 +276,8 @@ class Bundle:
         if not ticket.remaining:
             self._finished.append(ticket)
             self._notify()
-        self._feed()
+        if self._full:
+            self._feed()
 
     def fail(self, error: BaseException) -> None:
         """Something beside a call failed: no more calls are started, and the bundle's thread will raise it."""

@@ -42,9 +42,11 @@ class Flight:
         "submitted", "ticket", "tokens",
     )  # fmt: skip
 
-    def __init__(self, bundle: Bundle, line: Line, ticket: Ticket, index: int, call: Call) -> None:
+    def __init__(
+        self, bundle: Bundle, line: Line, ticket: Ticket, index: int, call: Call, submitted: float = 0.0
+    ) -> None:
         self.bundle, self.line, self.ticket, self.index, self.call = bundle, line, ticket, index, call
-        self.submitted = line.lane.loop.time()
+        self.submitted = submitted
         self.attempts = self.refusals = 0
         self.first = self.began = self.queued = self.backoff = self.tokens = 0.0
         self.attempt: asyncio.Task[None] | Job | None = None
@@ -92,7 +94,7 @@ class Lane:
         self.loop = loop
         self.pace = Pace()
         self.throttled = 0.0
-        self.in_flight = 0
+        self.in_flight = self._shown = 0
         self.retries = RetryBudget()
         self.hung: set[Any] = set()
         self._waiting: deque[Flight] = deque()
@@ -128,7 +130,7 @@ class Lane:
         waiting, self._waiting = self._waiting, deque(f for f in self._waiting if f.line is not line)
         for flight in waiting:
             if flight.line is line:
-                self._start(flight)
+                self._start(flight, self.loop.time())
         self._pump()
 
     def submit(self, flights: list[Flight]) -> None:
@@ -158,21 +160,25 @@ class Lane:
         if self._pumping:  # a call that ends while it is started would come back here for each further one
             return
         self._pumping = True
-        growing = bool(self._waiting) and self.pace.growing(self.loop.time())
+        now = self.loop.time()
+        growing = bool(self._waiting) and self.pace.growing(now)
         try:
             while self._waiting and self.in_flight < self.pace.limit:
-                if not self._may_start():
+                if not self._may_start(now):
                     return
                 flight = self._waiting.popleft()
                 if not flight.bundle.cancelled:
-                    self._start(flight)
+                    self._start(flight, now)
+                    now = self.loop.time()
             if growing and self._waiting:
                 self._alarm(DOUBLING)
         finally:
             self._pumping = False
+            if self.in_flight != self._shown:
+                counters.add("calls_in_flight", self.in_flight - self._shown)
+                self._shown = self.in_flight
 
-    def _may_start(self) -> bool:
-        now = self.loop.time()
+    def _may_start(self, now: float) -> bool:
         permits = self._waiting[0].line.permits
         if permits is not None and not permits.ready(min(len(self._waiting), self.pace.limit - self.in_flight)):
             if permits.refused and self._held_since is None:
@@ -202,13 +208,12 @@ class Lane:
             self._alarm_at = math.inf
             self._pump()
 
-    def _start(self, flight: Flight) -> None:
-        bundle, now = flight.bundle, self.loop.time()
-        line = flight.line
+    def _start(self, flight: Flight, now: float) -> None:
+        bundle, line = flight.bundle, flight.line
         if not flight.attempts:
             flight.first, flight.queued = now, now - flight.submitted
             bundle.started()
-        why = line.stopped or (_HUNG if len(self.hung) >= line.policy.max_hung else None)
+        why = line.stopped or (_HUNG if self.hung and len(self.hung) >= line.policy.max_hung else None)
         if why is None and line.ledger is not None and (why := line.ledger.take()) is not None:
             line.stopped = why
             self.loop.call_soon(self.stop, line, why)
@@ -216,7 +221,6 @@ class Lane:
             bundle.ended(flight, self._outcome(flight, None, kind_of(why), "NotCalled", f"not called: {why}"))
             return
         self.in_flight += 1
-        counters.add("calls_in_flight")
         flight.attempts += 1
         flight.began, flight.tokens = now, self.pace.tokens
         line.timeouts.add(flight)
@@ -241,7 +245,7 @@ class Lane:
             raise
         except BaseException as caught:  # SystemExit would end the loop; a cancellation is looked at below
             error = caught.with_traceback(None)  # or it would keep this frame, and with it the answer
-        if flight.attempt is not None and flight.attempts == number:
+        if flight.attempts == number and flight.attempt is not None:
             self._land(flight, value, error, self.loop.time() - flight.began)
         elif self.hung:
             self.hung.discard(asyncio.current_task())
@@ -281,7 +285,6 @@ class Lane:
         flight.attempt = None
         del flight.line.timeouts.flights[flight]
         self.in_flight -= 1
-        counters.add("calls_in_flight", -1)
 
     def _land(self, flight: Flight, value: Any, error: BaseException | None, seconds: float) -> None:
         self._free(flight)

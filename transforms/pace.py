@@ -174,12 +174,15 @@ class Fading:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._value = self._at = 0.0
+        self._value = self._at = self._step = 0.0
 
     def at(self, now: float) -> float:
         """The count that is left at some time, at least 0."""
         return max(0.0, self._value) * math.exp((self._at - now) / self._seconds)
 
     def add(self, now: float, count: float) -> None:
-        """Counts something."""
-        self._value, self._at = self._value * math.exp((self._at - now) / self._seconds) + count, now
+        """Counts something; what comes within a hundredth of the time counts as of one moment."""
+        if now > self._step:
+            self._value *= math.exp((self._at - now) / self._seconds)
+            self._at, self._step = now, now + self._seconds / 100
+        self._value += count

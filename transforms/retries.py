@@ -28,7 +28,8 @@ class RetryBudget:
 
     def answered(self) -> None:
         """The endpoint gave an answer."""
-        self.left = min(self.left + 1.0, self._reserve)
+        if self.left < self._reserve:
+            self.left = min(self.left + 1.0, self._reserve)
 
     def wait(self, policy: CallPolicy, attempts: int, refusals: int, fault: Fault, left: float) -> float | None:
         """Seconds until the next attempt, drawn from [0, backoff x 2^(attempts-1)] and beyond what the callee asked.
