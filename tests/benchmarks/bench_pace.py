@@ -17,9 +17,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "transforms"))
+sys.path += [str(Path(__file__).parent.parent / folder) for folder in ("servers", "transforms")]
 
-from test_lane import HttpError, VirtualLoop, World  # type: ignore[import-not-found]
+from test_lane import HttpError, VirtualLoop, World
+from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call
 from evalbeam.transforms.engine import Bundle, Ticket
@@ -67,22 +68,22 @@ def drawn(draw: random.Random) -> Server:
     )
 
 
-class Bucket:
+class Simulation:
     """The server under a virtual clock."""
 
     def __init__(self, server: Server, loop: VirtualLoop, draw: random.Random) -> None:
         self.server, self.loop, self.draw = server, loop, draw
-        self.tokens, self.at, self.accepted, self.refused, self.ended = server.burst, 0.0, 0, 0, 0.0
+        self.bucket = Bucket(server.rate, server.burst)
+        self.accepted, self.refused, self.ended = 0, 0, 0.0
 
     async def answer(self, request: object, attempt: int) -> str:
         server, now = self.server, self.loop.time()
-        rate = server.rate / 2 if server.halved and now >= server.seconds / 2 else server.rate
-        self.tokens, self.at = min(server.burst, self.tokens + (now - self.at) * rate), now
-        if self.draw.random() < server.moody or self.tokens < 1:
+        if server.halved and now >= server.seconds / 2:
+            self.bucket.rate = server.rate / 2
+        if self.draw.random() < server.moody or self.bucket.take(now):
             self.refused += 1
             await asyncio.sleep(server.refusal)
             raise HttpError(429)
-        self.tokens -= 1
         self.accepted += 1
         await asyncio.sleep(server.latency * self.draw.uniform(0.5, 1.5))
         self.ended = self.loop.time()
@@ -93,14 +94,14 @@ def simulated(server: Server, seed: int, policy: dict[str, float], window: int =
     """(makespan relative to the oracle's, refused calls for each accepted one)."""
     random.seed(seed)  # the jitter of the retries
     loop = VirtualLoop()
-    bucket = Bucket(server, loop, random.Random(seed))
+    simulation = Simulation(server, loop, random.Random(seed))
     half = server.seconds / 2
     calls = round(server.burst + server.rate * (half + half / 2 if server.halved else server.seconds))
     rest = round(calls * (1 - server.first) / max(1, server.workers - 1))
     shares = [calls - rest * (server.workers - 1)] + [rest] * (server.workers - 1)
     tickets = []
     for share in shares:
-        line = World(bucket.answer, loop, max_in_flight=window, **policy).line
+        line = World(simulation.answer, loop, max_in_flight=window, **policy).line
         bundle = Bundle({"agent": line})
         tickets.append(Ticket(None, [None] * share))
         bundle.submit(tickets[-1], [Call(str(i), 0) for i in range(share)])
@@ -115,7 +116,7 @@ def simulated(server: Server, seed: int, policy: dict[str, float], window: int =
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
     oracle = max(server.seconds, max(shares) * server.latency / window) + server.latency
-    return bucket.ended / oracle, bucket.refused / max(1, bucket.accepted)
+    return simulation.ended / oracle, simulation.refused / max(1, simulation.accepted)
 
 
 def main() -> None:

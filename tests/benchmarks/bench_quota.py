@@ -15,9 +15,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientSession, TCPConnector, web
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "servers"))
+
+from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call, CallPolicy
 from evalbeam.transforms.engine import Bundle, Engine, Ticket
@@ -34,13 +39,13 @@ FORMS: dict[str, tuple[str, ...]] = {"paced": (), "split": ("--share",), "full r
 """What the processes are told."""
 
 
-class Bucket:
-    """The server: a token bucket that holds what it admits in a second."""
+class Server:
+    """Admits calls by a token bucket that holds what it admits in a second."""
 
     def __init__(self, halved_after: float) -> None:
         self.halved_after = halved_after
         self.began: float | None = None
-        self.tokens, self.at = RATE, 0.0
+        self.bucket = Bucket(RATE, RATE)
         self.accepted = self.refused = 0
         self.ended = 0.0
 
@@ -48,13 +53,11 @@ class Bucket:
         """200 where there is a token, else 429."""
         now = time.monotonic()
         self.began = now if self.began is None else self.began
-        since = now - self.began
-        self.tokens = min(RATE, self.tokens + (since - self.at) * (RATE if since < self.halved_after else RATE / 2))
-        self.at = since
-        if self.tokens < 1:
+        if now - self.began >= self.halved_after:
+            self.bucket.rate = RATE / 2
+        if self.bucket.take(now):
             self.refused += 1
             return web.Response(status=429)
-        self.tokens -= 1
         self.accepted += 1
         await asyncio.sleep(LATENCY)
         self.ended = time.monotonic() - self.began
@@ -93,9 +96,9 @@ def work(address: str, calls: int, share: float, unpaced: bool) -> None:
 async def measured(case: str, form: str, seconds: float) -> tuple[float, float]:
     """(makespan relative to the oracle's, refused calls for each accepted one)."""
     processes, first, halved = CASES[case]
-    bucket = Bucket(seconds / 2 if halved else 1e9)
+    server = Server(seconds / 2 if halved else 1e9)
     app = web.Application()
-    app.router.add_post("/", bucket.answer)
+    app.router.add_post("/", server.answer)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, backlog=2048)
@@ -121,7 +124,7 @@ async def measured(case: str, form: str, seconds: float) -> tuple[float, float]:
     answered = sum([int((await worker.communicate())[0]) for worker in workers])
     await runner.cleanup()
     assert answered == calls, f"{answered} of {calls} calls were answered"
-    return bucket.ended / (seconds + LATENCY), bucket.refused / bucket.accepted
+    return server.ended / (seconds + LATENCY), server.refused / server.accepted
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import grpc
+from token_bucket import Bucket
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of pydantic, about how the package declares its messages
@@ -23,30 +24,7 @@ with warnings.catch_warnings():
         RateLimitResponseDescriptorStatus,
     )
 
-__all__ = ["Bucket", "RateLimitDescriptor", "RateLimitDescriptorEntry", "RateLimits", "serving"]
-
-
-class Bucket:
-    """Tokens that come at a rate, as many as fit; a question that finds too few takes none.
-
-    Args:
-        rate: Tokens a second.
-        size: Tokens at most, and at first.
-    """
-
-    def __init__(self, rate: float, size: float) -> None:
-        self.rate, self.size = rate, size
-        self._tokens, self._at = size, 0.0
-
-    def take(self, now: float, tokens: int = 1) -> float:
-        """Seconds until there would have been enough; 0 takes them."""
-        self._at = self._at or now
-        self._tokens = min(self.size, self._tokens + (now - self._at) * self.rate)
-        self._at = now
-        if self._tokens < tokens:
-            return (tokens - self._tokens) / self.rate
-        self._tokens -= tokens
-        return 0.0
+__all__ = ["RateLimitDescriptor", "RateLimitDescriptorEntry", "RateLimits", "serving"]
 
 
 class RateLimits(grpc.GenericRpcHandler):

@@ -12,6 +12,7 @@ import selectors
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call, CallPolicy
 from evalbeam.transforms.engine import Bundle, Line, Ticket
@@ -309,18 +310,17 @@ class Quota:
     """A server that accepts `rate` calls a second, `rate` at once, and refuses the others at once."""
 
     def __init__(self, loop, rate, halved_at=math.inf):
-        self.loop, self.rate, self.halved_at = loop, rate, halved_at
-        self.tokens, self.at, self.accepted, self.refused, self.ended = rate, 0.0, 0, 0, 0.0
+        self.loop, self.halved_at, self.bucket = loop, halved_at, Bucket(rate, rate)
+        self.accepted, self.refused, self.ended = 0, 0, 0.0
 
     async def answer(self, request, attempt):
         now = self.loop.time()
-        rate = self.rate if now < self.halved_at else self.rate / 2
-        self.tokens, self.at = min(self.rate, self.tokens + (now - self.at) * rate), now
-        if self.tokens < 1:
+        if now >= self.halved_at:
+            self.bucket.rate, self.halved_at = self.bucket.rate / 2, math.inf
+        if self.bucket.take(now):
             self.refused += 1
             await asyncio.sleep(0.01)
             raise HttpError(429)
-        self.tokens -= 1
         self.accepted += 1
         await asyncio.sleep(0.05)
         self.ended = self.loop.time()

@@ -12,7 +12,8 @@ import pytest
 from apache_beam.io.components.rate_limiter import EnvoyRateLimiter
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rate_limits import Bucket, RateLimitDescriptor, RateLimitDescriptorEntry, RateLimits, serving
+from rate_limits import RateLimitDescriptor, RateLimitDescriptorEntry, RateLimits, serving
+from token_bucket import Bucket
 
 from evalbeam import evaluate
 from evalbeam.schemas.calls import Call, RateLimit
