@@ -10,78 +10,42 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
-AGENT = """
-import asyncio
-import os
+sys.path.insert(0, str(Path(__file__).parent.parent / "servers"))
 
-PORT = int(os.environ["COUNTER_PORT"])
-
-
-async def ask(prompt):
-    reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
-    writer.write(b"POST / HTTP/1.0\\r\\nContent-Length: %d\\r\\n\\r\\n%b" % (len(prompt), prompt.encode()))
-    answer = (await reader.read()).rpartition(b"\\r\\n\\r\\n")[2].decode()
-    writer.close()
-    return {"response": answer, "predicted_trajectory": [], "latency_in_seconds": len(prompt) / 8}
-"""
+from json_server import JsonHandler, serving
 
 
-class Counter(ThreadingHTTPServer):
+class Handler(JsonHandler):
     """Answers in capitals, counts, and kills a process at a call."""
 
-    daemon_threads = True
-    request_queue_size = 1024
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.calls: list[str] = []
-        self.kill_at = 0
-        self.victim: subprocess.Popen[bytes] | None = None
-        self.lock = threading.Lock()
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A caller that was killed takes no answer."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    """One call."""
-
-    server: Counter
-
     def do_POST(self) -> None:
-        prompt = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        with self.server.lock:
-            self.server.calls.append(prompt)
-            count = len(self.server.calls)
-        if count == self.server.kill_at and self.server.victim is not None:
-            self.server.victim.send_signal(signal.SIGKILL)
+        server: Any = self.server
+        prompt = self.body()["prompt"]
+        with server.lock:
+            server.calls.append(prompt)
+            count = len(server.calls)
+        if count == server.kill_at and server.victim is not None:
+            server.victim.send_signal(signal.SIGKILL)
         time.sleep(0.02)
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(prompt.upper().encode())
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+        self.answer({"response": prompt.upper(), "predicted_trajectory": [], "latency_in_seconds": len(prompt) / 8})
 
 
-def start(folder: Path, output: str, server: Counter, in_flight: int) -> int:
+def start(folder: Path, output: str, server: Any, in_flight: int) -> int:
     """Runs the command; its exit code."""
     command = [sys.executable, "-m", "evalbeam.pipelines.cli", "run", "--dataset", "rows.jsonl", "--agent"]
-    command += ["crash_agent:ask", "--metrics", "exact_match", "--output", output]
+    command += [f"http://127.0.0.1:{server.server_address[1]}/", "--metrics", "exact_match", "--output", output]
     command += ["--set", f"agent.max_in_flight={in_flight}"]
-    env = {**os.environ, "PYTHONPATH": str(folder), "COUNTER_PORT": str(server.server_address[1])}
     with open(folder / "log", "ab") as log:
-        server.victim = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log)
+        server.victim = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
     return server.victim.wait()
 
 
@@ -97,11 +61,9 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--in-flight", type=int, default=64)
     args = parser.parse_args()
-    server, bad = Counter(), 0
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with tempfile.TemporaryDirectory() as name:
+    bad, counts = 0, {"calls": [], "kill_at": 0, "victim": None, "lock": threading.Lock()}
+    with tempfile.TemporaryDirectory() as name, serving(Handler, **counts) as server:
         folder = Path(name)
-        (folder / "crash_agent.py").write_text(AGENT)
         rows = [json.dumps({"prompt": f"p{i}", "reference": f"P{i}"}) + "\n" for i in range(args.calls)]
         (folder / "rows.jsonl").write_text("".join(rows))
         assert start(folder, "calm", server, args.in_flight) == 0, (folder / "log").read_text()
@@ -119,7 +81,6 @@ def main() -> int:
                 bad += not good
                 print(f"killed at {share:.0%}, trial {trial}: exit codes {killed}, {ended}; tables "
                       f"{'the same' if same else 'DIFFER'}; {extra} calls made twice", flush=True)  # fmt: skip
-    server.shutdown()
     return bad
 
 
