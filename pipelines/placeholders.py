@@ -25,7 +25,7 @@ PLACES = (
 )
 """Keys in which placeholders are filled in; anywhere else they are text."""
 
-_PLACEHOLDER = re.compile(r"\{run_date\}|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_PLACEHOLDER = re.compile(r"\{run_date\}|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|(\$\{\w+:[^{}]*\})")
 
 
 def day(text: str) -> str:
@@ -55,7 +55,7 @@ def fill(data: Any, run_date: str | None, source: str, environ: Mapping[str, str
         environ: Variables that `${NAME}` may name.
 
     Raises:
-        ConfigError: A placeholder has no value; names the key.
+        ConfigError: A placeholder has no value, or refers to a secret as keys do that hold one; names the key.
     """
     for place in PLACES:
         *sections, key = place
@@ -73,7 +73,10 @@ def fill(data: Any, run_date: str | None, source: str, environ: Mapping[str, str
 
 def _filled(text: str, run_date: str | None, where: str, environ: Mapping[str, str]) -> str:
     def value(found: re.Match[str]) -> str:
-        name = found[1]
+        name, secret = found.groups()
+        if secret is not None:
+            allowed = "${NAME} for a variable of the environment"
+            raise ConfigError(f"{secret} refers to a secret", where=where, allowed=allowed)
         if name is None:
             if run_date is None:
                 raise ConfigError("{run_date} has no value", where=where, allowed="--run-date with a day")

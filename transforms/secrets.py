@@ -16,6 +16,7 @@ from ..schemas.errors import ConfigError
 ALLOWED = "${env:NAME}, ${file:PATH} or ${secret:projects/P/secrets/S/versions/V}"
 _REFERENCE = re.compile(r"\$\{(env|file|secret):([^{}]+)\}")
 _LIKE_ONE = re.compile(r"\$\{\w+:[^{}]*\}")
+_PLACEHOLDER = re.compile(r"\$\{\w+\}")
 _NAMES = re.compile(r"auth|cookie|token|secret|password|credential|api-?_?key|-key$", re.IGNORECASE)
 
 
@@ -26,7 +27,7 @@ def check_reference(value: str | None, where: str) -> None:
         ConfigError: The value is no reference; it is not shown.
     """
     if value is not None and not _REFERENCE.fullmatch(value):
-        raise ConfigError("a secret is written out", where=where, allowed=ALLOWED)
+        raise _no_reference(value, where)
 
 
 def check_text(value: str, where: str, name: str = "") -> None:
@@ -43,7 +44,14 @@ def check_text(value: str, where: str, name: str = "") -> None:
     if unknown := next((found for found in _LIKE_ONE.findall(value) if not _REFERENCE.fullmatch(found)), None):
         raise ConfigError(f"found {unknown!r}", where=where, allowed=ALLOWED)
     if _NAMES.search(name) and not _REFERENCE.search(value):
-        raise ConfigError("a secret is written out", where=where, allowed=ALLOWED)
+        raise _no_reference(value, where)
+
+
+def _no_reference(value: str, where: str) -> ConfigError:
+    """What to say of a value that should refer to a secret; it is not shown, but for a placeholder as paths have."""
+    placeholder = _PLACEHOLDER.search(value)
+    found = f"{placeholder[0]} is filled in in paths only" if placeholder else "a secret is written out"
+    return ConfigError(found, where=where, allowed=ALLOWED)
 
 
 def resolved(value: str | None, where: str, environ: Mapping[str, str] = os.environ) -> str | None:

@@ -139,7 +139,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run (output.overwrite)")
     text = "go on with an unfinished run although its agent has changed (output.resume_anyway)"
     parser.add_argument("--resume-anyway", action="store_true", help=text)
-    words = "the day that {run_date} stands for in dataset.path, dataset.query and output.path"
+    words = "the day that {run_date} stands for in paths, queries and the keys of output.bigquery"
     parser.add_argument("--run-date", metavar="DAY", type=_day, help=words)
     setting("--replay", "replay", "RUN", "score the answers of the run in folder RUN; no agent is called")
     setting("--format", "output.format", "FORMAT", "parquet, jsonl or csv")

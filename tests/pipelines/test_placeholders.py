@@ -56,6 +56,8 @@ def test_what_has_no_value_is_refused() -> None:
         filled("{run_date}", None)
     with pytest.raises(ConfigError, match=r"dataset.path: the environment has no ABSENT"):
         filled("${ABSENT}")
+    with pytest.raises(ConfigError, match=r"dataset.path: \$\{env:BUCKET\} refers to a secret \(allowed: \$\{NAME\}"):
+        filled("${env:BUCKET}/logs")
 
 
 @pytest.mark.parametrize("data", [None, [], "text", {}, {"dataset": None}, {"dataset": ["path"]}])

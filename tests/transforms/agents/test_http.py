@@ -106,6 +106,7 @@ def test_a_secret_that_a_server_repeats_is_hidden(serve, call, monkeypatch):
         ({"target": "https://user:password@host/"}, "the address holds a user name"),
         ({"headers": {"authorization": "Bearer abc"}}, "agent.headers.authorization: a secret is written out"),
         ({"headers": {"X-Api-Key": "abc"}}, "agent.headers.X-Api-Key"),
+        ({"headers": {"X-Api-Key": "${KEY}"}}, r"\$\{KEY\} is filled in in paths only .allowed: \$\{env:NAME"),
         ({"headers": {"X": "${vault:abc}"}}, r"agent.headers.X: found '\$\{vault:abc\}' .allowed: \$\{env:NAME"),
         ({"body": {"key": "${vault:abc}"}}, "agent.body: found '..vault:abc.'"),
         ({"answer": {"reply": "x"}}, "agent.answer: unknown key 'reply' .allowed: response, predicted_trajectory"),
