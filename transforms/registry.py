@@ -182,6 +182,23 @@ def has_module(name: str) -> bool:
         return False
 
 
+def require_module(name: str, extra: str, purpose: str, where: str = "") -> None:
+    """Looks whether a module is there that a part cannot do without.
+
+    Args:
+        name: The module.
+        extra: The extra of this package that brings it.
+        purpose: What needs it.
+        where: Key of the configuration that asks for that.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    if not has_module(name):
+        found = f"{purpose} needs the package {name!r}, which is missing"
+        raise ConfigError(found, where=where, allowed=f"pip install 'evalbeam[{extra}]'")
+
+
 def _load(kind: str) -> dict[str, Part]:
     if kind not in _loaded:
         package = importlib.import_module(f"{__package__}.{FOLDERS[kind]}")

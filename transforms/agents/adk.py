@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...schemas.conversation import is_conversation, said, turn_in
 from ...schemas.errors import AgentError, ConfigError
 from ...schemas.instance import Instance, Json, Turn
+from ..registry import require_module
 from ..simulation import Script, Simulate, Simulator, User, simulator_of
 from .base import Agent, Ask, loaded, register
 from .events.adk import TurnEvents, retrieval_tools
@@ -57,12 +58,7 @@ class AdkAgent(Agent):
     simulator: Any = None
 
     def __post_init__(self) -> None:
-        try:
-            import google.adk  # noqa: F401
-        except ImportError:
-            raise ConfigError(
-                "google-adk is not installed", where="agent", allowed="pip install 'evalbeam[adk]'"
-            ) from None
+        require_module("google.adk", "adk", "an agent of type adk", "agent")
         if self.turn_timeout is not None and self.turn_timeout <= 0:
             raise ValueError(f"turn_timeout is {self.turn_timeout}, allowed: more than 0")
         if self.simulator is not None:

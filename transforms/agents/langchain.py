@@ -9,6 +9,7 @@ from typing import Any
 
 from ...schemas.errors import ConfigError
 from ...schemas.instance import Json
+from ..registry import require_module
 from .base import Agent, Ask, loaded, register
 from .forms.langchain import answer_of, chunks, token_counts
 
@@ -116,11 +117,8 @@ def _as_input(given: Json, key: str | None, sent: str) -> Any:
 
 def _watcher() -> Any:
     """A class that notes what happens within one call; as a callback it sees nested calls too."""
-    try:
-        from langchain_core.callbacks import BaseCallbackHandler
-    except ImportError:
-        allowed = "pip install 'evalbeam[langchain]'"
-        raise ConfigError("langchain-core is not installed", where="agent.type", allowed=allowed) from None
+    require_module("langchain_core", "langchain", "an agent of type langchain", "agent.type")
+    from langchain_core.callbacks import BaseCallbackHandler
 
     class Watch(BaseCallbackHandler):
         run_inline = True

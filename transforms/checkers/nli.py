@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 from ...schemas.errors import ConfigError
 from ...schemas.instance import Json
 from ..grounding.passages import Text
+from ..registry import require_module
 from .base import PairChecker, Verdict, register
 
 DECIMALS = 5
@@ -49,9 +49,7 @@ class Nli(PairChecker):
 
     def __post_init__(self) -> None:
         for module in ("onnxruntime", "tokenizers"):
-            if importlib.util.find_spec(module) is None:
-                found = f"nli needs {module}, which is not installed"
-                raise ConfigError(found, where="checker", allowed="pip install 'evalbeam[nli]'")
+            require_module(module, "nli", "the checker nli", "checker")
         if not self.path:
             raise ConfigError("missing", where="checker.path", allowed="folder of a model")
         _files(self.path)

@@ -25,11 +25,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from ...schemas.errors import ConfigError, JudgeError
+from ...schemas.errors import JudgeError
 from ...schemas.instance import Json, Usage
 from ...schemas.judging import PROMPTS, Message, Reply
 from ..batching import Batched, Unanswered
-from ..registry import has_module, register
+from ..registry import register, require_module
 from ..secrets import check_reference, resolved
 
 __all__ = [
@@ -148,12 +148,7 @@ class ModelJudge(Judge):
 
     def __post_init__(self) -> None:
         check_reference(self.api_key, "judges: api_key")
-        if not has_module(self.module):
-            raise ConfigError(
-                f"the package {self.module!r} is missing",
-                where="judges",
-                allowed=f"pip install 'evalbeam[{self.extra}]'",
-            )
+        require_module(self.module, self.extra, "a judge of this type", "judges")
 
     def key(self) -> str | None:
         """The key itself; only where it is used."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ...schemas.errors import ConfigError, JudgeError
+from ...schemas.errors import JudgeError
 from ...schemas.judging import EVALUATE_INSTANCES
 from ..held import original
-from ..registry import has_module
+from ..registry import require_module
 from .base import Consult, Judge, Question, Reply, closing, register
 
 _STARTING = frozenset(("ServiceUnavailable", "FailedPrecondition"))
@@ -61,9 +61,7 @@ class VertexEval(Judge):
     secret: ClassVar[tuple[str, ...]] = ("endpoint", "startup", "pause", "channel", "clock")
 
     def __post_init__(self) -> None:
-        if not has_module("google.cloud.aiplatform"):
-            found, allowed = "the package 'google-cloud-aiplatform' is missing", "pip install 'evalbeam[vertex]'"
-            raise ConfigError(found, where="judges", allowed=allowed)
+        require_module("google.cloud.aiplatform", "vertex", "a judge of type vertex_eval", "judges")
 
     def connect(self) -> Consult:
         from google.cloud import aiplatform_v1
@@ -71,21 +69,22 @@ class VertexEval(Judge):
 
         client, clock = self._client(), original(self.clock)
         place = f"projects/{self.project}/locations/{self.location}"
-        began: list[float] = []
-        answered: list[bool] = []
+        began: float | None = None
+        answered = False
 
         def consult(question: Question) -> Reply:
+            nonlocal began, answered
             body = {"location": place, **json.loads(question.turns[-1].content)}
             request = json_format.ParseDict(body, aiplatform_v1.EvaluateInstancesRequest.pb()())
-            began[:] = began or [clock()]
+            began = clock() if began is None else began
             try:
                 response = client.evaluate_instances(request=request, retry=None)
             except Exception as error:
-                waited = clock() - began[0]
+                waited = clock() - began
                 if answered or waited >= self.startup or type(error).__name__ not in _STARTING:
                     raise
                 raise Starting(f"the service is not up yet ({type(error).__name__})", self.pause) from error
-            answered[:] = [True]
+            answered = True
             message = type(response).pb(response)
             return Reply(value=_verdict(json_format.MessageToDict(message, preserving_proto_field_name=True)))
 

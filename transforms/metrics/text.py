@@ -8,7 +8,6 @@ that they are quotients of, for all metrics of a batch together.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import numpy as np
 from ...schemas.errors import ConfigError
 from ...schemas.instance import Example
 from ...schemas.result import Score, ScoreColumn
+from ..registry import require_module
 from .base import Metric, ScoringBatch, register
 from .kernels.bleu import bleus
 from .kernels.pairs import Counts, TextPairs
@@ -39,11 +39,6 @@ def text_of(value: Any) -> str:
 
 def _texts(batch: ScoringBatch, name: str) -> list[str]:
     return batch.share(("text", name), lambda: [text_of(value) for value in batch.column(name)])
-
-
-def _require(module: str, purpose: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        raise ConfigError(f"{purpose} needs {module}, which is not installed", allowed="pip install evalbeam[text]")
 
 
 class _PairMetric(Metric):
@@ -110,9 +105,9 @@ class Rouge(_PairMetric):
 
     def __post_init__(self) -> None:
         if self.use_stemmer:
-            _require("nltk", "use_stemmer")
+            require_module("nltk", "text", "use_stemmer")
         if self._splitter == "punkt":
-            _require("nltk", "sentence_splitter: punkt")
+            require_module("nltk", "text", "sentence_splitter: punkt")
             try:
                 splitter_of("punkt")
             except (LookupError, ImportError):
@@ -155,7 +150,7 @@ class ResponseMatch(_PairMetric):
     outputs: ClassVar[tuple[str, ...]] = ("details",)
 
     def __post_init__(self) -> None:
-        _require("nltk", "response_match")
+        require_module("nltk", "text", "response_match")
 
     def _column(self, counts: Counts) -> ScoreColumn:
         return _rouge_column(counts.ngrams(WordRule(unicode=True, stem=True), 1))

@@ -135,7 +135,7 @@ def test_a_missing_extra_is_named(
     name: str, params: dict[str, Any], module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ConfigError, match=rf"{module}.*pip install evalbeam\[text\]"):
+    with pytest.raises(ConfigError, match=rf"{module}.*pip install 'evalbeam\[text\]'"):
         make(name, **params)
 
 
