@@ -131,8 +131,8 @@ def _dataflow(options: PipelineOptions, report: EngineReport, plan: Plan | None)
     if not plan.config.output.path.startswith("gs://"):
         found = f"output.path: found {plan.config.output.path!r}, which the workers cannot reach"
         report.problems.append(f"{found} (allowed: a folder on gs://)")
-    shared = plan.config.agent.max_in_flight_total or plan.config.agent.max_calls_per_minute
-    if shared and not (workers.max_num_workers or workers.num_workers):
+    policies = (plan.config.agent, *(use.policy for use in plan.judges.values()))
+    if any(p.divided for p in policies) and not (workers.max_num_workers or workers.num_workers):
         text = "--max_num_workers: missing, though limits of the whole run are divided over its workers"
         report.problems.append(f"{text} (allowed: the most workers the job may have)")
 

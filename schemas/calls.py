@@ -12,7 +12,8 @@ from .instance import Json
 CallClass: TypeAlias = Literal[
     "ok", "transient", "rate_limited", "permanent", "timeout", "invalid_answer", "not_called", "over_budget"
 ]
-"""What came of a call. The last two stand for calls that were not made at all."""
+"""What came of a call. The last two, `NOT_MADE`, stand for calls that were not made at all."""
+NOT_MADE: frozenset[str] = frozenset(("not_called", "over_budget"))
 
 
 class RateLimit(BaseModel):
@@ -82,6 +83,12 @@ class CallPolicy(BaseModel):
     retry_on: tuple[str, ...] = ()
     backoff: float = Field(default=0.5, ge=0)
     max_backoff: float = Field(default=30.0, ge=0)
+
+    @property
+    def divided(self) -> bool:
+        """Whether it has a limit of the whole run, which is divided over the worker processes."""
+        limits = (self.max_in_flight_total, self.max_calls_per_minute, self.max_tokens_per_minute)
+        return any(limit is not None for limit in limits)
 
     def for_one_of(self, processes: int) -> CallPolicy:
         """What one of several worker processes may do; a `CallPolicy` alone, also of a config that inherits from it.

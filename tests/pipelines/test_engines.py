@@ -113,10 +113,22 @@ def test_a_cluster_that_cannot_recover_is_warned_of(flink) -> None:
     assert "has no TaskManager" in look_at(found).problems[0]
 
 
-def plan(folder: Path, **agent: object):
+def plan(folder: Path, judge: dict[str, object] | None = None, **agent: object):
     (folder / "rows.jsonl").write_text('{"prompt": "x"}\n')
     section = {"dataset": {"path": str(folder / "rows.jsonl")}, "metrics": ["exact_match"], "agent": agent}
+    if judge is not None:
+        section |= {"metrics": ["fluency"], "judges": {"default": {"target": print, **judge}}}
     return make_plan(EvaluationConfig.parse(section))
+
+
+@pytest.mark.parametrize("limit", ["max_in_flight_total", "max_calls_per_minute", "max_tokens_per_minute"])
+def test_limits_of_the_whole_run_need_a_bound_of_workers(limit: str, tmp_path: Path) -> None:
+    flags = ["--runner=DataflowRunner", "--project=p", "--region=r", "--temp_location=gs://b/t"]
+    told = "--max_num_workers: missing, though limits of the whole run are divided over its workers"
+    agent, judge = plan(tmp_path, target="builtins:str", **{limit: 60}), plan(tmp_path, {limit: 60})
+    for given, expected in ((plan(tmp_path, {}), False), (agent, True), (judge, True)):
+        assert any(told in p for p in look_at(options(*flags), given).problems) == expected
+        assert not any(told in p for p in look_at(options(*flags, "--max_num_workers=4"), given).problems)
 
 
 def test_an_agent_that_workers_cannot_find_or_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
