@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from .calls import NOT_MADE
 from .instance import Json, Usage
 from .result import Score, ScoreError
 
@@ -68,7 +69,7 @@ class Answer:
     @property
     def open(self) -> bool:
         """Whether the call was not made, so that a later start of the run may still make it."""
-        return self.error is not None and self.error.code in ("not_called", "over_budget")
+        return self.error is not None and self.error.code in NOT_MADE
 
 
 Judging: TypeAlias = Generator[list[Ask], Sequence[Answer], Score]

@@ -12,7 +12,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from ..schemas.calls import Call, CallPolicy, Outcome
+from ..schemas.calls import NOT_MADE, Call, CallPolicy, Outcome
 from ..schemas.errors import JudgeError
 from ..schemas.instance import Example, Json
 from ..schemas.judging import Answer, Ask, Message, Reply
@@ -278,7 +278,7 @@ def _answer(outcome: Outcome) -> Answer:
     spent = usage_of(told), bool(told and told.get("batch"))
     if outcome.kind == "ok":
         return Answer(outcome.value["value"], None, *spent)
-    if outcome.kind in ("not_called", "over_budget"):
+    if outcome.kind in NOT_MADE:
         lacking = outcome.error_message == NO_ANSWER
         return Answer(error=ScoreError(outcome.kind, NO_ANSWER if lacking else "the judge was not asked"))
     name, text = outcome.error_type or "", outcome.error_message

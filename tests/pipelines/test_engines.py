@@ -125,7 +125,7 @@ def plan(folder: Path, judge: dict[str, object] | None = None, **agent: object):
 def test_limits_of_the_whole_run_need_a_bound_of_workers(limit: str, tmp_path: Path) -> None:
     flags = ["--runner=DataflowRunner", "--project=p", "--region=r", "--temp_location=gs://b/t"]
     told = "--max_num_workers: missing, though limits of the whole run are divided over its workers"
-    agent, judge = plan(tmp_path, target="builtins:str", **{limit: 60}), plan(tmp_path, {limit: 60})
+    agent, judge = plan(tmp_path, target="os.path:basename", **{limit: 60}), plan(tmp_path, {limit: 60})
     for given, expected in ((plan(tmp_path, {}), False), (agent, True), (judge, True)):
         assert any(told in p for p in look_at(options(*flags), given).problems) == expected
         assert not any(told in p for p in look_at(options(*flags, "--max_num_workers=4"), given).problems)

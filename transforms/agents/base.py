@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from ...schemas.calls import Outcome
+from ...schemas.calls import NOT_MADE, Outcome
 from ...schemas.conversation import summed, turns_in
 from ...schemas.errors import AgentError, ConfigError, RowError
 from ...schemas.instance import Chunk, Instance, Invocation, Json, Trajectory, Turn, Usage
@@ -200,7 +200,7 @@ def _checked(answer: dict[str, Json]) -> dict[str, Json]:
 def invocation_of(outcome: Outcome) -> Invocation:
     """What a call's outcome says of the agent's run; its value is what `read_answer` made."""
     if outcome.kind != "ok":
-        status = outcome.kind if outcome.kind in ("not_called", "over_budget") else "failed"
+        status = outcome.kind if outcome.kind in NOT_MADE else "failed"
         error, text = outcome.error_type, outcome.error_message
         return Invocation(status, error_type=error, error_message=text, attempts=outcome.attempts)
     answer = outcome.value

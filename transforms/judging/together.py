@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
+from ...schemas.calls import NOT_MADE
 from ...schemas.judging import Answer, Ask, Judging
 from ...schemas.result import Score
 
@@ -34,4 +35,4 @@ def together(judgings: Sequence[Judging]) -> Generator[list[Ask], Sequence[Answe
 
 def unasked(scores: Sequence[Score]) -> Score | None:
     """The first of the scores whose questions were not asked, since the run was stopped: the whole is open then."""
-    return next((s for s in scores if s.error is not None and s.error.code in ("not_called", "over_budget")), None)
+    return next((s for s in scores if s.error is not None and s.error.code in NOT_MADE), None)
