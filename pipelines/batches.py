@@ -21,7 +21,7 @@ from ..transforms.agents.base import Agent, read_answer
 from ..transforms.batching import Batched, Job, Unanswered
 from ..transforms.faults import RETRIED, fault_of, fault_of_status
 from ..transforms.finish import JOURNAL, STOP
-from ..transforms.handoff import FOLDER, Batch, batches, gather
+from ..transforms.handoff import FOLDER, Batch, batches, gather, handed
 from ..transforms.invoke import AGENT
 from ..transforms.journal import Journal, read_journal
 from ..transforms.judge import kept, question
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _ALLOWED = {
     True: "live; or an agent of type http with preset: openai_chat",
-    False: "live; or a judge of type openai or google",
+    False: "live; or a judge of type openai, google or anthropic",
 }
 """What takes batches, by whether it is an agent."""
 _log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ def hand_over(plan: Plan) -> None:
         gather(desk.folder, desk.line, _left(plan))
         for batch in batches(desk.folder) if desk.mode == "batch" else ():
             if batch.job["state"] != "going":
-                _submit(batch, desk)
+                _submit(batch, desk, plan)
                 desk.tell(batch, f"handed over as {batch.job['id']}")
 
 
@@ -160,16 +160,20 @@ def _look(batch: Batch, desk: _Desk) -> Job | None:
         return client.look(job["id"])
 
 
-def _submit(batch: Batch, desk: _Desk) -> None:
+def _submit(batch: Batch, desk: _Desk, plan: Plan) -> None:
     """Submits a batch once: where a start was killed meanwhile, the provider is asked whether it has it."""
     begun = batch.job.get("name")
     with closing(desk.callee.batch_client()) as client:
         name = begun or uuid.uuid4().hex
-        known = client.find(name) if begun else None
+        known = client.find(name, batch.requests, _handed(plan)) if begun else None
         if known is None:
             batch.note(state="submitting", name=name)
             known = client.submit(name, batch.requests)
         batch.note(state="going", name=name, id=known)
+
+
+def _handed(plan: Plan) -> set[str]:
+    return {id_ for desk in _desks(plan) for id_ in handed(desk.folder)}
 
 
 def _left(plan: Plan) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from ..schemas.instance import Json
@@ -61,8 +61,14 @@ class BatchClient(Protocol):
         """Hands a file of requests over under a name of ours; returns the provider's id."""
         ...
 
-    def find(self, name: str) -> str | None:
-        """The id under which a name was handed over, `None` where it was not."""
+    def find(self, name: str, requests: Requests, others: Collection[str]) -> str | None:
+        """The id under which a file was handed over under a name, `None` where it was not.
+
+        Args:
+            name: The name.
+            requests: The file, for providers that keep no name.
+            others: Ids of the run's other batches.
+        """
         ...
 
     def look(self, job: str) -> Job:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -125,7 +125,7 @@ class _Batches:
     client: Any
     model: str
 
-    def find(self, name: str) -> str | None:
+    def find(self, name: str, requests: Requests, others: Collection[str]) -> str | None:
         """The job of that name."""
         return next((job.name for job in self.client.batches.list() if job.display_name == name), None)
 

@@ -103,8 +103,12 @@ class Batch:
 
 def batches(folder: str) -> list[Batch]:
     """The batches of an endpoint that have not ended, in order."""
-    found = [Batch(path.rpartition("/")[0]) for path in _numbered(folder)]
-    return [batch for batch in found if batch.job["state"] != "ended"]
+    return [batch for batch in _all(folder) if batch.job["state"] != "ended"]
+
+
+def handed(folder: str) -> set[str]:
+    """The provider's ids of all batches of an endpoint."""
+    return {batch.job["id"] for batch in _all(folder) if "id" in batch.job}
 
 
 def gather(folder: str, line: Callable[[Call], bytes], most: int | None = None) -> int:
@@ -162,6 +166,10 @@ class _Pile:
 
 def _numbered(folder: str) -> list[str]:
     return [path for path in storage.below(folder) if path.endswith("/requests.jsonl")]
+
+
+def _all(folder: str) -> list[Batch]:
+    return [Batch(path.rpartition("/")[0]) for path in _numbered(folder)]
 
 
 def _joined(lines: list[bytes]) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +45,7 @@ class OpenAIBatches:
         named = {"completion_window": "24h", "metadata": {"evalbeam": name}}
         return self.client.batches.create(input_file_id=file.id, endpoint=_ENDPOINT, **named).id
 
-    def find(self, name: str) -> str | None:
+    def find(self, name: str, requests: Requests, others: Collection[str]) -> str | None:
         """The batch that carries the name."""
         return next((b.id for b in self.client.batches.list() if (b.metadata or {}).get("evalbeam") == name), None)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from anthropic_batch_server import AnthropicBatchServer
 from batch_server import BatchServer, serving_batches
 from gemini_batch_server import GeminiBatchServer
 from model_server import Asked, Said, verdict
@@ -21,6 +22,7 @@ from evalbeam.pipelines.plan import make_plan
 from evalbeam.schemas.config import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError, RunError
 
+KINDS = {BatchServer: "openai", GeminiBatchServer: "google", AnthropicBatchServer: "anthropic"}
 ROWS = [{"prompt": f"question {i}", "response": f"answer {i}"} for i in range(500)]
 
 
@@ -43,10 +45,9 @@ def said(asked: Asked) -> Said:
 
 
 def run(server: BatchServer, path: Path, mode: str, rows: Any = ROWS, metric: Any = "fluency", **more: Any) -> Any:
-    kind = "google" if isinstance(server, GeminiBatchServer) else "openai"
     judge = {
-        "type": kind, "model": "fake-1", "api_key": "${env:JUDGE_KEY}", "base_url": server.url, "mode": mode,
-        "max_attempts": 2,
+        "type": KINDS[type(server)], "model": "fake-1", "api_key": "${env:JUDGE_KEY}", "base_url": server.url,
+        "mode": mode, "max_attempts": 2,
     }  # fmt: skip
     return evaluate(rows, [metric], judges={"default": judge}, output=str(path), **more)
 
@@ -73,9 +74,10 @@ def tables(path: Path) -> dict[str, bytes]:
     [
         (BatchServer, run, "500 questions to judges were not asked"),
         (GeminiBatchServer, run, "500 questions to judges were not asked"),
+        (AnthropicBatchServer, run, "500 questions to judges were not asked"),
         (BatchServer, asked, "500 rows were not called"),
     ],
-    ids=["openai judge", "gemini judge", "agent"],
+    ids=["openai judge", "gemini judge", "anthropic judge", "agent"],
 )
 def test_a_batch_run_gives_the_tables_of_a_live_run(
     kind: type[BatchServer], start: Callable[..., Any], left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -230,13 +232,18 @@ def test_results_that_are_none_name_file_and_line(server: BatchServer, tmp_path:
         run(server, tmp_path, "batch_files", ROWS[:3])
 
 
-def test_a_batch_is_submitted_once_although_a_start_was_killed(server: BatchServer, tmp_path: Path) -> None:
-    run(server, tmp_path, "batch", ROWS[:3])
-    job = tmp_path / "batch" / "judges" / "default" / "0001" / "job.json"
-    known = json.loads(job.read_text())
-    job.write_text(json.dumps({"state": "submitting", "name": known["name"]}))  # killed before it learned of the id
-    run(server, tmp_path, "batch", ROWS[:3])
-    assert (len(server.jobs), json.loads(job.read_text())) == (1, known)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_is_submitted_once_although_a_start_was_killed(
+    kind: type[BatchServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "k-123")
+    with serving_batches(kind) as server:
+        run(server, tmp_path, "batch", ROWS[:3])
+        job = tmp_path / "batch" / "judges" / "default" / "0001" / "job.json"
+        known = json.loads(job.read_text())
+        job.write_text(json.dumps({"state": "submitting", "name": known["name"]}))  # killed before it learned of the id
+        run(server, tmp_path, "batch", ROWS[:3])
+        assert (len(server.jobs), json.loads(job.read_text())) == (1, known)
 
 
 def test_a_budget_bounds_what_is_handed_over(server: BatchServer, tmp_path: Path) -> None:
@@ -263,7 +270,11 @@ def test_a_failed_batch_says_why_and_its_questions_are_open_again(
     [
         (
             {"type": "function", "target": "json:dumps"},
-            "judges of type 'function' take no batches (allowed: live; or a judge of type openai or google)",
+            "judges of type 'function' take no batches (allowed: live; or a judge of type openai, google or anthropic)",
+        ),
+        (
+            {"type": "anthropic", "model": "m", "request": {"extra_headers": {"anthropic-beta": "b"}}},
+            "request holds extra_headers, which batches have none of (allowed: live; or without it)",
         ),
         (
             {"type": "google", "model": "m", "project": "p"},

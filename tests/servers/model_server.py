@@ -175,13 +175,22 @@ def _gemini_usage(said: Said) -> Any:
     return counts if said.tokens else {}
 
 
+ANTHROPIC_ERRORS = {
+    400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error",
+    404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error",
+    529: "overloaded_error",
+}  # fmt: skip
+
+
+def anthropic_error(status: int) -> Any:
+    """What an error says of itself, live and in batches."""
+    return {"type": "error", "error": {"type": ANTHROPIC_ERRORS.get(status, "api_error"), "message": "no"}}
+
+
 def _error(protocol: str, status: int) -> Any:
     words = {429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 400: "INVALID_ARGUMENT"}.get(status, "UNKNOWN")
     if protocol == "gemini":
         return {"error": {"code": status, "message": words.lower(), "status": words}}
     if protocol == "anthropic":
-        return {
-            "type": "error",
-            "error": {"type": "rate_limit_error" if status == 429 else "api_error", "message": words},
-        }
+        return anthropic_error(status)
     return {"error": {"message": words, "type": "requests", "param": None, "code": None}}

@@ -99,9 +99,9 @@ def test_a_job_of_vertex_reads_and_writes_where_the_requests_are(server: VertexB
     client = VertexBatches(genai.Client(http_options=types.HttpOptions(base_url=server.url), **place), "fake-1")
     requests = Requests(str(tmp_path), json.dumps(judge(True).batch_line(QUESTION, KEY)).encode())
     Path(requests.path).write_bytes(requests.data)
-    assert client.find("mine") is None
+    assert client.find("mine", requests, ()) is None
     job = client.submit("mine", requests)
-    assert (job, client.find("mine")) == ("projects/p/locations/europe-west4/batchPredictionJobs/1", job)
+    assert (job, client.find("mine", requests, ())) == ("projects/p/locations/europe-west4/batchPredictionJobs/1", job)
     assert not client.look(job).done
     server.work("expired")
     assert client.look(job) == (True, (), "JOB_STATE_EXPIRED: the job expired")

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .base import Consult, ModelJudge, Question, Reply, Usage, closing, register
+from ..anthropic_batches import AnthropicBatches, read_line, request_line
+from .base import Batched, Consult, ModelJudge, Question, Reply, Unanswered, Usage, closing, register
 
 _FINISH = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refused"}
 _MAX_TOKENS = 4096
 _LONG = 3600.0
+_OF_CALLS = ("extra_headers", "extra_query", "timeout")
+"""Keys of a live call that are no part of its request."""
 
 
 @register("judge", "anthropic")
 @dataclass(frozen=True, kw_only=True)
-class AnthropicJudge(ModelJudge):
+class AnthropicJudge(ModelJudge, Batched):
     """A model of Anthropic; `max_tokens` is 4096 where it is left out."""
 
     extra: ClassVar[str] = "anthropic"
@@ -26,12 +30,29 @@ class AnthropicJudge(ModelJudge):
         client = AsyncAnthropic(api_key=self.key(), base_url=self.base_url, max_retries=0, timeout=_LONG)
 
         async def consult(question: Question) -> Reply:
-            answer: Any = await client.messages.create(**self._request(question))
-            text = "".join(block.text for block in answer.content if block.type == "text")
-            usage = Usage(_input(answer.usage), answer.usage.output_tokens)
-            return Reply(text, usage=usage, finish=_FINISH.get(answer.stop_reason or "", "stop"))
+            return _reply(await client.messages.create(**self._request(question)))
 
         return closing(consult, client.close)
+
+    def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
+        found = [key for key in _OF_CALLS if key in self.request]
+        return (f"request holds {found[0]}, which batches have none of", "live; or without it") if found else None
+
+    def batch_line(self, asked: Question, key: str) -> Any:
+        params = self._request(asked)
+        more = params.pop("extra_body")
+        return request_line(key, {**params, **more})
+
+    def batch_reply(self, line: Mapping[str, Any]) -> tuple[str, Reply | Unanswered | None]:
+        from anthropic.types import Message
+
+        key, found = read_line(line)
+        return key, _reply(Message.construct(**found)) if isinstance(found, Mapping) else found
+
+    def batch_client(self) -> AnthropicBatches:
+        from anthropic import Anthropic
+
+        return AnthropicBatches(Anthropic(api_key=self.key(), base_url=self.base_url))
 
     def _request(self, question: Question) -> dict[str, Any]:
         shape = {"type": "json_schema", "schema": dict(question.schema)}
@@ -43,6 +64,12 @@ class AnthropicJudge(ModelJudge):
             output_config={"format": shape} if self.structured else None,
             extra_body={} if self.temperature is None else {"temperature": self.temperature},
         )
+
+
+def _reply(answer: Any) -> Reply:
+    text = "".join(block.text for block in answer.content if block.type == "text")
+    usage = Usage(_input(answer.usage), answer.usage.output_tokens)
+    return Reply(text, usage=usage, finish=_FINISH.get(answer.stop_reason or "", "stop"))
 
 
 def _input(usage: Any) -> int:
