@@ -26,13 +26,13 @@ from ..schemas.errors import ConfigError
 from ..transforms import registry, storage
 from ..transforms.judging.autorater import Autorater, autorater_of
 from ..transforms.judging.metric import JudgedMetric
+from ..transforms.judging.prompts import VARIABLE
 from ..transforms.metrics.base import Metric
 from .evaluate import evaluate
 from .result import EvaluationResult
 
 FORMATS = ("csv", "jsonl", "parquet")
 _AS_THEY_ARE = Autorater()
-_VARIABLE = re.compile(r"\{([_a-zA-Z][_a-zA-Z0-9]*)\}")
 
 
 class EvalTask:
@@ -194,7 +194,7 @@ def named(metric: Any, autorater: Autorater = _AS_THEY_ARE) -> Any:
         raise ConfigError(f"found {type(metric).__name__}", where="metrics", allowed="a name or a metric object")
     if isinstance(metric, JudgedMetric) and getattr(metric, "autorater_config", None) is None:
         metric = replace(metric, **_params(type(metric), asked))
-    return {"metric": metric, "name": getattr(metric, "name", "") or _registered(type(metric))}
+    return {"metric": metric, "name": getattr(metric, "name", "") or registry.name_of("metric", metric) or ""}
 
 
 def _params(factory: Any, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,12 +222,6 @@ def _autorater(config: Any) -> Autorater:
         raise ConfigError(str(error), where="autorater_config") from None
 
 
-def _registered(kind: type) -> str:
-    """The name under which a metric class is registered without parameters fixed by the name, "" if there is none."""
-    parts = (registry.find("metric", name) for name in registry.names("metric"))
-    return next((part.name for part in parts if part.factory is kind and not part.preset), "")
-
-
 def _agent(model: Any, runnable: Any) -> Any:
     if model is not None and runnable is not None:
         raise ConfigError("both model and runnable are given", where="evaluate", allowed="one of them")
@@ -244,4 +238,4 @@ def _filled(template: str, row: Mapping[str, Any]) -> str:
             raise ConfigError(f"no column {name!r}", where="prompt_template", allowed=", ".join(map(str, row)))
         return str(row[name])
 
-    return _VARIABLE.sub(value, template)
+    return VARIABLE.sub(value, template)

@@ -32,7 +32,8 @@ from ..jsonable import jsonable
 from .panel import Seat
 
 FOLDER = Path(__file__).parent / "prompts"
-_VARIABLE = re.compile(r"\{([_a-zA-Z][_a-zA-Z0-9]*)\}")
+VARIABLE = re.compile(r"\{([_a-zA-Z][_a-zA-Z0-9]*)\}")
+"""A place in a template, and its name."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +100,12 @@ class Prompt:
             return match[0] if name not in texts else f"<{name} {codes[name]}>\n{texts[name]}\n</{name} {codes[name]}>"
 
         told = [self.told, frame(), *((ending(shape),) if shape is not None else ())]
-        return Message("system", "\n\n".join(told)), Message("user", _VARIABLE.sub(block, self.given))
+        return Message("system", "\n\n".join(told)), Message("user", VARIABLE.sub(block, self.given))
 
 
 def variables_of(text: str) -> tuple[str, ...]:
     """Names of the variables in a text in the order they first stand there."""
-    return tuple(dict.fromkeys(_VARIABLE.findall(text)))
+    return tuple(dict.fromkeys(VARIABLE.findall(text)))
 
 
 def fence(own: str, texts: Mapping[str, str]) -> str:
