@@ -95,14 +95,14 @@ def follow(
     began = heard = clock()
     arrived = False
     while True:
-        job, trouble = None, f"the job {name} does not arrive at the Flink cluster at {cluster.url}"
+        job, trouble = None, f"the job {name} does not arrive at {cluster.title}"
         try:
             job = cluster.job(name)
         except Unreachable as error:
             trouble = str(error)
         else:
             if arrived and job is None:
-                raise RunError(f"the Flink cluster at {cluster.url} has lost the job {name}: it was restarted")
+                raise RunError(f"{cluster.title} has lost the job {name}: it was restarted")
         if job is not None:
             arrived, heard = True, clock()
             if job.ended:
@@ -120,8 +120,8 @@ def _ended(cluster: FlinkCluster, job: Job) -> None:
     if job.state == "FINISHED":
         return
     if job.state == "CANCELED":
-        raise RunError(f"the job {job.id} was cancelled on the Flink cluster at {cluster.url}")
-    raise RunError(f"the job {job.id} failed on the Flink cluster at {cluster.url}: {cluster.cause(job.id)}"[:2000])
+        raise RunError(f"the job {job.id} was cancelled on {cluster.title}")
+    raise RunError(f"the job {job.id} failed on {cluster.title}: {cluster.cause(job.id)}"[:2000])
 
 
 def _refused(result: Any) -> None:
