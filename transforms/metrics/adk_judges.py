@@ -11,7 +11,7 @@ import re
 import statistics
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ...schemas.instance import Example, Json, Turn
@@ -100,14 +100,12 @@ class RubricJudge(JointTurnJudge):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = [_rubric(r) for r in self.rubrics]
+        for rubric in self.rubrics:
+            _rubric(rubric)
 
     def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
-        rubrics = [*self.rubrics]
-        for rubric in (*(example.instance.get("rubrics") or ()), *expected.rubrics):
-            if rubric.get("type") == self.kind:
-                rubrics.append(rubric)
-        named = [_rubric(r) for r in rubrics]
+        own = (*(example.instance.get("rubrics") or ()), *expected.rubrics)
+        named = [_rubric(r) for r in (*self.rubrics, *(r for r in own if r.get("type") == self.kind))]
         return self._rated(dict(named), self.values(example, actual), len(named)) if named else None
 
     @abstractmethod
@@ -141,7 +139,7 @@ class RubricJudge(JointTurnJudge):
             by_rubric.setdefault(name, []).append(value)
         means = [{"rubric_id": name, "score": sum(v) / len(v)} for name, v in by_rubric.items()]
         details: Any = score.details
-        return Score(score.value, explanation=score.explanation, details={**details, "rubric_scores": means})
+        return replace(score, details={**details, "rubric_scores": means})
 
     def mean(self, turns: Sequence[Score]) -> float:
         return statistics.mean(value for _, value in _rubric_scores(turns))
@@ -266,8 +264,7 @@ class HallucinationsV1(JointTurnJudge):
             {"sentence": text, "label": label, "score": s.value, "rationale": s.explanation}
             for text, label, s in zip(found, labels, scores, strict=True)
         ]
-        score = mean_of(scores, {})
-        return Score(score.value, None, score.explanation, None, told, score.status, score.error)
+        return replace(mean_of(scores, {}), details=told)
 
 
 def sentences(text: str) -> list[str]:
