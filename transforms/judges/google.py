@@ -35,12 +35,9 @@ class GoogleJudge(ModelJudge, Batched):
 
     def connect(self) -> Consult:
         import httpx
-        from google import genai
-        from google.genai import types
 
         pool = httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None))
-        http = types.HttpOptions(base_url=self.base_url, httpx_async_client=pool)
-        client = genai.Client(api_key=self.key(), http_options=http, **self._place())
+        client = self._client(httpx_async_client=pool)
 
         async def consult(question: Question) -> Reply:
             return _reply(await client.aio.models.generate_content(**self._request(question)))
@@ -68,12 +65,7 @@ class GoogleJudge(ModelJudge, Batched):
             return key, Unanswered(error.code, type(error).__name__, str(error))
 
     def batch_client(self) -> GeminiBatches | VertexBatches:
-        from google import genai
-        from google.genai import types
-
-        kind = VertexBatches if self._vertex else GeminiBatches
-        http = types.HttpOptions(base_url=self.base_url)
-        return kind(genai.Client(api_key=self.key(), http_options=http, **self._place()), self.model)
+        return (VertexBatches if self._vertex else GeminiBatches)(self._client(), self.model)
 
     @property
     def _vertex(self) -> bool:
@@ -88,6 +80,13 @@ class GoogleJudge(ModelJudge, Batched):
         ]
         config = types.GenerateContentConfig(**self._config(question))
         return {"model": self.model, "contents": contents, "config": config}
+
+    def _client(self, **http: Any) -> Any:
+        from google import genai
+        from google.genai import types
+
+        options = types.HttpOptions(base_url=self.base_url, **http)
+        return genai.Client(api_key=self.key(), http_options=options, **self._place())
 
     def _place(self) -> dict[str, Any]:
         if not self._vertex:
