@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from ..schemas.errors import ConfigError, EvalbeamError
+from .commands.base import CONFIG, PASSED, RUN
 from .console import fault, note
 from .settings import Setting, assemble
 
@@ -43,9 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         submit(make_plan(config), engines.pipeline_options(flags))
     except EvalbeamError as error:
         fault(str(error))
-        return 2 if isinstance(error, ConfigError) else 3
+        return CONFIG if isinstance(error, ConfigError) else RUN
     note(f"submitted: the run's state is in {config.output.path}; `evalbeam wait` follows it")
-    return 0
+    return PASSED
 
 
 def split(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -21,6 +21,17 @@ def no_more(rest: list[str]) -> None:
         raise ConfigError(f"unknown argument {rest[0]!r}", allowed="see --help")
 
 
+def request_at(stream: Any, command: str) -> bytes:
+    """What is at the standard input.
+
+    Raises:
+        ConfigError: It is a terminal.
+    """
+    if stream.isatty():
+        raise ConfigError("no request at the input", allowed=f"evalbeam {command} < request.json")
+    return stream.buffer.read()
+
+
 def show_result(result: Any, say: Any) -> None:
     """Shows a run's summary."""
     from ..console import width

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from ...schemas.errors import ConfigError
-from .base import PASSED, no_more
+from .base import PASSED, no_more, request_at
 
 _ABOUT = """\
 Reads a request of Vertex AI's Check Grounding API (JSON) at the input and writes the API's response. No service is
@@ -34,14 +34,12 @@ def _check_grounding(args: argparse.Namespace, rest: list[str]) -> int:
     from ..grounding import check_grounding
 
     no_more(rest)
-    if sys.stdin.isatty():
-        raise ConfigError("no request at the input", allowed="evalbeam check-grounding < request.json")
+    request = request_at(sys.stdin, "check-grounding")
     try:
         checker = yaml.safe_load(args.checker)
     except yaml.YAMLError:
         allowed = "a name, or {type: NAME, ...}"
         raise ConfigError(f"found {args.checker!r}", where="--checker", allowed=allowed) from None
-    request = sys.stdin.buffer.read()
     with logs(args.debug, note):
         response = check_grounding(request, checker=checker, facts_from=args.facts_from, language=args.language)
         say(json.dumps(response, ensure_ascii=False, indent=2))

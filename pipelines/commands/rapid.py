@@ -6,8 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from ...schemas.errors import ConfigError
-from .base import PASSED, no_more
+from .base import PASSED, no_more, request_at
 
 _ABOUT = """\
 Reads a request of Vertex AI's evaluateInstances (JSON) at the input and writes the API's response. Nobody is called but
@@ -31,9 +30,8 @@ def _evaluate_instances(args: argparse.Namespace, rest: list[str]) -> int:
     from ..evaluate_instances import evaluate_instances
 
     no_more(rest)
-    if sys.stdin.isatty():
-        raise ConfigError("no request at the input", allowed="evalbeam evaluate-instances < request.json")
+    request = request_at(sys.stdin, "evaluate-instances")
     judges = {"default": load_yaml(args.judge, "--judge")} if args.judge else None
     with logs(args.debug, note):
-        say(json.dumps(evaluate_instances(sys.stdin.buffer.read(), judges=judges), indent=2))
+        say(json.dumps(evaluate_instances(request, judges=judges), indent=2))
     return PASSED
