@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...schemas.conversation import is_conversation, said, turn_in
 from ...schemas.errors import AgentError, ConfigError
 from ...schemas.instance import Instance, Json, Turn
+from ..held import original
 from ..registry import require_module
 from ..simulation import Script, Simulate, Simulator, User, simulator_of
 from .base import Agent, Ask, loaded, register
@@ -47,8 +48,8 @@ class AdkAgent(Agent):
         turn_timeout: Seconds one turn may take; `agent.timeout` bounds the whole conversation.
         session: `app_name`, `user_id` and `state` of conversations that do not say them.
         simulator: Who leads the conversations of scenarios: the keys of a `Simulator` (`judge` or `script`,
-            `max_turns`, `stop_signal`, `instructions`), or "module:name" or object of a function
-            from the scenario (a dict) to an object with `async next_message(history)`.
+            `max_turns`, `stop_signal`, `instructions`), or "module:name" or object of a function from the scenario (a
+            dict) to an object with `async next_message(history)`.
     """
 
     target: Any
@@ -61,8 +62,7 @@ class AdkAgent(Agent):
         require_module("google.adk", "adk", "an agent of type adk", "agent")
         if self.turn_timeout is not None and self.turn_timeout <= 0:
             raise ValueError(f"turn_timeout is {self.turn_timeout}, allowed: more than 0")
-        if self.simulator is not None:
-            simulator_of(loaded(self.simulator))
+        simulator_of(original(self.simulator))
         self.app()
 
     def request(self, instance: Instance) -> Json:
@@ -100,7 +100,7 @@ class AdkAgent(Agent):
         return any(kind.__module__.startswith("google.adk.") for kind in type(target).__mro__)
 
     def connect(self) -> Ask:
-        app, simulator = self.app(), None if self.simulator is None else simulator_of(loaded(self.simulator))
+        app, simulator = self.app(), simulator_of(original(self.simulator))
         simulate = simulator.connect() if isinstance(simulator, Simulator) else simulator
         retrieving = retrieval_tools(app.root_agent)
 

@@ -199,6 +199,8 @@ def test_a_scenario_is_led_by_a_simulated_user(agents):
     assert [t.prompt for t in found.turns] == ["roll 6", "after It is 61. roll 1", "after It is 12. roll 2"]
     with pytest.raises(NeedsSimulator, match="needs a user simulator"):
         asked(AdkAgent(agents.dice_agent()), row)
+    with pytest.raises(ConfigError, match=r"agent\.simulator: cannot import 'nowhere'"):
+        AdkAgent(agents.dice_agent(), simulator="nowhere:user")
 
 
 def test_a_scenario_is_led_by_a_script_or_a_model(agents):
