@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..transforms import registry
+from ..transforms.judging.metric import JudgedMetric
 from .report.terminal import NOTHING
 
 _HEADINGS = ("Name", "Inputs", "Range", "What it is")
@@ -56,8 +57,8 @@ def describe(name: str) -> str:
 
 
 def _prompts(metric: Any) -> Iterator[str]:
-    """The prompts of a judge metric; none of a class."""
-    for prompt in () if isinstance(metric, type) else getattr(metric, "prompts", ()):
+    """The prompts of a judge metric."""
+    for prompt in metric.prompts if isinstance(metric, JudgedMetric) else ():
         yield f"\nprompt {prompt.name}, version {prompt.version}, hash {prompt.hash}:\n"
         yield textwrap.indent(f"{prompt.told}\n\n{prompt.given}", "  ", lambda _: True).rstrip()
 

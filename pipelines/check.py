@@ -102,12 +102,12 @@ class CheckReport:
         """Why the budget cannot suffice, whatever stands in the rows beyond the first ones."""
         allowed, data, needs = self.plan.allowed, self.plan.config.dataset, self.plan.needs
         sure = [] if needs is None or data.limit or data.sample else [e.instance for e in self.sample.examples]
-        asks = sum(needs.of(instance)[0] for instance in sure) if needs is not None else 0
-        calls = (self.evaluated or 0) * allowed.calls_per_row + asks
+        questions = sum(needs.of(instance)[0] for instance in sure) if needs is not None else 0
+        calls = (self.evaluated or 0) * allowed.calls_per_row + questions
         if allowed.max_calls is None or calls <= allowed.max_calls:
             return None
         found = f"{self.evaluated} rows need at least {calls} calls"
-        found += f" ({asks} of them to judges, of the first {len(sure)} rows)" if asks else ""
+        found += f" ({questions} of them to judges, of the first {len(sure)} rows)" if questions else ""
         return f"budget.max_calls: {found} (allowed: {allowed.max_calls})"
 
     @property
