@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.instance import Example, Instance, Json
 from .agents.base import Agent, Recording, invocation_of, read_answer
 from .budget import Budget
+from .callee import reading
 from .engine import MAX_HELD_BYTES
 from .fanout import FanOut, Work
 from .normalize import canonical
@@ -127,21 +127,12 @@ class AgentCaller:
     def connect(self, endpoint: str) -> Callable[[Call], Any]:
         """The agent's callable, with its answers read and checked."""
         provide(dict(self.secrets))
-        ask, limit, read = self.agent.connect(), self.policy.max_answer_bytes, self.agent.read
-
-        def call(call: Call) -> Any:
-            raw = ask(_fresh(call.request), call.key)
-            return later(raw) if inspect.isawaitable(raw) else read_answer(read(raw), limit)
-
-        async def later(raw: Any) -> Any:
-            return read_answer(read(await raw), limit)
-
-        async def call_async(call: Call) -> Any:
-            return read_answer(read(await ask(_fresh(call.request), call.key)), limit)
-
-        made: Any = call_async if inspect.iscoroutinefunction(ask) else call
-        made.close = getattr(ask, "close", None)
-        return made
+        limit, read = self.policy.max_answer_bytes, self.agent.read
+        return reading(
+            self.agent.connect(),
+            lambda call: (_fresh(call.request), call.key),
+            lambda raw, call: read_answer(read(raw), limit),
+        )
 
     def work(self, batch: Batch[Instance]) -> Work:
         """One call for each row and trial."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from ..schemas.result import Score, ScoreColumn, ScoredBatch, ScoreError, Tally
 from . import storage
 from .agents.base import usage_of
 from .budget import Budget
+from .callee import reading
 from .fanout import NO_ANSWER, FanOut, Work
 from .jsonable import jsonable
 from .judges.base import Judge, Question, Refused, Truncated
@@ -139,21 +139,7 @@ class JudgeCaller:
     def connect(self, endpoint: str) -> Callable[[Call], Any]:
         """A judge's callable, with its answers read and checked."""
         consult = self.judges[endpoint.removeprefix(LANE)].judge.connect()
-
-        def call(call: Call) -> Any:
-            found: Any = consult(question(call))
-            return later(found, call) if inspect.isawaitable(found) else kept(found, call)
-
-        async def later(found: Any, call: Call) -> Json:
-            return kept(await found, call)
-
-        async def call_async(call: Call) -> Json:
-            found: Any = consult(question(call))
-            return kept(await found, call)
-
-        made: Any = call_async if inspect.iscoroutinefunction(consult) else call
-        made.close = getattr(consult, "close", None)
-        return made
+        return reading(consult, lambda call: (question(call),), kept)
 
     def work(self, batch: ScoredBatch) -> Work:
         """All questions of a batch's rows that are open, at once, then those that follow from the answers."""
