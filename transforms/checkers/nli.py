@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +22,13 @@ from .base import PairChecker, Verdict, register
 DECIMALS = 5
 """Of probabilities: below, they depend on which pairs stand in one batch."""
 _NEEDED = ("tokenizer.json", "config.json")
+_LIMITS = "tokenizer_config.json"
 _MODELS = ("model.onnx", "onnx/model.onnx")
-_GROUNDED = ("entail", "support", "consistent", "label_1")
-_CONTRARY = ("contra", "refut")
+_UNNAMED = {"0": "LABEL_0", "1": "LABEL_1"}
+"""What transformers leaves out of the config of a model with two classes."""
+_DENIED = r"(?<![a-z])(?<!\bno[ _-])(?<!no[nt][ _-])"
+_GROUNDED = re.compile(_DENIED + "(entail|support|consistent)")
+_CONTRARY = re.compile(_DENIED + "(contra|refut)")
 
 
 @register("checker", "nli")
@@ -31,13 +37,14 @@ class Nli(PairChecker):
     """Asks a cross-encoder whether a text entails a claim: a folder with model.onnx, tokenizer.json and config.json.
 
     Any sequence classifier of pairs (text, claim) that was exported to ONNX, as `optimum-cli export onnx` writes it:
-    with three classes (entailment, neutral, contradiction, by the names in the config), two (supported or not) or a
-    single logit. Without a class for contradiction nothing is contradicted. Needs `pip install 'evalbeam[nli]'`.
+    with three classes (entailment, neutral, contradiction, by the names in the config), two (supported or not; of two
+    without names the second is taken to say so) or a single logit. Without a class for contradiction nothing is
+    contradicted. Needs `pip install 'evalbeam[nli]'`.
 
     Attributes:
         path: The folder, on any filesystem Beam opens; copied to the machine once in each process.
-        max_length: Tokens of a pair; of a longer one the end of the text is left out, and of the claim only
-            where it is longer than that itself.
+        max_length: Tokens of a pair, where the model reads so many; of a longer one the end of the text is left out,
+            and of the claim only where it is longer than that itself.
         batch_size: Pairs that go through the model at once.
         threads: Threads for one batch, 0: as many as there are cores.
     """
@@ -53,6 +60,7 @@ class Nli(PairChecker):
         if not self.path:
             raise ConfigError("missing", where="checker.path", allowed="folder of a model")
         _files(self.path)
+        _classes(_read(self.path, "config.json"), self.path)
 
     def weigh(self, pairs: Sequence[tuple[Text, Text]]) -> list[Verdict]:
         """One verdict for each pair; pairs of about the same length share a batch."""
@@ -67,9 +75,14 @@ class Nli(PairChecker):
         return [verdicts[i] for i in range(len(pairs))]
 
 
-class _Classes(NamedTuple):
-    """Which of the model's outputs mean what."""
+_GIVEN = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+"""What a model may be given, and what tokenizers call it."""
 
+
+class _Classes(NamedTuple):
+    """How many outputs the model has, and which of them mean what."""
+
+    count: int
     grounded: int
     contrary: int | None
 
@@ -96,11 +109,8 @@ class _Model:
         def padded(rows: Sequence[Sequence[int]], filler: int) -> np.ndarray:
             return np.array([[*row, *[filler] * (width - len(row))] for row in rows], np.int64)
 
-        given = {
-            "input_ids": padded([e.ids for e in encoded], self.padding),
-            "attention_mask": padded([e.attention_mask for e in encoded], 0),
-            "token_type_ids": padded([e.type_ids for e in encoded], 0),
-        }
+        ids, mask, types = ([getattr(e, name) for e in encoded] for name in _GIVEN.values())
+        given = dict(zip(_GIVEN, (padded(ids, self.padding), padded(mask, 0), padded(types, 0)), strict=True))
         names = [i.name for i in self.session.get_inputs()]
         logits = self.session.run(None, {name: given[name] for name in names})[0]
         for row in _probabilities(logits.astype(np.float64).reshape(len(encoded), -1)):
@@ -115,15 +125,32 @@ def _model(path: str, max_length: int, threads: int) -> _Model:
     from tokenizers import Tokenizer
 
     folder, model = _local(path)
-    config = _config(folder)
+    config = _read(str(folder), "config.json")
     tokenizer, cutting = (Tokenizer.from_file(str(folder / "tokenizer.json")) for _ in range(2))
     for one, strategy in ((tokenizer, "only_first"), (cutting, "longest_first")):
         one.no_padding()
-        one.enable_truncation(max_length, strategy=strategy)
+        one.enable_truncation(min(max_length, _most(str(folder), config)), strategy=strategy)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(str(folder / model), options, providers=["CPUExecutionProvider"])
-    return _Model(tokenizer, cutting, session, _classes(config, path), int(config.get("pad_token_id") or 0))
+    classes = _classes(config, path)
+    _check(session, classes, path)
+    return _Model(tokenizer, cutting, session, classes, int(config.get("pad_token_id") or 0))
+
+
+def _check(session: Any, classes: _Classes, path: str) -> None:
+    """Looks whether the model can be given what there is, and gives what its config says.
+
+    Raises:
+        ConfigError: It cannot, or does not.
+    """
+    for name in (i.name for i in session.get_inputs()):
+        if name not in _GIVEN:
+            raise ConfigError(f"the model of {path!r} asks for {name}", where="checker.path", allowed=", ".join(_GIVEN))
+    columns = session.get_outputs()[0].shape[-1]
+    if isinstance(columns, int) and columns != classes.count:
+        found = f"the model of {path!r} has {columns} classes, its config.json {classes.count}"
+        raise ConfigError(found, where="checker.path", allowed="as many in id2label as the model has")
 
 
 def _files(path: str) -> list[str]:
@@ -155,16 +182,26 @@ def _local(path: str) -> tuple[Path, str]:
         return Path(path), model
     folder = Path(tempfile.mkdtemp(prefix="evalbeam-nli-"))
     for name in found:
-        if name in _NEEDED or name.startswith(model):  # model.onnx, and model.onnx_data beside it
+        if name in (*_NEEDED, _LIMITS) or name.startswith(model):  # model.onnx, and model.onnx_data beside it
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(storage.read_bytes(storage.join(path, name)))
     return folder, model
 
 
-def _config(folder: Path) -> Mapping[str, Json]:
+def _read(folder: str, name: str) -> Mapping[str, Json]:
     import orjson
 
-    return orjson.loads((folder / "config.json").read_bytes())
+    from .. import storage
+
+    return orjson.loads(storage.read_bytes(storage.join(folder, name)))
+
+
+def _most(folder: str, config: Mapping[str, Json]) -> int:
+    """Tokens that the model reads at most: its positions, or what its tokenizer was saved with, which may be fewer."""
+    found = [config.get("max_position_embeddings")]
+    if (Path(folder) / _LIMITS).exists():
+        found.append(_read(folder, _LIMITS).get("model_max_length"))
+    return int(min((n for n in found if n), default=sys.maxsize))
 
 
 def _classes(config: Mapping[str, Json], path: str) -> _Classes:
@@ -173,19 +210,21 @@ def _classes(config: Mapping[str, Json], path: str) -> _Classes:
     Raises:
         ConfigError: None of several classes is called entailment or support.
     """
-    labels = {str(name).casefold(): int(i) for i, name in (config.get("id2label") or {"0": "label_0"}).items()}
-    if len(labels) == 1:
-        return _Classes(0, None)
+    names = {int(i): str(name).casefold() for i, name in (config.get("id2label") or _UNNAMED).items()}
+    if len(names) == 1:
+        return _Classes(1, 0, None)
 
-    def named(words: Sequence[str]) -> int | None:
-        told = [i for name, i in labels.items() if any(w in name and f"not_{w}" not in name for w in words)]
+    def named(words: re.Pattern[str]) -> int | None:
+        told = [i for i, name in names.items() if words.search(name)]
         return told[0] if len(told) == 1 else None
 
-    grounded = named(_GROUNDED)
+    grounded = 1 if names == {0: "label_0", 1: "label_1"} else named(_GROUNDED)
     if grounded is None:
-        allowed = "one class that is named entailment, supported, consistent or LABEL_1 in id2label"
-        raise ConfigError(f"{path!r} has the classes {', '.join(labels)}", where="checker.path", allowed=allowed)
-    return _Classes(grounded, named(_CONTRARY))
+        allowed = "one class that is named entailment, supported or consistent in id2label, or two without names"
+        raise ConfigError(
+            f"{path!r} has the classes {', '.join(names.values())}", where="checker.path", allowed=allowed
+        )
+    return _Classes(len(names), grounded, named(_CONTRARY))
 
 
 def _probabilities(logits: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ stands in one of them only; so verdicts are known beforehand, and truncation, pa
 from __future__ import annotations
 
 import json
+import shutil
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -118,12 +119,93 @@ def test_of_a_long_pair_the_text_is_cut_and_never_the_claim(model: str) -> None:
 def test_two_classes_and_single_logits_contradict_nothing(tmp_path: Path) -> None:
     single = folder(tmp_path / "single", {"0": "LABEL_0"}, rows=1)
     assert weighed(single, PAIRS[:2]) == [(0.5, 0.0), (round(1 / (1 + exp(4)), 5), 0.0)]
-    assert _classes({"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}, "m") == (1, None)
-    assert _classes({"id2label": {"0": "not_entailment", "1": "entailment"}}, "m") == (1, None)
-    assert _classes({"id2label": {"0": "CONTRADICTION", "1": "NEUTRAL", "2": "ENTAILMENT"}}, "m") == (2, 0)
-    with pytest.raises(ConfigError, match="has the classes good, bad"):
-        _classes({"id2label": {"0": "good", "1": "bad"}}, "m")
     assert np.isfinite(_probabilities(np.array([[1e4], [-1e4]]))).all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "grounded", "contrary"),
+    [
+        (["CONTRADICTION", "NEUTRAL", "ENTAILMENT"], 2, 0),
+        (["entailment", "neutral", "contradiction"], 0, 2),
+        (["entailment", "not_entailment"], 0, None),
+        (["not entailed", "entailed"], 1, None),
+        (["NonEntailment", "Entailment"], 1, None),
+        (["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"], 0, 1),
+        (["unsupported", "supported"], 1, None),
+        (["no-support", "support"], 1, None),
+        (["consistent", "inconsistent"], 0, None),
+        (["no contradiction", "contradiction", "entailment"], 2, 1),
+        (["LABEL_0", "LABEL_1"], 1, None),
+        (["LABEL_0"], 0, None),
+        (None, 1, None),  # transformers leaves the names of two classes out where they have none
+        (["LABEL_0", "LABEL_1", "LABEL_2"], None, None),
+        (["good", "bad"], None, None),
+        (["supported", "partly supported"], None, None),
+    ],
+)
+def test_classes_are_found_by_their_names(labels: list[str] | None, grounded: int | None, contrary: int | None) -> None:
+    config = {} if labels is None else {"id2label": {str(i): name for i, name in enumerate(labels)}}
+    if grounded is None:
+        with pytest.raises(ConfigError, match=rf"checker.path: 'm' has the classes {labels[0].casefold()}, "):
+            _classes(config, "m")
+        return
+    assert _classes(config, "m") == (len(labels or "ab"), grounded, contrary)
+    reordered = {"id2label": dict(reversed(config.get("id2label", {}).items()))}
+    assert _classes(reordered, "m") == _classes(config, "m")
+
+
+SAVED = Path(__file__).parents[2] / "golden" / "nli"
+
+
+def saved(name: str) -> tuple[str, list[tuple[str, str]], list[list[float]]]:
+    """A folder as transformers and optimum wrote it, pairs, and the probabilities that torch has for them."""
+    expected = json.loads((SAVED / name / "expected.json").read_text())
+    return str(SAVED / name), [(claim, text) for text, claim in expected["pairs"]], expected["probabilities"]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 32])
+@pytest.mark.parametrize(("name", "grounded", "contrary"), [("bert", 1, None), ("roberta", 1, 0)])
+def test_a_folder_that_transformers_and_optimum_wrote(
+    name: str, grounded: int, contrary: int | None, batch_size: int
+) -> None:
+    path, pairs, probabilities = saved(name)
+    for found, row in zip(weighed(path, pairs, batch_size=batch_size), probabilities, strict=True):
+        expected = (row[grounded], 0.0 if contrary is None else row[contrary])
+        assert found == pytest.approx(expected, abs=2e-5)
+    assert len({row[grounded] for row in probabilities}) == len(pairs)
+
+
+def test_a_pair_is_cut_where_the_model_ends(tmp_path: Path) -> None:
+    for name, most in (("bert", 32), ("roberta", 30)):
+        path, pairs, _ = saved(name)
+        assert weighed(path, pairs, max_length=512) == weighed(path, pairs, max_length=most)
+        assert weighed(path, pairs, max_length=most) != weighed(path, pairs, max_length=most - 4)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"id2label": {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}}, "has the classes label_0, label_1, label_2 "),
+        ({}, "has 3 classes, its config.json 2 (allowed: as many in id2label as the model has)"),
+    ],
+)
+def test_a_config_of_another_model_is_refused(config: dict[str, Any], message: str, tmp_path: Path) -> None:
+    folder = shutil.copytree(SAVED / "roberta", tmp_path / "model")
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ConfigError) as caught:
+        weighed(str(folder), [("cats", "cats")])
+    assert message in str(caught.value)
+
+
+def test_a_model_that_asks_for_more_is_refused(tmp_path: Path) -> None:
+    folder = shutil.copytree(SAVED / "bert", tmp_path / "model")
+    model = onnx.load(folder / "model.onnx")
+    model.graph.input.append(helper.make_tensor_value_info("position_ids", TensorProto.INT64, ["batch", "tokens"]))
+    onnx.save(model, folder / "model.onnx")
+    with pytest.raises(
+        ConfigError, match=r"asks for position_ids \(allowed: input_ids, attention_mask, token_type_ids"
+    ):
+        weighed(str(folder), [("cats", "cats")])
 
 
 def test_it_is_a_checker_like_any_other(model: str) -> None:
