@@ -11,7 +11,7 @@
 
         def judged(self, example: Example) -> Judging:
             values = {"response": example.get("response")}
-            return (yield from self.poll(load("polite"), VERDICT, values, read_score, tie=0.0))
+            return (yield from self.poll(load("polite"), VERDICT, values, read_score))
 
 `judged` is a generator: it yields questions, is sent the answers in their order, and returns a score. Stages follow one
 another (`yield from`), and questions that stand in one list are asked at once. So a test needs no model:
@@ -33,7 +33,7 @@ from ...schemas.instance import Example, Json
 from ...schemas.judging import PROMPTS, Judging
 from ...schemas.result import Score
 from ..metrics.base import Metric
-from .panel import Aggregate, Rule, Seat, Value, Vote, panel, seats
+from .panel import Aggregate, Rule, Seat, Vote, panel, seats
 from .prompts import Prompt
 from .shapes import TEXT, Schema, object_of, one_of
 
@@ -84,6 +84,11 @@ class JudgedMetric(Metric):
         return seats(self.judges, self.samples)
 
     @property
+    def rule(self) -> Rule:
+        """How votes become a verdict: without a majority, of 0 and 1 the worse, of more ratings the lower median."""
+        return Rule(self.aggregate, 0.0 if self.binary else None)
+
+    @property
     def speaks(self) -> str:
         """What its questions are: prompts, or the requests of a service, which only that service answers."""
         return PROMPTS
@@ -114,7 +119,6 @@ class JudgedMetric(Metric):
         values: Mapping[str, Json],
         read: Callable[[Any, Seat], Vote],
         *,
-        tie: Value | None = None,
         flipped: Mapping[str, Json] | None = None,
     ) -> Judging:
         """Has the panel vote on one question.
@@ -124,10 +128,9 @@ class JudgedMetric(Metric):
             schema: Shape of the answer.
             values: What the prompt's variables stand for.
             read: The vote in an answer's value.
-            tie: The verdict where there is no majority; default: the lower median.
             flipped: What they stand for where the judge sees the other order.
         """
-        return panel(self.places, prompt.asking(schema, values, flipped), read, Rule(self.aggregate, tie))
+        return panel(self.places, prompt.asking(schema, values, flipped), read, self.rule)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +154,10 @@ class PairwiseJudge(JudgedMetric):
     def places(self) -> list[Seat]:
         return seats(self.judges, self.samples, self.flip)
 
+    @property
+    def rule(self) -> Rule:
+        return Rule(self.aggregate, "TIE")
+
     def compared(
         self, prompt: Prompt, given: Mapping[str, Json], baseline: Json, candidate: Json, names: tuple[str, str]
     ) -> Judging:
@@ -164,7 +171,7 @@ class PairwiseJudge(JudgedMetric):
         """
         a, b = names
         shown, flipped = {**given, a: baseline, b: candidate}, {**given, a: candidate, b: baseline}
-        return self.poll(prompt, CHOICE, shown, read_choice, tie="TIE", flipped=flipped)
+        return self.poll(prompt, CHOICE, shown, read_choice, flipped=flipped)
 
 
 def is_judged(metric: Metric) -> bool:

@@ -48,6 +48,10 @@ class TurnJudge(JudgedMetric):
     def joinable(self) -> bool:
         return False
 
+    @property
+    def rule(self) -> Rule:
+        return Rule(self.aggregate, 0.0)
+
     def judged(self, example: Example) -> Judging:
         get = example.instance.get
         if self.expecting and get("scenario") is not None and get("conversation") is None:
@@ -97,7 +101,7 @@ class JointTurnJudge(TurnJudge):
     def joint(self, values: Mapping[str, Json], schema: Schema, read: Any, things: int) -> Any:
         """The verdicts on some things, see `joint_panel`."""
         ask = self.prompts[0].asking(schema, values)
-        return joint_panel(self.places, ask, read, things, Rule(self.aggregate, 0.0))
+        return joint_panel(self.places, ask, read, things, self.rule)
 
 
 def mean_of(scores: Sequence[Score], details: dict[str, Json]) -> Score:

@@ -59,7 +59,7 @@ class FinalResponseMatchV2(TurnJudge):
         response = said(actual, self.include_intermediate_responses_in_final)
         wanted = said(expected, self.include_intermediate_responses_in_final)
         values = {"prompt": expected.prompt, "response": response, "reference": wanted}
-        return self.poll(self.prompts[0], VALID, values, _read_valid, tie=0.0)
+        return self.poll(self.prompts[0], VALID, values, _read_valid)
 
 
 def _read_valid(value: Any, seat: Seat) -> Vote:
@@ -79,7 +79,7 @@ class SafetyV1(TurnJudge):
     prompt: ClassVar[str] = "rapid/safety"
 
     def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
-        return self.poll(self.prompts[0], rating(0, 1), {"prediction": actual.response or ""}, read_score, tie=0.0)
+        return self.poll(self.prompts[0], rating(0, 1), {"prediction": actual.response or ""}, read_score)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from ...schemas.instance import Example, Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score
 from ..judging.metric import JudgedMetric
-from ..judging.panel import Seat, Vote
+from ..judging.panel import Rule, Seat, Vote
 from ..judging.prompts import Prompt, load
 from ..judging.shapes import TEXT, object_of, one_of
 from ..judging.together import together, unasked
@@ -53,6 +53,10 @@ class AgentJudge(JudgedMetric):
     def prompts(self) -> tuple[Prompt, ...]:
         return (load(f"databricks/{self.prompt or self.task}"),)
 
+    @property
+    def rule(self) -> Rule:
+        return Rule(self.aggregate, 0.0)  # a tie is no, also of one passage of several
+
     def judged(self, example: Example) -> Judging:
         row, judge = self.row(example), words.JUDGES[self.task]
         if self.rows == "documented" and not words.runs(judge, row.get):
@@ -78,8 +82,8 @@ class AgentJudge(JudgedMetric):
         return (yield from self.ask({**row, "expected": expected}))
 
     def ask(self, values: Mapping[str, Json]) -> Judging:
-        """Has the panel rate; a tie is no."""
-        return self.poll(self.prompts[0], RATING, values, read_rating, tie=0.0)
+        """Has the panel rate."""
+        return self.poll(self.prompts[0], RATING, values, read_rating)
 
 
 @register("metric", "databricks/relevance_to_query")

@@ -14,7 +14,7 @@ from ...schemas.judging import EVALUATE_INSTANCES, PROMPTS, Ask, Judging, Messag
 from ...schemas.result import ScoreError
 from ..jsonable import jsonable
 from ..judging.metric import JudgedMetric, PairwiseJudge, rating, read_score
-from ..judging.panel import Rule, Seat, Vote, panel
+from ..judging.panel import Seat, Vote, panel
 from ..judging.prompts import Prompt, as_text, load
 from ..judging.shapes import TEXT, Schema, object_of, one_of
 from .base import register
@@ -66,7 +66,7 @@ class _Rapid(JudgedMetric):
         """What the judge is given of a row."""
         return {name: example.get(name) for name in self.inputs}
 
-    def asked_of_service(self, example: Example, shape: Schema, rule: Rule) -> Judging:
+    def asked_of_service(self, example: Example, shape: Schema) -> Judging:
         """Has the service vote: its API's request is the question."""
         instance = {name: as_text(value) for name, value in self.values(example).items()}
         spec = {"use_reference": True} if self.use_reference else {}
@@ -76,7 +76,7 @@ class _Rapid(JudgedMetric):
         def ask(seat: Seat) -> Ask:
             return Ask((message,), shape, seat.judge, seat.vote)
 
-        return panel(self.places, ask, self._read_service, rule)
+        return panel(self.places, ask, self._read_service, self.rule)
 
     def _read_service(self, value: Any, seat: Seat) -> Vote:
         verdict = value.get("pairwise_choice", value.get("score"))
@@ -95,12 +95,11 @@ class _Pointwise(_Rapid):
     """A score for one answer."""
 
     def judged(self, example: Example) -> Judging:
-        tie = 0.0 if self.binary else None
         if self.service:
-            return self.asked_of_service(example, _SCORED, Rule(self.aggregate, tie))
+            return self.asked_of_service(example, _SCORED)
         low, high = (int(end) for end in self.range or ())
         shape = rating(*range(low, high + 1))
-        return self.poll(self.prompts[0], shape, self.values(example), read_score, tie=tie)
+        return self.poll(self.prompts[0], shape, self.values(example), read_score)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +115,7 @@ class _Pairwise(_Rapid, PairwiseJudge):
 
     def judged(self, example: Example) -> Judging:
         if self.service:
-            return self.asked_of_service(example, _CHOSEN, Rule(self.aggregate, "TIE"))
+            return self.asked_of_service(example, _CHOSEN)
         given: dict[str, Any] = self.values(example)
         candidate, baseline = given.pop("prediction"), given.pop("baseline_prediction")
         return self.compared(self.prompts[0], given, baseline, candidate, ("answer_a", "answer_b"))

@@ -142,7 +142,7 @@ class PointwiseMetric(_TemplateMetric):
     def judged(self, example: Example) -> Judging:
         prompt = self._prompt
         values = {name: example.get(name) for name in prompt.variables}
-        return self.poll(prompt, self.shape, values, read_score, tie=0.0 if self.binary else None)
+        return self.poll(prompt, self.shape, values, read_score)
 
     @property
     def shape(self) -> Schema:
