@@ -8,7 +8,6 @@ latency), and the calls made twice no more than were in flight.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "servers"))
 
 from json_server import JsonHandler, serving
+from written import tables
 
 
 class Handler(JsonHandler):
@@ -49,12 +49,6 @@ def start(folder: Path, output: str, server: Any, in_flight: int) -> int:
     return server.victim.wait()
 
 
-def fingerprint(folder: Path) -> str:
-    """Hash of all tables of a run."""
-    paths = [*sorted((folder / "instances").iterdir()), folder / "summary.parquet", folder / "errors.parquet"]
-    return hashlib.sha256(b"".join(p.read_bytes() for p in paths)).hexdigest()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=10_000)
@@ -67,7 +61,7 @@ def main() -> int:
         rows = [json.dumps({"prompt": f"p{i}", "reference": f"P{i}"}) + "\n" for i in range(args.calls)]
         (folder / "rows.jsonl").write_text("".join(rows))
         assert start(folder, "calm", server, args.in_flight) == 0, (folder / "log").read_text()
-        calm = fingerprint(folder / "calm")
+        calm = tables(folder / "calm")
         for share in (0.25, 0.5, 0.75):
             for trial in range(args.trials):
                 output = f"killed-{share}-{trial}"
@@ -75,7 +69,7 @@ def main() -> int:
                 killed = start(folder, output, server, args.in_flight)
                 server.kill_at = 0
                 ended = start(folder, output, server, args.in_flight)
-                same = ended == 0 and fingerprint(folder / output) == calm
+                same = ended == 0 and tables(folder / output) == calm
                 extra = len(server.calls) - args.calls
                 good = killed == -signal.SIGKILL and same and 0 <= extra <= args.in_flight
                 bad += not good

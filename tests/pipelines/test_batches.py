@@ -16,6 +16,7 @@ from anthropic_batch_server import AnthropicBatchServer
 from batch_server import BatchServer, serving_batches
 from gemini_batch_server import GeminiBatchServer
 from model_server import Asked, Said, verdict
+from written import tables
 
 from evalbeam import evaluate
 from evalbeam.pipelines.plan import make_plan
@@ -61,12 +62,6 @@ def asked(server: BatchServer, path: Path, mode: str, rows: Any = ROWS, metrics:
     }  # fmt: skip
     given = [{"prompt": row["prompt"], "reference": "fine"} for row in rows]
     return evaluate(given, list(metrics), agent=agent, output=str(path))
-
-
-def tables(path: Path) -> dict[str, bytes]:
-    """All tables of a run by their names."""
-    found = [p for p in sorted(path.rglob("*.parquet")) if "journal" not in p.parts and "input" not in p.parts]
-    return {p.relative_to(path).as_posix(): p.read_bytes() for p in found}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import orjson
 from aiohttp import web
+from written import tables
 
 ROWS, IN_FLIGHT = 400, 16
 
@@ -50,10 +51,6 @@ def run(folder: Path, output: str, url: str, server: Server) -> int:
         server.victim = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=dict(os.environ))
     server.started.set()
     return server.victim.wait(timeout=120)
-
-
-def tables(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*.parquet"))}
 
 
 def test_a_killed_run_makes_no_call_again_but_those_in_flight(tmp_path: Path, serve: Callable[..., str]) -> None:

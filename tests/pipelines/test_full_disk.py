@@ -9,6 +9,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from written import tables
 
 AGENT = """
 async def ask(prompt):
@@ -32,10 +33,6 @@ def run(folder: Path, output: str, *options: str, kilobytes: int | None = None) 
         text=True,
         timeout=240,
     )
-
-
-def tables(folder: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in (*folder.glob("instances/*"), *folder.glob("*.parquet"))}
 
 
 @pytest.fixture

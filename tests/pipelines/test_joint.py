@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from written import instances
 
 from evalbeam import evaluate
 from evalbeam.pipelines.check import check
@@ -110,17 +111,13 @@ def scored(tmp_path: Path, metrics: list[Any], joint: bool, judge: Any = by_part
     return evaluate(ROWS, metrics, **{"judges": judges, "output": str(tmp_path / name), **more})
 
 
-def instances_of(folder: Path) -> list[bytes]:
-    return [p.read_bytes() for p in sorted((folder / "instances").glob("*.parquet"))]
-
-
 @pytest.mark.parametrize("metrics", [SINGLE, PANELS], ids=["single", "panels"])
 def test_joint_and_separate_questions_come_to_the_same_tables(metrics: list[Any], tmp_path: Path) -> None:
     separate = scored(tmp_path, metrics, joint=False)
     asked = sum(CALLS.values())
     CALLS.clear()
     scored(tmp_path, metrics, joint=True)
-    assert instances_of(tmp_path / "joint") == instances_of(tmp_path / "separate")
+    assert instances(tmp_path / "joint") == instances(tmp_path / "separate")
     drop = ["judges", "judge_cost", "judge_input_tokens", "judge_output_tokens"]
     tables = [pq.read_table(tmp_path / name / "summary.parquet") for name in ("joint", "separate")]
     joint_summary, summary = (table.drop_columns(drop).to_pylist() for table in tables)
@@ -161,14 +158,14 @@ def test_a_part_that_is_no_verdict_is_a_failed_vote_of_its_metric_alone(tmp_path
 def test_joint_votes_are_found_again_by_a_resumed_run_and_by_a_replay(tmp_path: Path) -> None:
     scored(tmp_path, PANELS, joint=True)
     asked = sum(CALLS.values())
-    tables = instances_of(tmp_path / "joint")
+    tables = instances(tmp_path / "joint")
     (tmp_path / "joint" / "manifest.json").unlink()  # as a run that was killed before its end
     scored(tmp_path, list(reversed(PANELS)), joint=True)
     assert sum(CALLS.values()) == asked
     replay = {"default": {"type": "replay", "run": str(tmp_path / "joint")}}
     scored(tmp_path, PANELS, joint=False, judges=replay)
     assert sum(CALLS.values()) == asked
-    assert instances_of(tmp_path / "separate") == tables
+    assert instances(tmp_path / "separate") == tables
 
 
 def test_check_says_what_is_asked_jointly(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pyarrow.parquet as pq
 import pytest
+from written import instances
 
 from evalbeam import evaluate
 from evalbeam.pipelines.check import check
@@ -54,10 +55,6 @@ def again(first: str, metrics: list[Any], **more: Any) -> EvaluationResult:
     return evaluate(ROWS, metrics, **{"judges": {"default": judge}, "output": f"{first}-again", **more})
 
 
-def instances_of(folder: str) -> list[bytes]:
-    return [p.read_bytes() for p in sorted(Path(folder, "instances").glob("*.parquet"))]
-
-
 def summary_of(folder: str) -> list[dict[str, Any]]:
     """The summary but for what was paid."""
     rows = pq.read_table(f"{folder}/summary.parquet").to_pylist()
@@ -68,7 +65,7 @@ def test_a_run_is_repeated_byte_for_byte_without_a_call(first: str) -> None:
     SEEN.clear()
     result = again(first, [PANEL])
     assert (result.state, sum(SEEN.values())) == ("finished", 0)
-    assert instances_of(f"{first}-again") == instances_of(first)
+    assert instances(f"{first}-again") == instances(first)
     assert summary_of(f"{first}-again") == summary_of(first)
     statuses = Counter(result.metrics_table["fluency/status"])
     assert statuses == {"scored": 38, "error": 2}
@@ -136,4 +133,4 @@ def test_what_cannot_be_replayed_is_told_before_the_run(first: str) -> None:
             again(first, [PANEL], judges={"default": {"type": "replay", **judge}}, output=f"{first}-third")
     with pytest.raises(ConfigError, match=r"own output\.path"):
         again(first, [PANEL], output=f"{first}/", output_options={"overwrite": True})
-    assert instances_of(first)
+    assert instances(first)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 from waiting import ended, until
+from written import tables
 
 from evalbeam.pipelines.demo.__main__ import arguments
 
@@ -177,9 +178,7 @@ class Bench:
 
     def tables(self, output: str) -> dict[str, bytes]:
         """The bytes of a run's tables, by name."""
-        folder = self.folder / output
-        files = [*sorted((folder / "instances").iterdir()), folder / "summary.parquet", folder / "errors.parquet"]
-        return {str(f.relative_to(folder)): f.read_bytes() for f in files}
+        return tables(self.folder / output)
 
     def calls(self) -> list[str]:
         """Prompts that the agent was given, one for each call."""

@@ -11,6 +11,7 @@ import pytest
 from batch_server import serving_batches
 from gemini_batch_server import VertexBatchServer
 from model_server import Asked, Said, verdict
+from written import tables
 
 from evalbeam import evaluate
 
@@ -33,12 +34,6 @@ def run(server: VertexBatchServer, path: str, mode: str) -> Any:
         "mode": mode, "max_attempts": 2,
     }  # fmt: skip
     return evaluate(ROWS, ["fluency"], judges={"default": judge}, output=path, shards=8)
-
-
-def tables(folder: Path) -> dict[str, bytes]:
-    """Bytes of a run's tables by name."""
-    files = [*folder.glob("instances/*"), *folder.glob("summary.*"), *folder.glob("errors.*")]
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
 
 
 def test_a_batch_run_by_vertex_gives_the_tables_of_a_live_run(cloud: Any, tmp_path: Path) -> None:

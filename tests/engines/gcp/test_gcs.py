@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 from steady_agent import AGENT, calls
+from written import tables
 
 from evalbeam import EvaluationResult, evaluate
 from evalbeam.transforms import storage
@@ -25,13 +26,6 @@ ROWS = [
 
 def jsonl(rows: list[dict[str, Any]]) -> bytes:
     return b"".join(orjson.dumps(row) + b"\n" for row in rows)
-
-
-def tables(folder: Path) -> dict[str, bytes]:
-    """Bytes of a run's tables by name."""
-    files = [*folder.glob("instances/*"), *folder.glob("summary.*"), *folder.glob("errors.*")]
-    assert len(files) >= 3
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
 
 
 def test_recorded_answers_on_gs_give_the_tables_they_give_on_a_disk(cloud: Any, tmp_path: Path) -> None:
