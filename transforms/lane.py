@@ -229,7 +229,8 @@ class Lane:
         call = line.call
         assert call is not None
         if line.on_loop:
-            flight.attempt = self.loop.create_task(self._fly(flight, flight.attempts, call(flight.call)))
+            flying = self._fly(flight, flight.attempts, call(flight.call))
+            flight.attempt = self.loop.create_task(flying, name=flight.call.key)
         else:
             flight.attempt = job = Job(call, flight.call, partial(self._job_done, flight))
             try:
@@ -254,7 +255,8 @@ class Lane:
         if flight.attempt is not job:
             self.hung.discard(job)
         elif job.error is None and inspect.isawaitable(job.value):
-            flight.attempt = self.loop.create_task(self._fly(flight, flight.attempts, job.value))
+            flying = self._fly(flight, flight.attempts, job.value)
+            flight.attempt = self.loop.create_task(flying, name=flight.call.key)
         else:
             self._land(flight, job.value, job.error, job.seconds)
 
@@ -299,7 +301,7 @@ class Lane:
                 self._used(flight, tokens_of(value if fault is None else fault.spent))
             if fault is None:
                 self._answered()
-                self._ended(flight, self._outcome(flight, value, latency=seconds))
+                self._ended(flight, self._outcome(flight, value, "ok", None, None, seconds))
             else:
                 self._failed(flight, fault)
         except Exception as broken:  # whatever it is, the bundle's thread must not wait for ever
@@ -342,7 +344,7 @@ class Lane:
 
     def _answered(self) -> None:
         self.retries.answered()
-        self.pace.accepted(self.loop.time())
+        self.pace.accepted()
 
     def _again(self, flight: Flight) -> None:
         self._waiting.appendleft(flight)
@@ -352,10 +354,10 @@ class Lane:
         self,
         flight: Flight,
         value: Any,
-        kind: CallClass = "ok",
-        error_type: str | None = None,
-        message: str | None = None,
+        kind: CallClass,
+        error_type: str | None,
+        message: str | None,
         latency: float | None = None,
     ) -> Outcome:
-        times = (latency, flight.queued, flight.backoff)
-        return Outcome(value, kind, error_type, message, flight.attempts, *times, flight.refusals)
+        queued, backoff = flight.queued, flight.backoff
+        return Outcome(value, kind, error_type, message, flight.attempts, latency, queued, backoff, flight.refusals)

@@ -94,7 +94,8 @@ class Pace:
             self._scalable += _TOLERATED * self._step()
         self._held = False
         self._count(now, 1.0)
-        self._weigh(_ADMITTED)
+        if self._doubt:
+            self._weigh(_ADMITTED)
         return 0.0
 
     def growing(self, now: float) -> bool:
@@ -111,7 +112,7 @@ class Pace:
         """Seconds since when the endpoint has done nothing but refuse; 0 where its last word was another."""
         return 0.0 if self._refused_since is None else now - self._refused_since
 
-    def accepted(self, now: float) -> None:
+    def accepted(self) -> None:
         """The endpoint did what it was asked, or failed for another reason than the rate."""
         self._refused_since = None
         if self.limit < self._most:

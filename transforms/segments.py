@@ -101,14 +101,10 @@ def encoded(key: str, run: str, outcome: Outcome) -> bytes:
     if outcome.kind == "ok" or outcome.value is not None:
         record["value"] = outcome.value
     if outcome.kind != "ok":
-        record |= {"error_type": outcome.error_type, "error_message": outcome.error_message}
-    record |= {
-        "attempts": outcome.attempts,
-        "latency": outcome.latency_in_seconds,
-        "queued": outcome.queued_in_seconds,
-        "backoff": outcome.backoff_in_seconds,
-        "refused": outcome.refused,
-    }
+        record["error_type"], record["error_message"] = outcome.error_type, outcome.error_message
+    record["attempts"], record["latency"] = outcome.attempts, outcome.latency_in_seconds
+    record["queued"], record["backoff"] = outcome.queued_in_seconds, outcome.backoff_in_seconds
+    record["refused"] = outcome.refused
     text = orjson.dumps(record)
     return b"%08x %08x %b\n" % (len(text), zlib.crc32(text), text)
 
