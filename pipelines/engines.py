@@ -52,6 +52,20 @@ class EngineOptions(PipelineOptions):
         )
 
 
+class Views(PipelineOptions):
+    """Options that make each view of themselves once.
+
+    Beam takes hundreds of views while it builds a graph, and makes each by setting up a parser and reading the flags.
+    """
+
+    def view_as(self, cls: Any) -> Any:
+        """The view, whose values are those of all views."""
+        views = self.__dict__.setdefault("_views", {})
+        if cls not in views:
+            views[cls] = super().view_as(cls)
+        return views[cls]
+
+
 def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
     """Beam's options from command-line flags such as `--runner=FlinkRunner`, with our defaults for the engine.
 

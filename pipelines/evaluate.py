@@ -23,7 +23,7 @@ from ..transforms.cut import CutBatches
 from ..transforms.facts import CombineFacts
 from ..transforms.finish import FinishRun
 from ..transforms.held import holding
-from ..transforms.normalize import Normalize
+from ..transforms.normalize import Normalize, relax_collector
 from ..transforms.read import ReadRows
 from ..transforms.score import ScoreExamples
 from ..transforms.spend import SumSpending
@@ -122,9 +122,8 @@ def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave:
         prepare_job(options, holder, plan.packages)
         with _process_for_bulk(), holding() as held:
             try:
-                pipeline = beam.Pipeline(runner=engines.runner(options), options=options)
                 shipped = plan.with_parts(held) if engines.in_this_process(options) else plan
-                _ = pipeline | "Evaluate" >> Evaluate(shipped)
+                pipeline = _graph(shipped, options)
                 go(pipeline, options, holder)
             except EvalbeamError:
                 raise
@@ -132,6 +131,18 @@ def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave:
                 raise RunError(_cause(error)) from error
         if not leave:
             batches.hand_over(plan)
+
+
+def _graph(plan: Plan, options: PipelineOptions) -> beam.Pipeline:
+    """The graph of a plan. It is some 100,000 objects that stay, so looking through them for garbage is in vain."""
+    thresholds = gc.get_threshold()
+    relax_collector()
+    try:
+        pipeline = beam.Pipeline(runner=engines.runner(options), options=options.view_as(engines.Views))
+        _ = pipeline | "Evaluate" >> Evaluate(plan)
+        return pipeline
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 def evaluate(
