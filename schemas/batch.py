@@ -78,8 +78,8 @@ class Batch(Generic[Row]):
         return cls(tuple(make), part, tuple((name, type_) for name, type_ in columns))
 
 
-def pack(instances: Iterable[bytes]) -> bytes:
-    """Instances that `pack_row` encoded, as one compressed value for the shuffle."""
+def pack(instances: Iterable[bytes | bytearray]) -> bytes:
+    """Instances that `pack_row` encoded, as one compressed value for the shuffle; commas may join some already."""
     return compress(b"[" + b",".join(instances) + b"]")
 
 

@@ -64,11 +64,12 @@ class _Cut(beam.DoFn):
         columns = facts.types(self.declared)
         refused = facts.refusal(self.allowed) is not None
         rows = [] if refused else in_order(i for value in packed if value for i in unpack(value))
-        keep = picked(facts, self.limit, (selection_hash(r.instance_id) for r in rows))
-        kept = [row for row, k in zip(rows, keep, strict=True) if k]
+        if self.limit is not None:
+            keep = picked(facts, self.limit, (selection_hash(r.instance_id) for r in rows))
+            rows = [row for row, k in zip(rows, keep, strict=True) if k]
         low, high = shard * parts // self.shards, ((shard + 1) * parts - 1) // self.shards
         empty = set(range(low, high + 1))
-        for part, batch in cut(kept, parts, sum(map(raw_size, packed)) > MAX_BYTES, self.rows):
+        for part, batch in cut(rows, parts, sum(map(raw_size, packed)) > MAX_BYTES, self.rows):
             empty.discard(part)
             yield Batch(batch, part, columns)
         for part in sorted(empty):
@@ -77,12 +78,14 @@ class _Cut(beam.DoFn):
 
 def in_order(rows: Iterable[Instance]) -> list[Instance]:
     """Instances sorted by id; those with the same input get ordinals in the order of their row's hash."""
+    rows = sorted(rows, key=attrgetter("instance_id"))
+    if len({row.instance_id for row in rows}) == len(rows):
+        return rows
     by_id: dict[str, list[Instance]] = {}
     for row in rows:
         by_id.setdefault(row.instance_id, []).append(row)
     ordered: list[Instance] = []
-    for instance_id in sorted(by_id):
-        same = by_id[instance_id]
+    for instance_id, same in by_id.items():
         if len(same) > 1:
             same.sort(key=lambda r: hashlib.sha256(canonical(r.row)).digest())
             same = [r if k == 0 else Instance(f"{instance_id}-{k}", r.row, r.fields) for k, r in enumerate(same)]

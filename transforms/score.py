@@ -74,7 +74,7 @@ class Inputs:
 
     def __init__(self, examples: Sequence[Example]) -> None:
         self.whole = ScoringBatch(examples)
-        self.unanswered = {i: _unanswered(e) for i, e in enumerate(examples) if not e.invocation.answered}
+        self.unanswered = {i: _unanswered(e) for i, e in enumerate(examples) if e.invocation.status != "ok"}
         self.found: dict[tuple[tuple[str, ...], bool], Ready] = {}
 
     def ready(self, metric: Metric) -> Ready:

@@ -182,7 +182,8 @@ def _sample(column: ScoreColumn, facts: MetricFacts) -> _Sample:
     """A numeric metric's sample; a score that is no finite number and no verdict in words is an error."""
     values, unscored = column.values, column.status
     usual = values.count(None) == len(unscored) and all(values[i] is None for i in unscored)
-    if usual and all(math.isfinite(v) for v in set(values) if v is not None):
+    distinct: Any = {*values} - {None}
+    if usual and math.isfinite(sum(distinct)):
         return _Sample(values, unscored, facts.worst)
     clean: list[float | None] = [None] * len(values)
     status = dict(unscored)

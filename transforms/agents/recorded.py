@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from ...schemas.conversation import turns_in
 from ...schemas.errors import RowError
-from ...schemas.instance import Instance, Invocation, Json, Turn
+from ...schemas.instance import Instance, Invocation, Json, Trajectory, Turn
 from .base import Recording, chunks_of, register, trajectory_of, usage_of, with_turns
 
 _RARE = frozenset(("failure", "retrieved_context", "usage", "latency_in_seconds", "turns"))
 _NO = frozenset(("", "0", "0.0", "false", "no", "none", "null"))
+
+# A frozen dataclass's constructor is most of the time of recalling an answer; its slots can be set directly.
+_new = object.__new__
+_SETTERS = {f.name: (Invocation.__dict__[f.name].__set__, f.default) for f in fields(Invocation)}
+(_put_response, _), (_put_trajectory, _), (_put_error, _) = (
+    _SETTERS.pop(name) for name in ("response", "predicted_trajectory", "trajectory_error")
+)
+_DEFAULTS = tuple(_SETTERS.values())
 
 
 @register("agent", "recorded")
@@ -37,7 +45,7 @@ class RecordedAgent(Recording):
             return _failed(instance, "MissingAnswer", "the row has neither response nor predicted_trajectory")
         trajectory, why = (None, None) if calls is None else trajectory_of(calls)
         if not rare:
-            return Invocation(response=response, predicted_trajectory=trajectory, trajectory_error=why)
+            return _answered(response, trajectory, why)
         context, latency, usage = get("retrieved_context"), get("latency_in_seconds"), get("usage")
         invocation = Invocation(
             response=response,
@@ -48,6 +56,16 @@ class RecordedAgent(Recording):
             trajectory_error=why,
         )
         return with_turns(invocation, turns)
+
+
+def _answered(response: Json, trajectory: Trajectory | None, why: str | None) -> Invocation:
+    call = _new(Invocation)
+    for put, value in _DEFAULTS:
+        put(call, value)
+    _put_response(call, response)
+    _put_trajectory(call, trajectory)
+    _put_error(call, why)
+    return call
 
 
 def _turns(value: Json) -> tuple[Turn, ...] | None:

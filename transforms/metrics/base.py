@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar, TypeVar
 
-from ...schemas.instance import Example, Turn
+from ...schemas.instance import FROM_INVOCATION, Example, Turn
 from ...schemas.result import Score, ScoreColumn
 from ..faults import fault_of
 from ..registry import register
@@ -53,7 +54,12 @@ class ScoringBatch:
 
     def column(self, name: str) -> list[Any]:
         """Values of one input, one for each example."""
-        return self.share(("column", name), lambda: [e.get(name) for e in self.examples])
+        return self.share(("column", name), lambda: self._values(name))
+
+    def _values(self, name: str) -> list[Any]:
+        if name in FROM_INVOCATION:
+            return list(map(attrgetter(f"invocation.{FROM_INVOCATION[name]}"), self.examples))
+        return [e.instance.get(name) for e in self.examples]
 
     def turns(self) -> list[tuple[tuple[Turn, Turn | None], ...]]:
         """(expected, actual) of every turn of every example, as `Example.turns` gives them."""

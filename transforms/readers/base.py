@@ -185,11 +185,14 @@ class ArrowReader(Reader):
             return
         declared = {name for name, kind in self.columns.items() if kind == "json"}
         texts = [f.name for f in batch.schema if f.name in declared.union(parsed) and is_text(f.type)]
-        tidy = not (texts or self.columns or any(None in column for column in columns))
-        for values in zip(*columns, strict=True) if columns else [()] * batch.num_rows:
-            row = dict(zip(names, values, strict=True))
+        values = zip(*columns, strict=True) if columns else [()] * batch.num_rows
+        rows = [dict(zip(names, row, strict=True)) for row in values]
+        if not (texts or self.columns or any(None in column for column in columns)):
+            yield from zip(rows, repeat(b""))
+            return
+        for row in rows:
             try:
-                yield row if tidy else self._fitted(row, texts), b""
+                yield self._fitted(row, texts), b""
             except RowError as error:
                 yield error, orjson.dumps(row)
 

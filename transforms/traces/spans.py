@@ -109,8 +109,10 @@ def is_trace(value: Json) -> bool:
     """Whether an object is a trace in one of the formats."""
     if not isinstance(value, Mapping):
         return False
+    if "resourceSpans" in value or "info" not in value:
+        return "resourceSpans" in value
     data = value.get("data")
-    return "resourceSpans" in value or ("info" in value and isinstance(data, Mapping) and "spans" in data)
+    return isinstance(data, Mapping) and "spans" in data
 
 
 def parse_trace(value: Json) -> Trace:
