@@ -24,6 +24,7 @@ from ..transforms.judging.metric import JudgedMetric
 from ..transforms.metrics.base import Metric
 from ..transforms.needs import CHARACTERS, Need, Needs
 from ..transforms.score import MetricUse
+from .parts import check_keys
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {"databricks": ("databricks",), "adk": ("adk",)}
 """For a dialect the families of metrics whose bare names are meant, after the metrics without a family."""
@@ -110,10 +111,7 @@ def build_judge(config: JudgeConfig, where: str) -> Judge:
         return target
     part = registry.find("judge", config.type, where)
     if is_dataclass(part.factory):
-        known = sorted({*JudgeConfig.model_fields, *(f.name for f in fields(part.factory))})
-        for key in config.params:
-            if key not in known:
-                raise ConfigError(f"unknown key {key!r}", where=f"{where}.{key}", allowed=", ".join(known))
+        check_keys(config.params, {*JudgeConfig.model_fields, *(f.name for f in fields(part.factory))}, where)
     return registry.build(part, config.params, where)
 
 

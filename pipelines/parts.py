@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from ..schemas.calls import CallPolicy
 from ..schemas.config import AgentConfig, EvaluationConfig, MetricConfig
 from ..schemas.errors import ConfigError
+from ..schemas.explain import unknown_key
 from ..schemas.instance import Json
 from ..schemas.storage_config import OutputConfig
 from ..schemas.tables import PERFORMANCE
@@ -56,12 +56,23 @@ def build_agent(config: AgentConfig, where: str = "") -> Agent | Recording:
     if is_dataclass(part.factory):
         own = {f.name for f in fields(part.factory)}
         params |= {key: getattr(config, key) for key in sorted(own & CallPolicy.model_fields.keys())}
-        known = sorted({*AgentConfig.model_fields, *own})
-        for key in params:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=3) or known
-                raise ConfigError(f"unknown key {key!r}", where=f"agent.{key}", allowed=", ".join(near))
+        check_keys(params, {*AgentConfig.model_fields, *own}, "agent")
     return registry.build(part, params, "agent")
+
+
+def check_keys(keys: Iterable[str], known: Collection[str], where: str) -> None:
+    """Looks at the keys of a section whose part decides which there are.
+
+    Args:
+        keys: Those that are given.
+        known: Those of the section and of the part.
+        where: The section.
+
+    Raises:
+        ConfigError: One is not known.
+    """
+    if unknown := next((key for key in keys if key not in known), None):
+        raise unknown_key(unknown, sorted(known), f"{where}.{unknown}")
 
 
 def build_metrics(configs: Sequence[MetricConfig]) -> tuple[MetricUse, ...]:

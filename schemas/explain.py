@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
+from collections.abc import Sequence
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
@@ -25,13 +26,17 @@ def explained(error: ValidationError, source: str, model: Any) -> ConfigError:
     key = ".".join(loc)
     where = f"{source}: {key}" if source and key else key or source
     if first["type"] == "extra_forbidden":
-        choices = _keys_at(model, loc[:-1])
-        near = difflib.get_close_matches(loc[-1], choices, n=3) or choices
-        return ConfigError(f"unknown key {loc[-1]!r}", where=where, allowed=", ".join(near))
+        return unknown_key(loc[-1], _keys_at(model, loc[:-1]), where)
     if first["type"] == "missing":
         return ConfigError("missing", where=where)
     found = "something else" if loc[-1:] == ["secrets"] else shown(first["input"])
     return ConfigError(f"found {found}", where=where, allowed=_allowed(first, loc, model))
+
+
+def unknown_key(key: str, known: Sequence[str], where: str) -> ConfigError:
+    """What to say of a key that nobody knows: allowed are the nearest, or all where none is near."""
+    near = difflib.get_close_matches(key, known, n=3) or known
+    return ConfigError(f"unknown key {key!r}", where=where, allowed=", ".join(near))
 
 
 _KINDS = {

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeAlias, cast
 
 from ..schemas.errors import AgentError, ConfigError
+from ..schemas.explain import unknown_key
 from ..schemas.instance import Json, Turn
 from ..schemas.judging import Message, Reply
 from .judges.base import Consult, Judge, Question, Refused
@@ -146,7 +147,7 @@ def simulator_of(value: Any) -> Simulator | Simulate | None:
     if isinstance(value, Mapping):
         known = [f.name for f in fields(Simulator) if f.init]
         if unknown := next((key for key in value if key not in known), None):
-            raise ConfigError(f"unknown key {unknown!r}", where=_WHERE, allowed=", ".join(known))
+            raise unknown_key(unknown, known, _WHERE)
         return Simulator(**value)
     found: Any = load_object(value, _WHERE) if isinstance(value, str) else value
     if found is not None and not callable(found):
