@@ -80,7 +80,7 @@ def prepare(plan: Plan) -> str | None:
         _drop(output.path)
     storage.delete([storage.join(output.path, name) for name in (MANIFEST, STOP)])
     if plan.judges:
-        storage.write_bytes(storage.join(folder, JUDGES, RECORD), judges_record(plan.judges, plan.judged))
+        storage.write_whole(storage.join(folder, JUDGES, RECORD), judges_record(plan.judges, plan.judged))
     if plan.recorded:
         return None
     if plan.config.replay is not None:
@@ -94,7 +94,7 @@ def prepare(plan: Plan) -> str | None:
             raise _changed(output.path, parts, next(iter(earlier.values())))
         _drop(output.path)
     if own not in earlier:
-        storage.write_bytes(storage.join(folder, own, _RECORD), orjson.dumps(parts))
+        storage.write_whole(storage.join(folder, own, _RECORD), orjson.dumps(parts))
     return own
 
 
@@ -191,7 +191,7 @@ def cancel(output: str, reason: str = "cancelled by evalbeam cancel", now: bool 
         return
     if ended_as(output) is not None or not journals(output):
         raise nothing
-    storage.write_bytes(storage.join(output, STOP), reason.encode())
+    storage.write_whole(storage.join(output, STOP), reason.encode())
 
 
 def _drop(output: str) -> None:

@@ -80,7 +80,7 @@ class Batch:
 
     def note(self, **job: Any) -> None:
         """Keeps how far it has come."""
-        storage.write_bytes(storage.join(self.folder, "job.json"), orjson.dumps(job))
+        storage.write_whole(storage.join(self.folder, "job.json"), orjson.dumps(job))
 
     @property
     def requests(self) -> Requests:

@@ -82,4 +82,4 @@ class StopSign:
         self._known = True
         _log.warning("no more calls are made: %s", reason)
         if not storage.exists(self._path):
-            storage.write_bytes(self._path, reason.encode())
+            storage.write_whole(self._path, reason.encode())

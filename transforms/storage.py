@@ -36,6 +36,19 @@ def write_bytes(path: str, data: bytes) -> None:
         stream.write(data)
 
 
+def write_whole(path: str, data: bytes) -> None:
+    """Writes a file, also over one that is there; who reads it at any time sees all of the one or of the other.
+
+    Object storage promises that by itself.
+    """
+    if "://" in path:
+        write_bytes(path, data)
+        return
+    temporary = f"{path}.{uuid.uuid4().hex}"
+    write_bytes(temporary, data)
+    os.replace(temporary, path)
+
+
 def read_bytes(path: str) -> bytes:
     """Reads a whole file."""
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:

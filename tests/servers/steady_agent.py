@@ -1,13 +1,15 @@
-"""An agent that writes each call into calls.txt, and kills its process after DIES_AFTER of them."""
+"""An agent that writes each call into calls.txt, takes SECONDS for it, and kills its process after DIES_AFTER of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 AGENT = """
+import asyncio
 import os
 
 LIMIT = int(os.environ.get("DIES_AFTER", 10**9))
+SECONDS = float(os.environ.get("SECONDS", 0))
 made = 0
 
 
@@ -18,6 +20,8 @@ async def ask(prompt):
         os.kill(os.getpid(), 9)
     with open("calls.txt", "a") as log:
         log.write(prompt + "\\n")
+    if SECONDS:
+        await asyncio.sleep(SECONDS)
     return {"response": prompt.upper(), "predicted_trajectory": [], "latency_in_seconds": len(prompt) / 8}
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import orjson
@@ -143,3 +144,17 @@ def test_storage_moves_over_what_is_there_and_lists_at_any_depth(tmp_path):
     storage.delete_folder(str(tmp_path / "x"))
     assert storage.below(str(tmp_path / "x")) == []
     assert JsonlFiles().ending == ".jsonl"
+
+
+def test_who_reads_a_file_that_is_written_again_sees_one_or_the_other(tmp_path):
+    path = str(tmp_path / "x" / "note.json")
+    written = [letter * 100_000 for letter in (b"a", b"b")]
+    storage.write_whole(path, written[0])
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(lambda: [storage.write_whole(path, written[i % 2]) for i in range(300)])
+        seen = {storage.read_bytes(path)}
+        while not writing.done():
+            seen.add(storage.read_bytes(path))
+        writing.result()
+    assert seen <= set(written)
+    assert storage.below(str(tmp_path)) == [path]
