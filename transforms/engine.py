@@ -117,6 +117,8 @@ class Bundle:
         record: Called on the loop's thread with each call that was made and its outcome, before its place is free;
             returns the bytes of the outcome.
         tick: Called on the bundle's thread now and then while it waits.
+        due: Whether `tick` should put away now what was recorded.
+        full: Whether no call may start before it has; `go_on` says that it did.
         most_bytes: No further ticket begins while the outcomes that are not taken back, and those expected of the
             calls that have begun, are more.
     """
@@ -126,11 +128,14 @@ class Bundle:
         lines: Mapping[str, Line],
         record: Callable[[Call, Outcome], int] = lambda _, __: 0,
         tick: Callable[[], None] = lambda: None,
+        due: Callable[[], bool] = lambda: False,
+        full: Callable[[], bool] = lambda: False,
         most_bytes: int = MAX_HELD_BYTES,
     ) -> None:
         self.held = self.open = 0
         self.cancelled = False
-        self._lines, self._record, self._tick, self._most_bytes = lines, record, tick, most_bytes
+        self.full = full
+        self._lines, self._record, self._tick, self._due, self._most_bytes = lines, record, tick, due, most_bytes
         self._submitted = self._begun = self._started = self._ended = 0
         self._arrived = self._taken = 0
         self._full = self._feeding = False
@@ -186,6 +191,11 @@ class Bundle:
             lambda: len(self._finished) >= (min(self.open, _TAKEN_AT_ONCE) if self._queued() and not self._full else 1)
         )
 
+    def go_on(self) -> None:
+        """What was recorded has been put away."""
+        for line in self._lines.values():
+            line.lane.post(line.lane.wake)
+
     def cancel(self) -> None:
         """Ends all calls; their results are lost."""
         self.cancelled = True
@@ -202,7 +212,7 @@ class Bundle:
         while True:
             with self._changed:
                 self._awaited = condition  # before the check: the loop looks at it after each change
-                if not condition() and self._error is None:
+                if not condition() and self._error is None and not self._due():
                     self._changed.wait(_POLL)
                 self._awaited = None
             if self._error is not None:
@@ -267,6 +277,8 @@ class Bundle:
         if outcome.kind != "ok":
             counters.add("calls_failed")
         size = self._record(flight.call, outcome) if flight.attempts else 0
+        if self._due():
+            self._notify(True)
         ticket = flight.ticket
         ticket.outcomes[flight.index] = outcome
         ticket.size += size

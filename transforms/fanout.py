@@ -131,7 +131,10 @@ class _MakeCalls(beam.DoFn):
         self._sign = None if self._stop is None else StopSign(self._stop)
         self._journal = None if self._folder is None else Journal(self._folder, self._token)
         self._elsewhere = {name: Journal(folder, None) for name, folder in self._replayed.items()}
-        self._bundle = Bundle(self._lines, _size if self._journal is None else self._journal.add, self._tick)
+        if (keep := self._journal) is None:
+            self._bundle = Bundle(self._lines, _size, self._tick)
+        else:
+            self._bundle = Bundle(self._lines, keep.add, self._tick, keep.due, keep.full)
         self._tick()
 
     def process(self, batch: Any, timestamp=beam.DoFn.TimestampParam, window=beam.DoFn.WindowParam):  # type: ignore[no-untyped-def]
@@ -176,8 +179,8 @@ class _MakeCalls(beam.DoFn):
 
     def _tick(self) -> None:
         """What is done now and then, also while the bundle waits."""
-        if self._journal is not None:
-            self._journal.flush_if_due()
+        if self._journal is not None and self._journal.flush_if_due() and self._bundle is not None:
+            self._bundle.go_on()
         if self._ledger is not None:
             self._ledger.exchange()
         if self._sign is None:

@@ -36,9 +36,10 @@ from .segments import OPEN, Record, Torn, decoded, encoded, log, pieces, segment
 KEPT = frozenset(("ok", "permanent", "invalid_answer"))
 """Outcomes that another run takes over; others are tried again, and only the run that made them keeps them."""
 MAX_BUFFERED = 500
-"""Results in memory at most before they are put on object storage."""
+"""Results that are not yet on object storage, and that a killed process loses, beside those of the calls in flight; put
+as soon as half as many are there."""
 MAX_BUFFERED_BYTES = 16 << 20
-"""The same in bytes."""
+"""Bytes of results in memory before they are put on object storage."""
 MAX_SECONDS = 5.0
 """Seconds a result waits in memory at most, as long as the bundle's thread comes by."""
 
@@ -71,6 +72,7 @@ class Journal:
         self._name = f"seg-{uuid.uuid4().hex}"
         self._buffer: deque[tuple[str, bytes]] = deque()
         self._added = self._put_away = 0  # bytes; each is counted by one thread
+        self._leaving = 0
         self._flushed = clock()
         self._closed = False
         self._lock = threading.Lock()
@@ -114,11 +116,20 @@ class Journal:
                 raise self._refused(error) from error
         return len(record)
 
-    def flush_if_due(self) -> None:
-        """Puts what is buffered once it is much or old; called often, on the bundle's thread."""
-        much = len(self._buffer) >= MAX_BUFFERED or self._added - self._put_away >= MAX_BUFFERED_BYTES
-        if self._buffer and (much or self._clock() - self._flushed >= MAX_SECONDS):
+    def due(self) -> bool:
+        """Whether enough is buffered to be put now."""
+        return len(self._buffer) >= MAX_BUFFERED // 2 or self._added - self._put_away >= MAX_BUFFERED_BYTES
+
+    def full(self) -> bool:
+        """Whether no call should start before what is buffered has been put."""
+        return self._leaving + len(self._buffer) >= MAX_BUFFERED
+
+    def flush_if_due(self) -> bool:
+        """Puts what is buffered once it is much or old; called often, on the bundle's thread. Says whether it did."""
+        due = bool(self._buffer) and (self.due() or self._clock() - self._flushed >= MAX_SECONDS)
+        if due:
             self.flush()
+        return due
 
     def flush(self) -> None:
         """Puts what is buffered, a segment for each prefix.
@@ -129,12 +140,14 @@ class Journal:
         self._flushed = self._clock()
         segments: dict[str, list[bytes]] = defaultdict(list)
         while self._buffer:
+            self._leaving += 1
             prefix, record = self._buffer.popleft()
             segments[prefix].append(record)
             self._put_away += len(record)
         paths = [f"{self.folder}/{prefix}/seg-{uuid.uuid4().hex}" for prefix in segments]
         with ThreadPoolExecutor(_PUTS) as pool:  # each put waits for the storage several times
             deque(pool.map(self._put, paths, map(b"".join, segments.values())), maxlen=0)
+        self._leaving = 0
 
     def close(self) -> None:
         """Puts what is buffered and gives the open segments their final names."""

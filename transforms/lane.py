@@ -164,7 +164,8 @@ class Lane:
         growing = bool(self._waiting) and self.pace.growing(now)
         try:
             while self._waiting and self.in_flight < self.pace.limit:
-                if not self._may_start(now):
+                bundle = self._waiting[0].bundle
+                if (bundle.full() and not bundle.cancelled) or not self._may_start(now):
                     return
                 flight = self._waiting.popleft()
                 if not flight.bundle.cancelled:

@@ -1,4 +1,4 @@
-"""An agent that writes each call into calls.txt, takes SECONDS for it, and kills its process after DIES_AFTER of them."""
+"""An agent that writes its calls into calls.txt, takes SECONDS for each, and kills its process after DIES_AFTER."""
 
 from __future__ import annotations
 

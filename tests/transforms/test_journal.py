@@ -32,7 +32,8 @@ class MemoryFileSystem(FileSystem):
     """Object storage: put, list and get of whole objects."""
 
     objects: dict[str, bytes] = {}
-    puts = refused = 0
+    puts = refused = records = 0
+    lock = threading.Lock()
     refuse_every = 0
 
     @classmethod
@@ -58,6 +59,8 @@ class MemoryFileSystem(FileSystem):
                     outer.refused += 1
                     raise BeamIOError("503")
                 outer.objects[path] = self.getvalue()
+                with outer.lock:
+                    outer.records += self.getvalue().count(b"\n")
 
         return Upload()
 
@@ -107,6 +110,7 @@ class MemoryFileSystem(FileSystem):
 def storage(monkeypatch):
     monkeypatch.setattr(MemoryFileSystem, "objects", {})
     monkeypatch.setattr(MemoryFileSystem, "puts", 0)
+    monkeypatch.setattr(MemoryFileSystem, "records", 0)
     monkeypatch.setattr(MemoryFileSystem, "refused", 0)
     monkeypatch.setattr(MemoryFileSystem, "refuse_every", 0)
     return MemoryFileSystem
@@ -118,11 +122,13 @@ def folder(request, tmp_path, storage):
 
 
 CALLS = collections.Counter()
+AT_RISK: list[int] = []
 
 
 async def agent(prompt):
     """Counts its calls; one prompt in ten is refused for good, one in ten at every first call."""
     CALLS[prompt] += 1
+    AT_RISK.append(CALLS.total() - MemoryFileSystem.records)
     count, number = CALLS[prompt], int(prompt)
     await asyncio.sleep(0)
     if number % 10 == 3:
@@ -135,6 +141,7 @@ async def agent(prompt):
 @pytest.fixture(autouse=True)
 def _count_afresh():
     CALLS.clear()
+    AT_RISK.clear()
 
 
 def instances(numbers):
@@ -255,6 +262,13 @@ def test_results_do_not_wait_for_the_end_of_the_bundle(storage):
         journal.add(Call(str(i), "x", "08"), Outcome("1"))
     journal.flush_if_due()
     assert len(storage.objects) == 2
+
+
+def test_a_killed_process_loses_what_is_in_flight_and_one_flush_at_most(storage):
+    answers("mem://bucket/journal", instances(range(4000)))
+    assert len(AT_RISK) == 4000
+    assert max(AT_RISK) <= 8 + journals.MAX_BUFFERED
+    assert storage.records == 4000
 
 
 def test_large_results_do_not_pile_up(storage):

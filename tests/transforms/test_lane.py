@@ -522,6 +522,28 @@ def test_a_record_that_cannot_be_kept_ends_the_calls():
     world.close()
 
 
+def test_no_call_starts_while_what_was_recorded_has_to_be_put_away():
+    recorded, most = [], 10
+    world = World(takes, max_in_flight=4)
+    bundle = Bundle(
+        {"agent": world.line}, lambda call, _: recorded.append(call) or 1, full=lambda: len(recorded) >= most
+    )
+    ticket = Ticket(None, [None] * 40)
+    bundle.submit(ticket, [Call(str(i), 1) for i in range(40)])
+    rounds = 0
+    while ticket.remaining:
+        recorded.clear()
+        bundle.go_on()
+        world.loop.run_until_complete(asyncio.sleep(3600))
+        assert len(recorded) < most + 4
+        assert len(world.attempts) == 40 - ticket.remaining
+        rounds += 1
+    assert rounds >= 3
+    assert [outcome.value for outcome in ticket.outcomes] == [1] * 40
+    list(bundle.finished())
+    world.close()
+
+
 @pytest.mark.parametrize(("share", "slower"), [(0.0, 1.1), (0.01, 1.5), (0.1, 3.0), (0.4, 8.0)])
 def test_a_server_with_all_kinds_of_faults(share, slower):
     """10,000 calls of 50 ms, 64 in flight; a hang costs its timeout of 1 s."""
