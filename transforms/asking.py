@@ -6,8 +6,9 @@ import uuid
 from functools import partial
 
 from ..schemas.result import ScoredBatch
-from .engine import Bundle, Engine, Ticket
+from .engine import Bundle, Engine
 from .judge import JudgeCaller
+from .lane import Ticket
 
 
 def judged_now(caller: JudgeCaller, batch: ScoredBatch) -> ScoredBatch:

@@ -24,7 +24,7 @@ from ..schemas.errors import RunError
 from . import counters
 from .budget import Budget, Ledger
 from .faults import Fault, fault_of
-from .lane import Flight, Lane, Timeouts
+from .lane import Flight, Lane, Ticket, Timeouts
 from .permits import Permits, connected
 from .stop import Breaker
 from .threads import LoopExecutor, Threads
@@ -39,24 +39,6 @@ _BLOCKING = (
     "a coroutine blocks the event loop, so no call can go on (allowed: await in coroutines; or a plain function, "
     "which runs on a thread)"
 )
-
-
-class Ticket:
-    """A batch and the outcomes of its calls, in the order of the calls.
-
-    Attributes:
-        item: The batch; the engine does not look at it.
-        outcomes: One for each call, `None` while it has none.
-        remaining: Calls without an outcome.
-        size: Bytes of the outcomes of the calls that were made.
-    """
-
-    __slots__ = ("item", "outcomes", "remaining", "size")
-
-    def __init__(self, item: Any, outcomes: list[Outcome | None]) -> None:
-        self.item, self.outcomes = item, outcomes
-        self.remaining = outcomes.count(None)
-        self.size = 0
 
 
 class Line:

@@ -16,9 +16,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ..schemas.batch import Batch
 from ..schemas.calls import Call, CallPolicy, Outcome
 from .budget import Budget, Ledger
-from .engine import Bundle, Engine, Line, Ticket
+from .engine import Bundle, Engine, Line
 from .handoff import Handoff
 from .journal import Journal
+from .lane import Ticket
 from .stop import StopSign
 
 _MAX_HELD = 32_768

@@ -25,13 +25,31 @@ from .stop import kind_of
 from .threads import Job, Threads
 
 if TYPE_CHECKING:
-    from .engine import Bundle, Line, Ticket
+    from .engine import Bundle, Line
 
 _GRACE = 1.0
 _SLOW = "no answer within the timeout"
 _LATE = "no answer within the deadline of the row"
 _REFUSED = "the endpoint has done nothing but refuse calls for their rate during max_refusal"
 _HUNG = "max_hung earlier calls neither answer nor end"
+
+
+class Ticket:
+    """A batch and the outcomes of its calls, in the order of the calls.
+
+    Attributes:
+        item: The batch; the engine does not look at it.
+        outcomes: One for each call, `None` while it has none.
+        remaining: Calls without an outcome.
+        size: Bytes of the outcomes of the calls that were made.
+    """
+
+    __slots__ = ("item", "outcomes", "remaining", "size")
+
+    def __init__(self, item: Any, outcomes: list[Outcome | None]) -> None:
+        self.item, self.outcomes = item, outcomes
+        self.remaining = outcomes.count(None)
+        self.size = 0
 
 
 class Flight:

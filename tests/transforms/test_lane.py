@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call, CallPolicy
-from evalbeam.transforms.engine import Bundle, Line, Ticket
-from evalbeam.transforms.lane import Lane
+from evalbeam.transforms.engine import Bundle, Line
+from evalbeam.transforms.lane import Lane, Ticket
 
 
 class _NoWait(selectors.SelectSelector):
