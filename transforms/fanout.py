@@ -26,6 +26,8 @@ _MAX_HELD = 32_768
 _BESIDE_VALUE = 200  # bytes of a record beside its value, more or less
 NO_ANSWER = "not called: the replayed run has no answer"
 _LACKING = Outcome(kind="not_called", error_type="NotCalled", error_message=NO_ANSWER, attempts=0)
+_CALLS, _FAILED, _RETRIES = (Metrics.counter("evalbeam", name) for name in ("calls", "failed", "retries"))
+_THROTTLED = Metrics.counter("evalbeam", "cumulativeThrottlingSeconds")  # so named, no autoscaler adds workers for it
 
 
 Work: TypeAlias = Generator[list[Call], Sequence[Outcome], Any]
@@ -234,14 +236,14 @@ class _MakeCalls(beam.DoFn):
         return sum(line.lane.throttled for line in self._lines.values())
 
     def _count(self, outcomes: Sequence[Outcome]) -> None:
-        failed = sum(o.kind != "ok" for o in outcomes)
-        Metrics.counter("evalbeam", "calls").inc(sum(not o.replayed for o in outcomes))
-        Metrics.counter("evalbeam", "failed").inc(failed)
-        Metrics.counter("evalbeam", "retries").inc(sum(max(0, o.attempts - 1) for o in outcomes if not o.replayed))
+        made = [o.attempts for o in outcomes if not o.replayed]
+        _CALLS.inc(len(made))
+        _FAILED.inc(sum(o.kind != "ok" for o in outcomes))
+        _RETRIES.inc(sum(attempts - 1 for attempts in made if attempts))
         seconds = int(self._throttling() - self._throttled)
-        if seconds > 0:  # the name that tells an autoscaler not to add workers for it
+        if seconds > 0:
             self._throttled += seconds
-            Metrics.counter("evalbeam", "cumulativeThrottlingSeconds").inc(seconds)
+            _THROTTLED.inc(seconds)
 
 
 def _size(_: Call, outcome: Outcome) -> int:
