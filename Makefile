@@ -16,7 +16,7 @@ demo: $(RUN)
 	@$(BIN)/python -m evalbeam.pipelines.demo
 
 test: $(DEV)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto
 
 test-engines: $(DEV)
 	@set -e; for install in tests/engines/*/install; do $$install "$(ENGINES)"; done

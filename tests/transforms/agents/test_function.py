@@ -78,9 +78,7 @@ def test_the_signature_says_what_is_given(function, whole_row):
     assert agent.inputs == (() if whole_row else ("prompt",))
 
 
-@pytest.mark.parametrize(
-    "function", [by_prompt_later, Object().later, Later(), functools.partial(by_prompt_later)], ids=str
-)
+@pytest.mark.parametrize("function", [by_prompt_later, Object().later, Later(), functools.partial(by_prompt_later)])
 def test_coroutine_functions_stay_coroutine_functions(function):
     ask = FunctionAgent(function).connect()
     assert asyncio.iscoroutinefunction(ask)

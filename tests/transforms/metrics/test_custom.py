@@ -315,7 +315,6 @@ def longer(row: dict[str, Any], than: int = 0) -> bool:
         (Plain(1), {}, Score(1.0, details={"n": 2})),
         (CustomMetric("words", longer), {}, Score(1.0)),
     ],
-    ids=repr,
 )
 def test_what_may_stand_for_a_metric(target: Any, params: dict[str, Any], expected: Score) -> None:
     one = as_metric(target, "m", params, "metrics.0")
@@ -336,7 +335,6 @@ def test_what_may_stand_for_a_metric(target: Any, params: dict[str, Any], expect
         (lambda: 1, {}, "m cannot be called with a row: too many positional arguments"),
         (Metric, {}, "abstract"),
     ],
-    ids=repr,
 )
 def test_what_may_not(target: Any, params: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
