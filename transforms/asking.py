@@ -6,7 +6,8 @@ import uuid
 from functools import partial
 
 from ..schemas.result import ScoredBatch
-from .engine import Bundle, Engine
+from .bundle import Bundle
+from .engine import Engine
 from .judge import JudgeCaller
 from .lane import Ticket
 

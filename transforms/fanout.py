@@ -16,7 +16,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ..schemas.batch import Batch
 from ..schemas.calls import Call, CallPolicy, Outcome
 from .budget import Budget, Ledger
-from .engine import Bundle, Engine, Line
+from .bundle import Bundle
+from .engine import Engine, Line
 from .handoff import Handoff
 from .journal import Journal
 from .lane import Ticket

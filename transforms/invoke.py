@@ -17,8 +17,8 @@ from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.instance import Example, Instance, Json
 from .agents.base import Agent, Recording, invocation_of, read_answer
 from .budget import Budget
+from .bundle import MAX_HELD_BYTES
 from .callee import reading
-from .engine import MAX_HELD_BYTES
 from .fanout import FanOut, Work
 from .normalize import canonical
 from .secrets import provide

@@ -25,7 +25,8 @@ from .stop import kind_of
 from .threads import Job, Threads
 
 if TYPE_CHECKING:
-    from .engine import Bundle, Line
+    from .bundle import Bundle
+    from .engine import Line
 
 _GRACE = 1.0
 _SLOW = "no answer within the timeout"

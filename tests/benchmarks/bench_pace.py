@@ -23,7 +23,7 @@ from test_lane import HttpError, VirtualLoop, World
 from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call
-from evalbeam.transforms.engine import Bundle
+from evalbeam.transforms.bundle import Bundle
 from evalbeam.transforms.lane import Ticket
 from evalbeam.transforms.pace import Pace
 

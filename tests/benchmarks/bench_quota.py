@@ -25,7 +25,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "servers"))
 from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call, CallPolicy
-from evalbeam.transforms.engine import Bundle, Engine
+from evalbeam.transforms.bundle import Bundle
+from evalbeam.transforms.engine import Engine
 from evalbeam.transforms.lane import Ticket
 from evalbeam.transforms.pace import Pace
 

@@ -271,6 +271,18 @@ def test_the_collector_leaves_alone_what_was_there_before_the_first_call(frozen_
     gc.unfreeze()
 
 
+def test_threads_take_turns_more_often_while_calls_are_made():
+    before = sys.getswitchinterval()
+    engine = Engine.here()
+    for token in "ab":
+        engine.join(token, "agent", lambda: print, CallPolicy())
+    assert sys.getswitchinterval() <= 0.001 < before
+    engine.leave("a")
+    assert sys.getswitchinterval() <= 0.001
+    engine.leave("b")
+    assert sys.getswitchinterval() == before
+
+
 def test_a_callable_that_cannot_be_made_ends_the_run():
     @dataclass(frozen=True)
     class Broken(Doubler):
@@ -282,7 +294,7 @@ def test_a_callable_that_cannot_be_made_ends_the_run():
 
 
 def test_an_agent_that_ends_the_loop_thread_is_reported(monkeypatch):
-    monkeypatch.setattr("evalbeam.transforms.engine._POLL", 0.01)
+    monkeypatch.setattr("evalbeam.transforms.bundle._POLL", 0.01)
 
     @dataclass(frozen=True)
     class Saboteur(Doubler):
@@ -303,8 +315,8 @@ def test_an_agent_that_ends_the_loop_thread_is_reported(monkeypatch):
 
 
 def test_a_coroutine_that_blocks_the_loop_ends_the_run(monkeypatch):
-    monkeypatch.setattr("evalbeam.transforms.engine._POLL", 0.01)
-    monkeypatch.setattr("evalbeam.transforms.engine._BLOCKED", 0.05)
+    monkeypatch.setattr("evalbeam.transforms.bundle._POLL", 0.01)
+    monkeypatch.setattr("evalbeam.transforms.bundle._BLOCKED", 0.05)
     blocked = threading.Event()
 
     class Blocking(Doubler):

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call, CallPolicy
-from evalbeam.transforms.engine import Bundle, Line
+from evalbeam.transforms.bundle import Bundle
+from evalbeam.transforms.engine import Line
 from evalbeam.transforms.lane import Lane, Ticket
 
 

@@ -17,7 +17,8 @@ from evalbeam.schemas.calls import Call, CallPolicy
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.agents.recorded import RecordedAgent
-from evalbeam.transforms.engine import Bundle, Line
+from evalbeam.transforms.bundle import Bundle
+from evalbeam.transforms.engine import Line
 from evalbeam.transforms.invoke import InvokeAgent, split
 from evalbeam.transforms.lane import Lane, Ticket
 

@@ -17,7 +17,8 @@ from token_bucket import Bucket
 
 from evalbeam import evaluate
 from evalbeam.schemas.calls import Call, RateLimit
-from evalbeam.transforms.engine import Bundle, Engine
+from evalbeam.transforms.bundle import Bundle
+from evalbeam.transforms.engine import Engine
 from evalbeam.transforms.lane import Ticket
 from evalbeam.transforms.permits import MOST, Answer, Permits, RateLimitClient
 
@@ -261,7 +262,8 @@ def test_a_run_whose_service_is_gone_ends_with_all_its_rows(tmp_path):
 CALLS = """
 import sys, time
 from evalbeam.schemas.calls import Call, CallPolicy
-from evalbeam.transforms.engine import Bundle, Engine
+from evalbeam.transforms.bundle import Bundle
+from evalbeam.transforms.engine import Engine
 from evalbeam.transforms.lane import Ticket
 limit = {"service": sys.argv[1], "domain": "models", "descriptors": [{"model": "m"}]}
 async def call(call):

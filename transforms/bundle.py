@@ -1,0 +1,228 @@
+"""The calls of one Beam bundle: submitted and taken back on its own thread, made by the engine.
+
+A bundle's thread submits tickets (batches of calls) and takes back those that are finished; everything else happens on
+the thread of the engine's loop. A call belongs to the bundle that submitted it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+
+from ..schemas.calls import Call, Outcome
+from ..schemas.errors import RunError
+from . import counters
+from .engine import Engine, Line
+from .lane import Flight, Lane, Ticket
+
+MAX_HELD_BYTES = 256 << 20
+"""Bytes of answers, as the journal keeps them, that a bundle holds before it waits for its batches to leave."""
+
+_POLL = 1.0
+_TAKEN_AT_ONCE = 64
+_BLOCKED = 30.0
+_BLOCKING = (
+    "a coroutine blocks the event loop, so no call can go on (allowed: await in coroutines; or a plain function, "
+    "which runs on a thread)"
+)
+
+
+class Bundle:
+    """The calls of one bundle of one DoFn instance; its methods are called on the bundle's thread.
+
+    Tickets begin in order, each once the one before it has: so few calls are on their way at any time that large
+    answers never pile up, though their batches leave whole.
+
+    Args:
+        lines: Where the calls go, by the name of their endpoint.
+        record: Called on the loop's thread with each call that was made and its outcome, before its place is free;
+            returns the bytes of the outcome.
+        tick: Called on the bundle's thread now and then while it waits.
+        due: Whether `tick` should put away now what was recorded.
+        full: Whether no call may start before it has; `go_on` says that it did.
+        most_bytes: No further ticket begins while the outcomes that are not taken back, and those expected of the
+            calls that have begun, are more.
+    """
+
+    def __init__(
+        self,
+        lines: Mapping[str, Line],
+        record: Callable[[Call, Outcome], int] = lambda _, __: 0,
+        tick: Callable[[], None] = lambda: None,
+        due: Callable[[], bool] = lambda: False,
+        full: Callable[[], bool] = lambda: False,
+        most_bytes: int = MAX_HELD_BYTES,
+    ) -> None:
+        self.held = self.open = 0
+        self.cancelled = False
+        self.full = full
+        self._lines, self._record, self._tick, self._due, self._most_bytes = lines, record, tick, due, most_bytes
+        self._submitted = self._begun = self._started = self._ended = 0
+        self._arrived = self._taken = 0
+        self._full = self._feeding = False
+        self._waiting: deque[tuple[int, list[tuple[Lane, list[Flight]]]]] = deque()
+        self._ahead = 1 if len(lines) == 1 else 256 + 2 * sum(line.policy.max_in_flight for line in lines.values())
+        self._finished: deque[Ticket] = deque()
+        self._changed = threading.Condition()
+        self._awaited: Callable[[], bool] | None = None
+        self._error: BaseException | None = None
+        self._pinged: float | None = None
+
+    def submit(self, ticket: Ticket, calls: list[Call]) -> None:
+        """Queues the calls of a ticket that have no outcome yet."""
+        self.open += 1
+        self.held += len(calls)
+        if not ticket.remaining:
+            self._finished.append(ticket)
+            return
+        self._submitted += ticket.remaining
+        found, flights = ticket.outcomes, defaultdict[str, list[Flight]](list)
+        now = next(iter(self._lines.values())).lane.loop.time()
+        for i, call in enumerate(calls):
+            if found[i] is None:
+                flights[call.endpoint].append(Flight(self, self._lines[call.endpoint], ticket, i, call, now))
+        for endpoint in flights:
+            self._lines[endpoint].open()
+        groups = [(self._lines[endpoint].lane, group) for endpoint, group in flights.items()]
+        self._waiting.append((ticket.remaining, groups))
+        if self._begun - self._started < self._ahead:  # else the next call that starts has them begin
+            groups[0][0].post(self._feed)
+
+    def finished(self) -> Iterator[Ticket]:
+        """Takes the tickets all of whose calls have ended, one by one in the order they ended."""
+        while self._finished:
+            ticket = self._finished.popleft()
+            self.open -= 1
+            self.held -= len(ticket.outcomes)
+            yield ticket
+            self._taken += ticket.size
+            if self._full:
+                next(iter(self._lines.values())).lane.post(self._feed)
+
+    def wait_for_room(self, slack: int, max_held: int) -> None:
+        """Waits until more calls are wanted: at most `slack` queued, and at most `max_held` calls not taken back."""
+        if self._queued() > slack:
+            self._wait(lambda: self._queued() <= slack // 2 or (self._full and bool(self._finished)))
+        if self.held > max_held:
+            self._wait(lambda: bool(self._finished))
+
+    def wait_for_some(self) -> None:
+        """Waits until tickets are finished: several at once where many are open and small, and calls are queued."""
+        self._wait(
+            lambda: len(self._finished) >= (min(self.open, _TAKEN_AT_ONCE) if self._queued() and not self._full else 1)
+        )
+
+    def go_on(self) -> None:
+        """What was recorded has been put away."""
+        for line in self._lines.values():
+            line.lane.post(line.lane.wake)
+
+    def cancel(self) -> None:
+        """Ends all calls; their results are lost."""
+        self.cancelled = True
+        self._finished.clear()
+        if self._submitted:
+            for line in self._lines.values():
+                with suppress(RunError):
+                    line.lane.post(line.lane.drop, self, line)
+
+    def _queued(self) -> int:
+        return self._submitted - self._started
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        while True:
+            with self._changed:
+                self._awaited = condition  # before the check: the loop looks at it after each change
+                if not condition() and self._error is None and not self._due():
+                    self._changed.wait(_POLL)
+                self._awaited = None
+            if self._error is not None:
+                raise self._error
+            if condition():
+                return
+            self._look_at_loop()
+            self._tick()
+
+    def _look_at_loop(self) -> None:
+        """Raises where the loop has ended, or where a coroutine has blocked it for longer than a call may take."""
+        now, lane = time.monotonic(), next(iter(self._lines.values())).lane
+        patience = _BLOCKED + max(line.policy.timeout for line in self._lines.values())
+        if self._pinged is not None and now - self._pinged > patience:
+            Engine.forget(lane.loop)
+            raise RunError(_BLOCKING)
+        if self._pinged is None:
+            self._pinged = now
+            lane.post(self._answer)
+
+    def _answer(self) -> None:
+        self._pinged = None
+
+    # The loop's thread from here on.
+
+    def _feed(self) -> None:
+        """Has tickets begin, as long as there is room."""
+        if self._feeding:  # a call that is not made ends at once and comes back here
+            return
+        self._feeding = True
+        while self._waiting and not self.cancelled and self._has_room():
+            calls, groups = self._waiting.popleft()
+            self._begun += calls
+            for lane, group in groups:
+                lane.submit(group)
+        self._feeding = False
+
+    def _has_room(self) -> bool:
+        if self._begun - self._started >= self._ahead:
+            return False
+        self._full = True  # before the look at what is taken: who takes looks at it afterwards
+        open_ = self._begun - self._ended
+        mean = self._arrived / max(1, self._ended)
+        if self._arrived - self._taken + mean * open_ <= self._most_bytes or not (open_ or self._finished):
+            self._full = False
+        else:
+            self._notify()
+        return not self._full
+
+    def started(self) -> None:
+        """A call has left the queue."""
+        self._started += 1
+        if self._waiting:
+            self._feed()
+        self._notify()
+
+    def ended(self, flight: Flight, outcome: Outcome) -> None:
+        """A call has its outcome."""
+        if self.cancelled:
+            return
+        counters.add("calls_done")
+        if outcome.kind != "ok":
+            counters.add("calls_failed")
+        size = self._record(flight.call, outcome) if flight.attempts else 0
+        if self._due():
+            self._notify(True)
+        ticket = flight.ticket
+        ticket.outcomes[flight.index] = outcome
+        ticket.size += size
+        ticket.remaining -= 1
+        self._ended += 1
+        self._arrived += size
+        if not ticket.remaining:
+            self._finished.append(ticket)
+            self._notify()
+        if self._full:
+            self._feed()
+
+    def fail(self, error: BaseException) -> None:
+        """Something beside a call failed: no more calls are started, and the bundle's thread will raise it."""
+        self._error = self._error or error
+        self.cancelled = True
+        self._notify(True)
+
+    def _notify(self, always: bool = False) -> None:
+        awaited = self._awaited
+        if awaited is not None and (always or awaited()):
+            with self._changed:
+                self._changed.notify()
