@@ -141,14 +141,14 @@ class Tally:
 class ScoredBatch:
     """Examples of one output part in order, and their scores by metric name, in the order the metrics were given.
 
-    `spent` holds, by (metric, judge), what its judge metrics asked.
+    `spent` holds, by (metric, judge, how the answers came: live or by a batch), what its judge metrics asked.
     """
 
     examples: Sequence[Example]
     scores: dict[str, ScoreColumn]
     part: int = 0
     columns: tuple[tuple[str, str], ...] = ()
-    spent: dict[tuple[str, str], Tally] = field(default_factory=dict)
+    spent: dict[tuple[str, str, str], Tally] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ class JudgeCaller:
             scoring, places, skipped = ready.ready(use.metric)
             found[use.name] = (places, skipped)
             sessions += [Session(use, scoring.examples[i], place) for i, place in enumerate(places)]
-        tallies: dict[Any, Tally] = {}
+        tallies: dict[tuple[str, str, str], Tally] = {}
         while open_ := [s for s in sessions if s.score is None]:
             groups = grouped(open_, self._joint)
             asked = [(joined([part.ask for part in group]), group[0].session.place) for group in groups]
@@ -191,7 +191,7 @@ class JudgeCaller:
         batch: ScoredBatch,
         found: Mapping[str, tuple[list[int], dict[int, Score]]],
         sessions: Sequence[Session],
-        tallies: Mapping[Any, Tally],
+        tallies: Mapping[tuple[str, str, str], Tally],
     ) -> ScoredBatch:
         scores = dict(batch.scores)
         for name, (places, skipped) in found.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import apache_beam as beam
 
@@ -33,7 +33,7 @@ class SumSpending(beam.PTransform):
 
 
 def _parts(batch: ScoredBatch) -> Iterator[Spent]:
-    for key, tally in cast(Mapping[Any, Tally], batch.spent).items():
+    for key, tally in batch.spent.items():
         yield key, astuple(tally)
 
 
