@@ -62,7 +62,7 @@ class Bundle:
         self._lines, self._record, self._tick, self._due, self._most_bytes = lines, record, tick, due, most_bytes
         self._submitted = self._begun = self._started = self._ended = 0
         self._arrived = self._taken = 0
-        self._full = self._feeding = False
+        self._laden = self._feeding = False
         self._waiting: deque[tuple[int, list[tuple[Lane, list[Flight]]]]] = deque()
         self._ahead = 1 if len(lines) == 1 else 256 + 2 * sum(line.policy.max_in_flight for line in lines.values())
         self._finished: deque[Ticket] = deque()
@@ -80,7 +80,7 @@ class Bundle:
             return
         self._submitted += ticket.remaining
         found, flights = ticket.outcomes, defaultdict[str, list[Flight]](list)
-        now = next(iter(self._lines.values())).lane.loop.time()
+        now = self._lane.loop.time()
         for i, call in enumerate(calls):
             if found[i] is None:
                 flights[call.endpoint].append(Flight(self, self._lines[call.endpoint], ticket, i, call, now))
@@ -99,20 +99,20 @@ class Bundle:
             self.held -= len(ticket.outcomes)
             yield ticket
             self._taken += ticket.size
-            if self._full:
-                next(iter(self._lines.values())).lane.post(self._feed)
+            if self._laden:
+                self._lane.post(self._feed)
 
     def wait_for_room(self, slack: int, max_held: int) -> None:
         """Waits until more calls are wanted: at most `slack` queued, and at most `max_held` calls not taken back."""
         if self._queued() > slack:
-            self._wait(lambda: self._queued() <= slack // 2 or (self._full and bool(self._finished)))
+            self._wait(lambda: self._queued() <= slack // 2 or (self._laden and bool(self._finished)))
         if self.held > max_held:
             self._wait(lambda: bool(self._finished))
 
     def wait_for_some(self) -> None:
         """Waits until tickets are finished: several at once where many are open and small, and calls are queued."""
         self._wait(
-            lambda: len(self._finished) >= (min(self.open, _TAKEN_AT_ONCE) if self._queued() and not self._full else 1)
+            lambda: len(self._finished) >= (min(self.open, _TAKEN_AT_ONCE) if self._queued() and not self._laden else 1)
         )
 
     def go_on(self) -> None:
@@ -128,6 +128,11 @@ class Bundle:
             for line in self._lines.values():
                 with suppress(RunError):
                     line.lane.post(line.lane.drop, self, line)
+
+    @property
+    def _lane(self) -> Lane:
+        """Any of the lanes: all are on the same loop."""
+        return next(iter(self._lines.values())).lane
 
     def _queued(self) -> int:
         return self._submitted - self._started
@@ -148,7 +153,7 @@ class Bundle:
 
     def _look_at_loop(self) -> None:
         """Raises where the loop has ended, or where a coroutine has blocked it for longer than a call may take."""
-        now, lane = time.monotonic(), next(iter(self._lines.values())).lane
+        now, lane = time.monotonic(), self._lane
         patience = _BLOCKED + max(line.policy.timeout for line in self._lines.values())
         if self._pinged is not None and now - self._pinged > patience:
             Engine.forget(lane.loop)
@@ -177,14 +182,14 @@ class Bundle:
     def _has_room(self) -> bool:
         if self._begun - self._started >= self._ahead:
             return False
-        self._full = True  # before the look at what is taken: who takes looks at it afterwards
+        self._laden = True  # before the look at what is taken: who takes looks at it afterwards
         open_ = self._begun - self._ended
         mean = self._arrived / max(1, self._ended)
         if self._arrived - self._taken + mean * open_ <= self._most_bytes or not (open_ or self._finished):
-            self._full = False
+            self._laden = False
         else:
             self._notify()
-        return not self._full
+        return not self._laden
 
     def started(self) -> None:
         """A call has left the queue."""
@@ -212,7 +217,7 @@ class Bundle:
         if not ticket.remaining:
             self._finished.append(ticket)
             self._notify()
-        if self._full:
+        if self._laden:
             self._feed()
 
     def fail(self, error: BaseException) -> None:

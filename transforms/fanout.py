@@ -220,9 +220,8 @@ class _MakeCalls(beam.DoFn):
             yield WindowedValue(done.value, task.timestamp, (task.window,))
             return
         known: list[Outcome | None] = [None] * len(calls)
-        for i in sorted(
-            range(len(calls)), key=lambda i: calls[i].prefix
-        ):  # of all a journal keeps, a part is in memory
+        order = sorted(range(len(calls)), key=lambda i: calls[i].prefix)  # of all a journal keeps, a part is in memory
+        for i in order:
             known[i] = self._known(calls[i])
         bundle.submit(Ticket(task, known), calls)
 
