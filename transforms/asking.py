@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from functools import partial
 
 from ..schemas.result import ScoredBatch
 from .bundle import Bundle
@@ -16,10 +15,7 @@ def judged_now(caller: JudgeCaller, batch: ScoredBatch) -> ScoredBatch:
     """The batch with the scores of its judge metrics; timeouts and retries are those of the judges, nothing is kept."""
     engine, token = Engine.here(), uuid.uuid4().hex
     endpoints = caller.endpoints
-    lines = {
-        name: engine.join((token, name), name, partial(caller.connect, name), policy, None)
-        for name, policy in endpoints.items()
-    }
+    lines = engine.join_all(token, endpoints, caller.connect)
     try:
         work, outcomes = caller.work(batch), None
         while True:

@@ -11,7 +11,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -143,6 +143,19 @@ class Engine:
             self._lines[token] = (line, users + 1, endpoint)
             self._limit(endpoint)
             return line
+
+    def join_all(
+        self,
+        token: str,
+        endpoints: Mapping[str, CallPolicy],
+        connect: Callable[[str], Callable[[Call], Any]],
+        ledger: Ledger | None = None,
+    ) -> dict[str, Line]:
+        """The line of each of a caller's endpoints; each is left as `(token, endpoint)`."""
+        return {
+            name: self.join((token, name), name, partial(connect, name), policy, ledger)
+            for name, policy in endpoints.items()
+        }
 
     def leave(self, token: Hashable) -> None:
         """One of a line's users has ended; with the last one the line is closed, with its last line the lane."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import apache_beam as beam
@@ -125,9 +124,7 @@ class _MakeCalls(beam.DoFn):
         caller, engine = self._caller, Engine.here()
         self._engine = engine
         self._ledger = None if self._budget is None else engine.ledger(self._budget)
-        for name, policy in caller.endpoints.items():
-            connect = partial(caller.connect, name)
-            self._lines[name] = engine.join((self._token, name), name, connect, policy, self._ledger)
+        self._lines = engine.join_all(self._token, caller.endpoints, caller.connect, self._ledger)
 
     def start_bundle(self) -> None:
         self._drop()  # what an aborted bundle left
