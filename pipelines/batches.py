@@ -6,7 +6,7 @@ import logging
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ..schemas.calls import Call, CallPolicy, Outcome
-from ..schemas.errors import ConfigError, RunError
+from ..schemas.errors import ConfigError, EvalbeamError, RunError
 from ..schemas.instance import Json
 from ..transforms import storage
 from ..transforms.agents.base import Agent, read_answer
-from ..transforms.batching import Batched, Job, Unanswered
+from ..transforms.batching import BatchClient, Batched, Job, Unanswered
 from ..transforms.faults import RETRIED, fault_of, fault_of_status
 from ..transforms.finish import JOURNAL, STOP
 from ..transforms.handoff import FOLDER, Batch, batches, gather, handed
@@ -99,7 +99,7 @@ def take_in(plan: Plan) -> None:
     answer too, for the start of the run that learns of it.
 
     Raises:
-        RunError: A file of results is none.
+        RunError: A file of results is none, or the provider cannot be asked.
     """
     for desk in _desks(plan):
         for batch in batches(desk.folder):
@@ -120,7 +120,11 @@ def take_in(plan: Plan) -> None:
 
 
 def hand_over(plan: Plan) -> None:
-    """Brings open calls into batches, as far as the budget goes, and submits those that were not yet."""
+    """Brings open calls into batches, as far as the budget goes, and submits those that were not yet.
+
+    Raises:
+        RunError: The provider does not take one. Should it have it all the same, the next start learns of it.
+    """
     if storage.exists(storage.join(plan.config.output.path, STOP)):
         return
     for desk in _desks(plan):
@@ -156,20 +160,37 @@ def _look(batch: Batch, desk: _Desk) -> Job | None:
     job = batch.job
     if "id" not in job:
         return None
-    with closing(desk.callee.batch_client()) as client:
+    with _reached(batch, desk) as client:
         return client.look(job["id"])
 
 
 def _submit(batch: Batch, desk: _Desk, plan: Plan) -> None:
     """Submits a batch once: where a start was killed meanwhile, the provider is asked whether it has it."""
     begun = batch.job.get("name")
-    with closing(desk.callee.batch_client()) as client:
+    with _reached(batch, desk) as client:
         name = begun or uuid.uuid4().hex
         known = client.find(name, batch.requests, _handed(plan)) if begun else None
         if known is None:
             batch.note(state="submitting", name=name)
             known = client.submit(name, batch.requests)
         batch.note(state="going", name=name, id=known)
+
+
+@contextmanager
+def _reached(batch: Batch, desk: _Desk) -> Iterator[BatchClient]:
+    """The provider's client, for what is done about a batch.
+
+    Raises:
+        RunError: It could not be done.
+    """
+    try:
+        with closing(desk.callee.batch_client()) as client:
+            yield client
+    except EvalbeamError:
+        raise
+    except Exception as error:  # each provider's client has exceptions of its own
+        fault = fault_of(error)
+        raise RunError(f"{desk.title}: batch {batch.folder}: {fault.error_type}: {fault.message}") from error
 
 
 def _handed(plan: Plan) -> set[str]:
@@ -212,8 +233,8 @@ def _take(plan: Plan, batch: Batch, paths: list[str], desk: _Desk) -> str:
             for call in same:
                 journal.add(call, outcome)
             journal.flush_if_due()
-    without = sum(map(len, calls.values()))
-    return ", ".join(f"{n} {kind}" for kind, n in sorted(count.items())) + f", {without} without an answer"
+    came = [f"{n} {kind}" for kind, n in sorted(count.items())]
+    return ", ".join([*came, f"{sum(map(len, calls.values()))} without an answer"])
 
 
 def _lines(paths: list[str], callee: Batched) -> Iterator[tuple[str, Any]]:

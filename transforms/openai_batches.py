@@ -40,10 +40,11 @@ class OpenAIBatches:
     client: Any
 
     def submit(self, name: str, requests: Requests) -> str:
-        """Uploads the file, and starts a batch that carries the name."""
+        """Uploads the file, and starts a batch that carries the name; not tried twice, since each try may be one."""
         file = self.client.files.create(file=("requests.jsonl", requests.data), purpose="batch")
         named = {"completion_window": "24h", "metadata": {"evalbeam": name}}
-        return self.client.batches.create(input_file_id=file.id, endpoint=_ENDPOINT, **named).id
+        once = self.client.with_options(max_retries=0)
+        return once.batches.create(input_file_id=file.id, endpoint=_ENDPOINT, **named).id
 
     def find(self, name: str, requests: Requests, others: Collection[str]) -> str | None:
         """The batch that carries the name."""

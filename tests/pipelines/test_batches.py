@@ -241,6 +241,31 @@ def test_a_batch_is_submitted_once_although_a_start_was_killed(
         assert (len(server.jobs), json.loads(job.read_text())) == (1, known)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_of_whose_start_nobody_heard_is_neither_started_twice_nor_lost(
+    kind: type[BatchServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "k-123")
+    with serving_batches(kind) as server:
+        post = server.post
+
+        def drop(path: str, body: bytes, headers: Any) -> Any:
+            known, found = len(server.jobs), post(path, body, headers)
+            if len(server.jobs) > known:
+                raise ConnectionError("the answer is lost")
+            return found
+
+        monkeypatch.setattr(server, "post", drop)
+        with pytest.raises(RunError, match=r"^judge default: batch .*/judges/default/0001: \w+: \w"):
+            run(server, tmp_path, "batch", ROWS[:3])
+        assert [len(ids) for ids in server.requests] == [3]
+        monkeypatch.setattr(server, "post", post)
+        run(server, tmp_path, "batch", ROWS[:3])
+        assert [len(ids) for ids in server.requests] == [3]
+        server.work()
+        assert run(server, tmp_path, "batch", ROWS[:3]).state == "finished"
+
+
 def test_a_budget_bounds_what_is_handed_over(server: BatchServer, tmp_path: Path) -> None:
     first = run(server, tmp_path, "batch", ROWS[:20], budget={"max_calls": 12})
     assert (first.state, [len(ids) for ids in server.requests]) == ("stopped", [12])
