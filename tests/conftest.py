@@ -51,13 +51,16 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @pytest.fixture
 def serve(loop: asyncio.AbstractEventLoop) -> Iterator[Callable[..., str]]:
-    """Starts HTTP servers on the loopback: `serve(handler)` is the address; a handler takes every request."""
+    """Starts HTTP servers on the loopback: `serve(handler)` is the address; a handler takes every request.
+
+    A handler ends with its connection: one that hangs on after its client has left would be destroyed while it waits.
+    """
     runners: list[web.AppRunner] = []
 
     async def start(handler: Callable[[web.Request], Awaitable[web.StreamResponse]], ssl_context: object) -> str:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", handler)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         runners.append(runner)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, backlog=2048, ssl_context=ssl_context).start()  # type: ignore[arg-type]
