@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -60,3 +65,25 @@ def test_the_demo_runs_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
     assert done.stdout.startswith(str(tmp_path / "site" / "evalbeam" / "__init__.py"))
     assert "Criteria: PASSED" in done.stdout
     assert (tmp_path / "out" / "manifest.json").exists()
+
+
+EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+def imported() -> Iterator[str]:
+    """Modules that the package imports."""
+    for source in (path for room in ("schemas", "transforms", "pipelines") for path in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(source.read_text())):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("extra", sorted(set(EXTRAS) - {"dev"}))
+def test_an_extra_brings_what_the_package_imports_and_the_readme_names_it(extra: str) -> None:
+    wanted = {re.split(r"[<>=]", requirement)[0] for requirement in EXTRAS[extra]}
+    modules = {name.partition(".")[0] for name in imported()}
+    brought = {owner for module, owners in packages_distributions().items() if module in modules for owner in owners}
+    assert wanted <= brought
+    assert re.search(rf"`{extra}`|\[{extra}\]", (ROOT / "README.md").read_text())
