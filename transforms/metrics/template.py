@@ -206,8 +206,9 @@ class PairwiseMetric(_TemplateMetric, PairwiseJudge):
     def _prompt(self) -> Prompt:
         name, after = self.metric or self.default, load("template/choice").told
         prompt = prompt_of(renamed(self._text, PAIR), name, self.system_instruction, after)
-        if lacking := {"response_a", "response_b"} - set(prompt.variables):
-            shown = " and ".join("{baseline_model_response}" if n == "response_a" else "{response}" for n in lacking)
+        places = {"response_a": "{baseline_model_response}", "response_b": "{response}"}
+        if lacking := [shown for name, shown in places.items() if name not in prompt.variables]:
+            shown = " and ".join(lacking)
             raise ValueError(f"the template lacks {shown}, allowed: a template that shows both answers")
         return prompt
 

@@ -120,6 +120,7 @@ def test_metrics_travel_to_workers() -> None:
         ("pointwise", {"metric_prompt_template": "{response}", "best_rating": 3}, "best_rating is 3"),
         ("pointwise", {"metric_prompt_template": {"criteria": {"a": "b"}}}, "metric_prompt_template.str is"),
         ("pairwise", {"metric_prompt_template": "{response}"}, "lacks {baseline_model_response}"),
+        ("pairwise", {"metric_prompt_template": "{tone}"}, "lacks {baseline_model_response} and {response}, allowed"),
         ("pairwise", {"metric": "pairwise_safety", "aggregate": "mean"}, "allowed: majority"),
         ("pairwise", {"metric": "pairwise_safety", "baseline_model": "gemini"}, "baseline_model is given"),
         ("template/fluency", {"custom_output_config": {"return_raw_output": True}}, "custom_output_config is given"),
