@@ -86,7 +86,8 @@ class JudgedMetric(Metric):
     @property
     def rule(self) -> Rule:
         """How votes become a verdict: without a majority, of 0 and 1 the worse, of more ratings the lower median."""
-        return Rule(self.aggregate, 0.0 if self.binary else None)
+        worse, _ = self.ends() or (0.0, 1.0)
+        return Rule(self.aggregate, worse if self.binary else None)
 
     @property
     def speaks(self) -> str:

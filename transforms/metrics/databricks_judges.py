@@ -270,8 +270,9 @@ class OverallAssessment(Derived):
     """Whether no judge of the run failed the row (1), or one did (0): the root cause is the first that did.
 
     The order is Agent Evaluation's: context_sufficiency, chunk_relevance, groundedness, correctness,
-    relevance_to_query, safety, guidelines, then other judge metrics that say 0 or 1. chunk_relevance fails a row only
-    if no passage is relevant. Judges without a verdict do not count; without any verdict it is `not_applicable`.
+    relevance_to_query, safety, guidelines, then other judge metrics that say 0 or 1, where they say the worse (their
+    `best` tells which). chunk_relevance fails a row only if no passage is relevant. Judges without a verdict do not
+    count; without any verdict it is `not_applicable`.
     """
 
     range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
@@ -282,7 +283,7 @@ class OverallAssessment(Derived):
         found = [(n, m, s) for n, (m, s) in scores.items() if _counts(m) and s.value is not None]
         if not found:
             return Score(status="not_applicable")
-        failing = [(_place(metric), name, metric, score) for name, metric, score in found if score.value == 0]
+        failing = [(_place(m), name, m, score) for name, m, score in found if score.value == (m.ends() or (0.0,))[0]]
         if not failing:
             return Score(1.0)
         _, name, metric, score = min(failing, key=lambda one: one[0])

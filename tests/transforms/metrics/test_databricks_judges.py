@@ -174,4 +174,8 @@ def test_only_verdicts_count_and_a_row_fails_for_its_passages_only_if_none_is_re
     found = overall.derive({"mine": (other, Score(0.0)), "fluency": (fluent, Score(1.0)), **scores(safety=0.0)})
     assert found.details["root_cause_assessment"] == "safety"
     assert overall.derive({"mine": (other, Score(0.0, explanation="?"))}).details["root_cause_assessment"] == "mine"
+    rubric = {"criteria": {"Rude": "Is it rude?"}, "rating_rubric": {0: "no", 1: "yes"}, "best_rating": 0}
+    rude = registry.build(registry.find("metric", "pointwise"), rubric, "")
+    assert overall.derive({"rude": (rude, Score(0.0))}) == Score(1.0)
+    assert overall.derive({"rude": (rude, Score(1.0, explanation="?"))}).details["root_cause_assessment"] == "rude"
     assert overall.score(example()).status == "not_applicable"

@@ -84,6 +84,14 @@ def test_halves_are_ratings_and_a_text_without_ratings_takes_any_number() -> Non
     assert checked({"explanation": "", "score": -7.25}, free.shape)["score"] == -7.25
 
 
+@pytest.mark.parametrize(("best", "tie"), [(None, 0.0), (1, 0.0), (0, 1.0)])
+def test_a_tie_of_votes_on_0_and_1_is_the_worse_of_them(best: int | None, tie: float) -> None:
+    one = built("pointwise", criteria={"a": "b"}, rating_rubric={0: "x", 1: "y"}, best_rating=best, samples=2)
+    for first in (0, 1):
+        votes = ({"explanation": "", "score": score} for score in (first, 1 - first))
+        assert held(one.judged(EXAMPLE), *votes)[0].value == tie
+
+
 def test_the_blocks_of_two_answers_do_not_tell_whose_they_are() -> None:
     one = PairwiseMetric(metric="m", metric_prompt_template="A: {baseline_model_response}\nB: {response}", samples=3)
     flip = PairwiseMetric(metric="m", metric_prompt_template="{baseline_model_response} or {prediction}", flip=True,
