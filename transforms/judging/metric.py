@@ -33,11 +33,9 @@ from ...schemas.instance import Example, Json
 from ...schemas.judging import PROMPTS, Judging
 from ...schemas.result import Score
 from ..metrics.base import Metric
-from .panel import Aggregate, Rule, Seat, Vote, panel, seats
+from .panel import MAX_SAMPLES, Aggregate, Rule, Seat, Vote, panel, seats
 from .prompts import Prompt
 from .shapes import TEXT, Schema, object_of, one_of
-
-MAX_SAMPLES = 101
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from ...schemas.judging import Answer, Ask
 from ...schemas.result import Score, ScoreError
 
+MAX_SAMPLES = 101
+"""Votes of one judge on a question, at most."""
 Aggregate: TypeAlias = Literal["majority", "mean", "median"]
 Value: TypeAlias = float | str
 

@@ -29,7 +29,7 @@ from ...schemas.errors import ConfigError
 from ...schemas.instance import Json
 from ...schemas.judging import Ask, Message
 from ..jsonable import jsonable
-from .panel import Seat
+from .panel import MAX_SAMPLES, Seat
 
 FOLDER = Path(__file__).parent / "prompts"
 VARIABLE = re.compile(r"\{([_a-zA-Z][_a-zA-Z0-9]*)\}")
@@ -82,7 +82,12 @@ class Prompt:
         def messages(other: bool) -> tuple[Message, ...]:
             return self.filled(flipped if other and flipped is not None else values, shape)
 
-        return lambda seat: Ask(messages(seat.flipped), shape, seat.judge, seat.vote, data)
+        def ask(seat: Seat) -> Ask:
+            # two equal answers are the same question in both orders, whose votes must not be taken for each other
+            same = seat.flipped and messages(True) == messages(False)
+            return Ask(messages(seat.flipped), shape, seat.judge, seat.vote + MAX_SAMPLES * same, data)
+
+        return ask
 
     def filled(self, values: Mapping[str, Json], shape: Mapping[str, Json] | None = None) -> tuple[Message, ...]:
         """The messages for a row; the same bytes in every run.

@@ -21,8 +21,8 @@ from ..grounding.passages import Fact
 from ..grounding.request import Request, check_limits
 from ..grounding.response import VACUOUS
 from ..grounding.sources import check_source, is_column, source_of
-from ..judging.metric import MAX_SAMPLES, JudgedMetric
-from ..judging.panel import Aggregate
+from ..judging.metric import JudgedMetric
+from ..judging.panel import MAX_SAMPLES, Aggregate
 from ..judging.prompts import Prompt, load
 from .base import ScoringBatch, register
 

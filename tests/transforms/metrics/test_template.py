@@ -106,6 +106,16 @@ def test_the_blocks_of_two_answers_do_not_tell_whose_they_are() -> None:
     assert shown.index("the {tone} new") < shown.index("the old")
 
 
+def test_votes_on_two_equal_answers_are_told_apart_in_both_orders() -> None:
+    one = PairwiseMetric(metric="m", metric_prompt_template="{baseline_model_response} or {response}", flip=True,
+                         samples=4)  # fmt: skip
+    for response, orders in (("the old", 1), ("the new", 2)):
+        row = Example(EXAMPLE.instance, Invocation(response=response))
+        _, asks = held(one.judged(row), *[{"explanation": "", "choice": c} for c in ("A", "B", "A", "B")])
+        assert len({(ask.messages, ask.judge, ask.vote) for ask in asks}) == len(asks) == 4
+        assert len({ask.messages for ask in asks}) == orders
+
+
 def test_an_autorater_of_the_metric() -> None:
     config = {"sampling_count": 5, "flip_enabled": True, "autorater_model": "models/gemini-2.5-pro"}
     one = PairwiseMetric(metric="pairwise_fluency", autorater_config=config)
