@@ -114,7 +114,7 @@ class Tally:
     Attributes:
         calls: Questions with a verdict of the model, whether made now or found in the journal.
         failed: Questions without a verdict.
-        unknown: Of `calls`, those whose provider told no tokens.
+        unknown: Answers of the model, verdicts or not, whose provider told no tokens.
         input_tokens, output_tokens: Tokens of all answers that named them, of those that were no verdict too.
         open: Questions that were not asked, since the run was stopped or its budget spent.
     """

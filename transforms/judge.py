@@ -34,6 +34,7 @@ from .spend import BATCH, LIVE
 LANE = "judge:"
 """What the names of judges' endpoints begin with."""
 _CODES: Mapping[str, str] = {"Refused": "refused", "Truncated": "truncated", "InvalidVerdict": "invalid_verdict"}
+"""Errors of answers that are no verdict, and their codes."""
 
 
 @dataclass(frozen=True)
@@ -276,7 +277,7 @@ def _answer(outcome: Outcome) -> Answer:
 def _tally(answer: Answer) -> Tally:
     if answer.open:
         return Tally(open=1)
-    usage, answered = answer.usage, int(answer.error is None)
+    usage, good = answer.usage, int(answer.error is None)
     if usage is None or usage.input_tokens is None or usage.output_tokens is None:
-        return Tally(answered, 1 - answered, answered)
-    return Tally(answered, 1 - answered, 0, usage.input_tokens, usage.output_tokens)
+        return Tally(good, 1 - good, int(answer.error is None or answer.error.code in _CODES.values()))
+    return Tally(good, 1 - good, 0, usage.input_tokens, usage.output_tokens)

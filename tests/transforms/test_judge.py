@@ -126,7 +126,15 @@ def test_answers_that_are_no_verdicts_have_codes_and_cost_what_they_cost() -> No
     scored, _ = driven(caller(MetricUse("sum", Stages())), batch("refuse", "cut", "chat", "2"))
     codes = {i: e.code for i, e in scored.scores["sum"].errors.items()}
     assert codes == {0: "refused", 1: "truncated", 2: "invalid_verdict"}
-    assert scored.spent == {("sum", "default", "live"): Tally(2, 3, 0, 27, 5)}
+    assert scored.spent == {("sum", "default", "live"): Tally(2, 3, 2, 27, 5)}  # two did not say all their tokens
+
+
+def test_a_call_that_failed_is_no_answer_whose_tokens_are_unknown() -> None:
+    def broken(messages: Sequence[dict[str, str]], schema: Any) -> Any:
+        raise ConnectionError("gone")
+
+    scored, _ = driven(caller(MetricUse("sum", Stages()), judge=FunctionJudge(broken)), batch("1"))
+    assert scored.spent == {("sum", "default", "live"): Tally(0, 1)}
 
 
 def test_calls_that_were_not_made_leave_the_row_skipped() -> None:
