@@ -129,7 +129,8 @@ class Outcome:
     """What came of one call.
 
     Attributes:
-        value: The answer, JSON. Of a failed call `{"usage": ...}` where it used tokens all the same, else `None`.
+        value: The answer, JSON. Of a failed call `{"usage": ...}` where it used tokens all the same, else `None`. What
+            attempts before the last one used stands in `usage.earlier`.
         kind: Class of the result.
         error_type: Name of the last error, e.g. "TimeoutError".
         error_message: Its text, without addresses and durations.

@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass
 
-from .agents.base import usage_of
+from .budget import usage_in
 from .journal import KEPT, read_journal
 from .segments import Torn
 
@@ -24,7 +24,7 @@ class JournalSummary:
         refused: How many of them were refused for their rate.
         queued_in_seconds, backoff_in_seconds: Waiting of all calls, before and between attempts.
         latency: Percentile (50, 90, 99) to seconds, of the attempts that counted; empty without any.
-        input_tokens, output_tokens: Tokens where the answers name them.
+        input_tokens, output_tokens: Tokens where the answers name them, of all attempts.
         torn: Segments that are not read to their end.
     """
 
@@ -60,7 +60,7 @@ def summarize(folder: str) -> JournalSummary:
         backoff += outcome.backoff_in_seconds
         if outcome.latency_in_seconds is not None:
             latencies.append(outcome.latency_in_seconds)
-        usage = usage_of(outcome.value.get("usage")) if isinstance(outcome.value, dict) else None
+        usage = usage_in(outcome.value)
         if usage is not None:
             given += usage.input_tokens or 0
             made += usage.output_tokens or 0

@@ -18,7 +18,7 @@ from ..schemas.judging import Answer, Ask, Message, Reply
 from ..schemas.result import Score, ScoreColumn, ScoredBatch, ScoreError, Tally
 from . import storage
 from .agents.base import usage_of
-from .budget import Budget
+from .budget import Budget, usage_in
 from .callee import reading
 from .fanout import NO_ANSWER, FanOut, Work
 from .jsonable import jsonable
@@ -262,7 +262,8 @@ def _verdict(reply: Reply, request: Mapping[str, Any]) -> Json:
 
 def _answer(outcome: Outcome) -> Answer:
     told = outcome.value["usage"] if outcome.value else None
-    spent = usage_of(told), bool(told and told.get("batch"))
+    known = outcome.kind != "ok" or usage_of(told) is not None
+    spent = usage_in(outcome.value) if known else None, bool(told and told.get("batch"))
     if outcome.kind == "ok":
         return Answer(outcome.value["value"], None, *spent)
     if outcome.kind in NOT_MADE:

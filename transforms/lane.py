@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..schemas.calls import Call, CallClass, CallPolicy, Outcome
 from ..schemas.errors import RunError
+from ..schemas.instance import Usage
 from . import counters
-from .budget import tokens_of
+from .budget import tokens_of, usage_in, with_earlier
 from .faults import RETRIED, Fault
 from .pace import DOUBLING, Pace
 from .retries import RetryBudget
@@ -57,8 +58,8 @@ class Flight:
     """One call on its way through its attempts."""
 
     __slots__ = (
-        "attempt", "attempts", "backoff", "began", "bundle", "call", "first", "index", "line", "queued", "refusals",
-        "submitted", "ticket", "tokens",
+        "attempt", "attempts", "backoff", "began", "bundle", "call", "earlier", "first", "index", "line", "queued",
+        "refusals", "submitted", "ticket", "tokens",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +70,7 @@ class Flight:
         self.attempts = self.refusals = 0
         self.first = self.began = self.queued = self.backoff = self.tokens = 0.0
         self.attempt: asyncio.Task[None] | Job | None = None
+        self.earlier: Usage | None = None
 
 
 class Timeouts:
@@ -321,6 +323,8 @@ class Lane:
                 self._used(flight, tokens_of(value if fault is None else fault.spent))
             if fault is None:
                 self._answered()
+                if flight.earlier is not None:
+                    value = with_earlier(value, flight.earlier)
                 self._ended(flight, self._outcome(flight, value, "ok", None, None, seconds))
             else:
                 self._failed(flight, fault)
@@ -349,10 +353,11 @@ class Lane:
         crowded = fault.kind == "timeout" and 2 * len(self.hung) >= policy.max_hung
         gone = crowded or flight.line.stopped is not None
         wait = None if gone else self.retries.wait(policy, flight.attempts, flight.refusals, fault, self._left(flight))
+        spent = with_earlier(fault.spent, flight.earlier)
         if wait is None:
-            outcome = self._outcome(flight, fault.spent, fault.kind, fault.error_type, fault.message)
-            self._ended(flight, outcome)
+            self._ended(flight, self._outcome(flight, spent, fault.kind, fault.error_type, fault.message))
         else:
+            flight.earlier = usage_in(spent)
             flight.backoff += wait
             self.loop.call_later(wait, self._again, flight)
 

@@ -20,6 +20,7 @@ from evalbeam.schemas.config import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Usage
 from evalbeam.schemas.judging import Reply
+from evalbeam.transforms.journal_summary import summarize
 from evalbeam.transforms.judging.prompts import load
 
 ROWS = [{"prompt": f"question {i}", "response": f"{i}: " + "word " * (i % 5 + 1), "context": "text"} for i in range(40)]
@@ -139,6 +140,23 @@ def test_what_judges_cost_stands_in_the_manifest(tmp_path: Path) -> None:
     assert judging["prompts"]["fluency"] == [
         {"name": "rapid/fluency", "version": 1, "hash": load("rapid/fluency").hash}
     ]
+
+
+def test_what_is_asked_again_counts_in_what_judges_cost_and_is_found_in_the_journal(tmp_path: Path) -> None:
+    def muddled(messages: list[dict[str, str]], schema: dict[str, Any]) -> Reply:
+        SEEN[messages[-1]["content"]] += 1
+        good = SEEN[messages[-1]["content"]] > 1
+        return Reply(value={"explanation": "", "score": 3 if good else 9}, usage=Usage(100, 10 if good else 1))
+
+    judges = {"default": {"target": muddled, "model": "m-1", "retry_on": ["InvalidVerdict"], "backoff": 0}}
+    given: dict[str, Any] = {"judges": judges, "output": str(tmp_path / "out"), "budget": {"max_tokens": 8440}}
+    for _ in range(2):
+        result = evaluate(ROWS, ["fluency"], **given)
+        assert (result.state, set(SEEN.values())) == ("finished", {2})
+        spent = spent_of(result)
+        assert (spent["answers"], spent["input_tokens"], spent["output_tokens"]) == (40, 8000, 440)
+        assert summarize(str(tmp_path / "out" / "journal" / "judges")).input_tokens == 8000
+        (tmp_path / "out" / "manifest.json").unlink()  # as a run that was killed before its end
 
 
 def test_what_judges_cost_stands_in_summary_page_and_terminal(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.schemas.errors import JudgeError
+from evalbeam.transforms.budget import tokens_of
 from evalbeam.transforms.bundle import Bundle
 from evalbeam.transforms.engine import Line
 from evalbeam.transforms.lane import Lane, Ticket
@@ -170,6 +172,31 @@ def test_named_exception_types_are_tried_again():
 
     assert World(fail, retry_on=("LookupError",)).run([0])[0].attempts == 3
     assert World(fail, retry_on=("builtins.LookupError",)).run([0])[0].attempts == 3
+
+
+def test_what_attempts_used_before_the_last_one_is_told_with_it():
+    def unread(made):
+        error = JudgeError("no verdict")
+        error.usage = None if made is None else {"input_tokens": 100, "output_tokens": made}
+        return error
+
+    async def read(request, attempt):
+        if attempt <= request:
+            raise unread(attempt)
+        if request == 4:
+            raise ValueError("for good")
+        return {"value": 1, "usage": {"input_tokens": 100, "output_tokens": 50}}
+
+    outcomes = World(read, retry_on=("JudgeError",), max_attempts=3, backoff=0).run([0, 1, 2, 3])
+    own = {"input_tokens": 100, "output_tokens": 50}
+    earlier = [{"input_tokens": 100, "output_tokens": 1}, {"input_tokens": 200, "output_tokens": 3}]
+    assert [o.value["usage"] for o in outcomes] == [
+        own,
+        {**own, "earlier": earlier[0]},
+        {**own, "earlier": earlier[1]},
+        {"input_tokens": 100, "output_tokens": 3, "earlier": earlier[1]},
+    ]
+    assert [tokens_of(o.value) for o in outcomes] == [150, 251, 353, 306]
 
 
 def test_retry_after_is_waited_for():
