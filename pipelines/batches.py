@@ -24,7 +24,7 @@ from ..transforms.finish import JOURNAL, STOP
 from ..transforms.handoff import FOLDER, Batch, batches, gather, handed
 from ..transforms.invoke import AGENT
 from ..transforms.journal import Journal, read_journal
-from ..transforms.judge import kept, question
+from ..transforms.judge import kept, question, shared
 from . import resume
 from .judges import JUDGES
 
@@ -206,7 +206,7 @@ def _left(plan: Plan) -> int | None:
         return 0
     if budget.max_calls is None:
         return None
-    going = sum(1 for desk in _desks(plan) for batch in batches(desk.folder) for _ in batch.calls())
+    going = sum(batch.size() for desk in _desks(plan) for batch in batches(desk.folder))
     return max(0, budget.max_calls - budget.calls - going)
 
 
@@ -230,8 +230,8 @@ def _take(plan: Plan, batch: Batch, paths: list[str], desk: _Desk) -> str:
                     failed = Counter(k for k, run, _ in read_journal(folder) if run == FOLDER)
                 attempts = failed[key] // len(same) + 1
                 journal = settled if attempts >= desk.policy.max_attempts else passing
-            for call in same:
-                journal.add(call, outcome)
+            for place, call in enumerate(same):
+                journal.add(call, shared(outcome) if place else outcome)
             journal.flush_if_due()
     came = [f"{n} {kind}" for kind, n in sorted(count.items())]
     return ", ".join([*came, f"{sum(map(len, calls.values()))} without an answer"])

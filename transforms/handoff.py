@@ -88,8 +88,12 @@ class Batch:
         return Requests(self.folder, storage.read_bytes(storage.join(self.folder, "requests.jsonl")))
 
     def calls(self) -> Iterator[Call]:
-        """What is asked; requests as JSON."""
+        """What is asked, by each of the rows that ask the same, the first one that did first; requests as JSON."""
         yield from _calls(storage.join(self.folder, "calls.jsonl"))
+
+    def size(self) -> int:
+        """Requests in it."""
+        return len({call.key for call in self.calls()})
 
     def results(self) -> list[str]:
         """Paths of the files that came back."""
@@ -112,14 +116,14 @@ def handed(folder: str) -> set[str]:
 
 
 def gather(folder: str, line: Callable[[Call], bytes], most: int | None = None) -> int:
-    """Brings open calls into batches, those left out that are in one already; returns how many.
+    """Brings open calls into batches, those left out that are in one already; returns the number of requests.
 
     Rows that ask the same are one request.
 
     Args:
         folder: The endpoint's.
         line: The provider's line for a call.
-        most: Calls to bring into batches at most; the others stay open.
+        most: Requests at most; the other calls stay open.
     """
     parts = storage.below(storage.join(folder, "open"))
     known = {call.key for batch in batches(folder) for call in batch.calls()} if parts else set()
@@ -129,9 +133,9 @@ def gather(folder: str, line: Callable[[Call], bytes], most: int | None = None) 
             rows.setdefault(call.key, {})[call.prefix] = None
     pile, count = _Pile(folder), 0
     for call in (call for part in parts for call in _calls(part)):
-        prefixes = list(rows.pop(call.key, ()))[: None if most is None else most - count]
-        if prefixes:
-            count += len(prefixes)
+        prefixes = list(rows.pop(call.key, ()))
+        if prefixes and (most is None or count < most):
+            count += 1
             pile.add(call, prefixes, line(call))
     pile.close()
     storage.delete(parts)

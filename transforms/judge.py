@@ -152,12 +152,14 @@ class JudgeCaller:
             found[use.name] = (places, skipped)
             sessions += [Session(use, scoring.examples[i], place) for i, place in enumerate(places)]
         tallies: dict[tuple[str, str, str], Tally] = {}
+        paid: set[str] = set()
         while open_ := [s for s in sessions if s.score is None]:
             groups = grouped(open_, self._joint)
             asked = [(joined([part.ask for part in group]), group[0].session.place) for group in groups]
-            outcomes = yield from _by_beginning([self.call(ask, batch.examples[place]) for ask, place in asked])
-            for group, outcome in zip(groups, outcomes, strict=True):
-                for part, answer in zip(group, answers_of(_answer(outcome), len(group)), strict=True):
+            calls = [self.call(ask, batch.examples[place]) for ask, place in asked]
+            outcomes = yield from _by_beginning(calls)
+            for group, call, outcome in zip(groups, calls, outcomes, strict=True):
+                for part, answer in zip(group, answers_of(_answer(outcome, call, paid), len(group)), strict=True):
                     key = (part.session.metric, part.ask.judge, BATCH if answer.batched else LIVE)
                     tallies[key] = tallies.get(key, Tally()) + _tally(answer)
                     part.session.answers[part.place] = answer
@@ -169,10 +171,11 @@ class JudgeCaller:
         """The call that a question is; its key is a hash of all that the answer depends on."""
         asked = jsonable([[list(m) for m in ask.messages], ask.schema, ask.vote])
         key = hashlib.sha256(asked + b"\n" + self._identity(ask.judge)).hexdigest()
-        request = {"messages": ask.messages, "schema": ask.schema, "vote": ask.vote, "data": ask.data}
+        row = example.instance.instance_id
+        request = {"messages": ask.messages, "schema": ask.schema, "vote": ask.vote, "data": ask.data, "row": row}
         if ask.parts:
             request["parts"] = {name_of(i): part.data for i, part in enumerate(ask.parts)}
-        return Call(key, request, example.instance.instance_id[:2], LANE + ask.judge)
+        return Call(key, request, row[:2], LANE + ask.judge)
 
     @property
     def _joint(self) -> set[str]:
@@ -229,7 +232,7 @@ def question(call: Call) -> Question:
 
 
 def kept(reply: Reply, call: Call, batched: bool = False) -> Json:
-    """What is kept of a reply: its verdict and its tokens, and whether these came by a batch.
+    """What is kept of a reply: its verdict and its tokens, and of one by a batch, which of the rows that ask it pays.
 
     Raises:
         Refused, Truncated, InvalidVerdict: There is no verdict in it; the error carries its tokens.
@@ -237,7 +240,7 @@ def kept(reply: Reply, call: Call, batched: bool = False) -> Json:
     usage: dict[str, Json] | None = None
     if reply.usage is not None:
         usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
-        usage |= {"batch": True} if batched else {}
+        usage |= {"batch": True, "row": call.request.get("row")} if batched else {}
     try:
         return {"value": _verdict(reply, call.request), "usage": usage}
     except JudgeError as error:
@@ -260,8 +263,27 @@ def _verdict(reply: Reply, request: Mapping[str, Any]) -> Json:
         raise
 
 
-def _answer(outcome: Outcome) -> Answer:
+def shared(outcome: Outcome) -> Outcome:
+    """What a further row finds that asks the same in a batch: the outcome, which the first one has paid for."""
+    if not outcome.value or not (usage := outcome.value["usage"]):
+        return replace(outcome, attempts=0)
+    free = {**usage, "input_tokens": 0, "output_tokens": 0}
+    return replace(outcome, attempts=0, value={**outcome.value, "usage": free})
+
+
+def _answer(outcome: Outcome, call: Call, paid: set[str]) -> Answer:
+    """The answer that came of a call; that of a batch has tokens once, for the row that pays it.
+
+    Args:
+        outcome: What came of the call.
+        call: The call.
+        paid: Keys of the calls by batches whose tokens were counted for this row or one beside it; added to.
+    """
     told = outcome.value["usage"] if outcome.value else None
+    if told is not None and told.get("row") is not None:
+        if told["row"] != call.request["row"] or call.key in paid:
+            outcome = shared(outcome)
+        paid.add(call.key)
     known = outcome.kind != "ok" or usage_of(told) is not None
     spent = usage_in(outcome.value) if known else None, bool(told and told.get("batch"))
     if outcome.kind == "ok":

@@ -22,6 +22,7 @@ from evalbeam import evaluate
 from evalbeam.pipelines.plan import make_plan
 from evalbeam.schemas.config import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError, RunError
+from evalbeam.transforms.journal_summary import summarize
 
 KINDS = {BatchServer: "openai", GeminiBatchServer: "google", AnthropicBatchServer: "anthropic"}
 ROWS = [{"prompt": f"question {i}", "response": f"answer {i}"} for i in range(500)]
@@ -201,6 +202,25 @@ def test_what_came_by_a_batch_is_priced_as_batches_are(server: BatchServer, tmp_
     assert spent["cost"] == pytest.approx(cost, rel=1e-12)
     (row,) = (r for r in pq.read_table(tmp_path / "summary.parquet").to_pylist() if r["metric"] == "fluency")
     assert (row["judge_input_tokens"], row["judge_cost"]) == (3000, spent["cost"])
+
+
+def test_what_many_rows_ask_is_paid_once(server: BatchServer, tmp_path: Path) -> None:
+    """600 rows and two trials with the same answer: several of them share a shard, a batch of rows, and a row."""
+    server.model.said = lambda asked: Said(refused=True) if "Never" in asked.user else verdict(explanation="", score=2)
+    rows = [{"prompt": f"{i}", "response": ("Done.", "Never.", f"answer {i}")[i % 3]} for i in range(600)]
+    prices = {"fake-1": {"input": 2.0, "output": 10.0, "batch_input": 1.0, "batch_output": 4.0, "date": "2026-11-01"}}
+    shared: dict[str, Any] = {"trials": 2, "prices": prices, "budget": {"max_calls": 203}}
+    run(server, tmp_path, "batch", rows, **shared)
+    assert [len(ids) for ids in server.requests] == [202]  # one of each, and 200 that differ
+    server.work()
+    last = run(server, tmp_path, "batch", rows, **shared)
+    assert (last.state, len(server.jobs)) == ("finished", 1)
+    (spent,) = last.manifest["judging"]["spent"]
+    assert (spent["answers"], spent["failed"]) == (800, 400)
+    assert (spent["input_tokens"], spent["output_tokens"]) == (20_200, 4_040)
+    assert spent["cost"] == pytest.approx(202 * (100 * 1 + 20 * 4) / 1e6, rel=1e-12)
+    found = summarize(str(tmp_path / "journal" / "judges"))
+    assert (found.paid_calls, found.input_tokens, found.output_tokens) == (202, 20_200, 4_040)
 
 
 def test_files_may_be_carried_by_hand(server: BatchServer, tmp_path: Path) -> None:
