@@ -7,13 +7,23 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..anthropic_batches import AnthropicBatches, read_line, request_line
-from .base import Batched, Consult, ModelJudge, Question, Reply, Unanswered, Usage, closing, register
+from .base import (
+    Batched,
+    Consult,
+    ModelJudge,
+    Question,
+    Reply,
+    Unanswered,
+    Usage,
+    closing,
+    file_obstacle,
+    in_file,
+    register,
+)
 
 _FINISH = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refused"}
 _MAX_TOKENS = 4096
 _LONG = 3600.0
-_OF_CALLS = ("extra_headers", "extra_query", "timeout")
-"""Keys of a live call that are no part of its request."""
 
 
 @register("judge", "anthropic")
@@ -28,20 +38,18 @@ class AnthropicJudge(ModelJudge, Batched):
         from anthropic import AsyncAnthropic
 
         client = AsyncAnthropic(api_key=self.key(), base_url=self.base_url, max_retries=0, timeout=_LONG)
+        headers = self.headers()
 
         async def consult(question: Question) -> Reply:
-            return _reply(await client.messages.create(**self._request(question)))
+            return _reply(await client.messages.create(**{**self._request(question), **headers}))
 
         return closing(consult, client.close)
 
     def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
-        found = [key for key in _OF_CALLS if key in self.request]
-        return (f"request holds {found[0]}, which batches have none of", "live; or without it") if found else None
+        return file_obstacle(self.request)
 
     def batch_line(self, asked: Question, key: str) -> Any:
-        params = self._request(asked)
-        more = params.pop("extra_body")
-        return request_line(key, {**params, **more})
+        return request_line(key, in_file(self._request(asked)))
 
     def batch_reply(self, line: Mapping[str, Any]) -> tuple[str, Reply | Unanswered | None]:
         from anthropic.types import Message

@@ -30,7 +30,7 @@ from ...schemas.instance import Json, Usage
 from ...schemas.judging import PROMPTS, Message, Reply
 from ..batching import Batched, Unanswered
 from ..registry import register, require_module
-from ..secrets import check_reference, resolved
+from ..secrets import Secrets, check_reference, check_text, resolved
 
 __all__ = [
     "Batched",
@@ -45,6 +45,8 @@ __all__ = [
     "Unanswered",
     "Usage",
     "closing",
+    "file_obstacle",
+    "in_file",
     "register",
 ]
 
@@ -129,7 +131,8 @@ class ModelJudge(Judge):
         temperature: Of sampling; default: the model's own. Panels of one judge need one above 0.
         max_tokens: Tokens of an answer at most, the model's thinking included; default: the model's own.
         structured: Whether the model is made to answer in the asked shape; without, its words are read strictly.
-        request: Further keys of the provider's request, passed on as they are.
+        request: Further keys of the provider's request, passed on as they are; secrets in its `extra_headers` are
+            references like `api_key`.
     """
 
     model: str
@@ -148,15 +151,39 @@ class ModelJudge(Judge):
 
     def __post_init__(self) -> None:
         check_reference(self.api_key, "judges: api_key")
+        for name, value in self._extra_headers.items():
+            check_text(str(value), f"judges: request.extra_headers.{name}", name)
         require_module(self.module, self.extra, "a judge of this type", "judges")
 
     def key(self) -> str | None:
         """The key itself; only where it is used."""
         return resolved(self.api_key, "judges: api_key")
 
+    @property
+    def _extra_headers(self) -> Mapping[str, Any]:
+        return self.request.get("extra_headers") or {}
+
+    def headers(self) -> dict[str, Any]:
+        """The request's `extra_headers`, where it has some, with the secrets themselves; only where they are sent."""
+        secrets, given = Secrets(), self._extra_headers.items()
+        filled = {name: secrets.fill(str(value), f"judges: request.extra_headers.{name}") for name, value in given}
+        return {"extra_headers": filled} if filled else {}
+
     def given(self, **named: Any) -> dict[str, Any]:
         """The keys of a request that have a value, and those of `request`."""
         return {**{k: v for k, v in named.items() if v is not None}, **self.request}
+
+
+def file_obstacle(request: Mapping[str, Any]) -> tuple[str, str] | None:
+    """(What is in the way of `request` in a file, what is allowed): keys that the client makes no part of the body."""
+    found = [key for key in ("extra_headers", "extra_query", "timeout") if key in request]
+    return (f"request holds {found[0]}, which batches have none of", "live; or without it") if found else None
+
+
+def in_file(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The body that the client makes of a live call's keys."""
+    more = request.get("extra_body") or {}
+    return {**{k: v for k, v in request.items() if k != "extra_body"}, **more}
 
 
 def closing(consult: Any, close: Callable[[], Awaitable[None]]) -> Consult:

@@ -16,6 +16,8 @@ from .base import (
     Unanswered,
     Usage,
     closing,
+    file_obstacle,
+    in_file,
     register,
 )
 
@@ -46,14 +48,18 @@ class OpenAIJudge(ModelJudge, Batched):
         from openai import AsyncOpenAI
 
         client = AsyncOpenAI(**self._access(), max_retries=0, timeout=None)
+        headers = self.headers()
 
         async def consult(question: Question) -> Reply:
-            return _reply(await client.chat.completions.create(**self._request(question)))
+            return _reply(await client.chat.completions.create(**{**self._request(question), **headers}))
 
         return closing(consult, client.close)
 
+    def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
+        return file_obstacle(self.request)
+
     def batch_line(self, asked: Question, key: str) -> Any:
-        return request_line(key, self._request(asked))
+        return request_line(key, in_file(self._request(asked)))
 
     def batch_reply(self, line: Mapping[str, Any]) -> tuple[str, Reply | Unanswered | None]:
         from openai.types.chat import ChatCompletion

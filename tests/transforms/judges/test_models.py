@@ -16,6 +16,7 @@ from evalbeam.schemas.judging import Message
 from evalbeam.transforms import registry
 from evalbeam.transforms.faults import Fault, fault_of
 from evalbeam.transforms.judge import JudgeCaller, JudgeUse
+from evalbeam.transforms.judges.base import Question
 from evalbeam.transforms.judging.metric import rating
 
 SHAPE = rating(1, 2, 3, 4, 5)
@@ -116,6 +117,34 @@ def test_a_key_that_is_written_out_is_refused(kind: str, server: ModelServer) ->
     with pytest.raises(ConfigError, match="a secret is written out") as caught:
         judge(kind, server, api_key="sk-live")
     assert "sk-live" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_further_headers_hold_secrets_by_reference(
+    kind: str, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "k-123")
+    monkeypatch.setenv("GATEWAY", "g-456")
+    headers = {"X-Gateway-Token": "Bearer ${env:GATEWAY}", "X-Team": "a"}
+    consulted(kind, server, request={"extra_headers": headers})
+    sent = server.asked[0].headers
+    assert (sent["x-gateway-token"], sent["x-team"]) == ("Bearer g-456", "a")
+    assert "g-456" not in repr(judge(kind, server, request={"extra_headers": headers}).identity)
+    with pytest.raises(
+        ConfigError, match=r"request\.extra_headers\.X-Gateway-Token: a secret is written out"
+    ) as caught:
+        judge(kind, server, request={"extra_headers": {"X-Gateway-Token": "Bearer g-456"}})
+    assert "g-456" not in str(caught.value)
+
+
+def test_a_line_of_a_batch_holds_what_a_live_call_of_openai_sends(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "k-123")
+    more = {"request": {"seed": 7, "extra_body": {"top_k": 3}}, "max_tokens": 9}
+    consulted("openai", server, **more)
+    asked = Question((Message("system", "the system's"), Message("user", "the user's")), SHAPE)
+    assert judge("openai", server, **more).batch_line(asked, "k")["body"] == server.asked[0].body
 
 
 def test_answers_do_not_depend_on_where_the_model_is(kind: str, server: ModelServer) -> None:
