@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens of the texts of a chunk of n rows: its n responses, then its n references.
+    """Tokens of the texts of a chunk of n rows, each row's response and then its reference.
 
     Attributes:
-        ids: Integers, one for each token in order; equal exactly where tokens are equal; none is negative or exceeds
-            the number of tokens and gaps between them.
+        ids: int32, one for each token in order; equal exactly where tokens are equal; none is negative.
         bounds: int64, 2n + 1 indices: tokens of text t are ids[bounds[t]:bounds[t + 1]].
         lines: int64, the same for the lines of all texts, the last line's end left out; empty where nobody asks.
     """
@@ -30,19 +29,18 @@ class Tokens:
         """Number of rows."""
         return len(self.bounds) // 2
 
-    @property
-    def half(self) -> int:
-        """Index of the first token of a reference."""
-        return int(self.bounds[self.rows])
-
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
         """Tokens of each response and of each reference."""
         counts = np.diff(self.bounds)
-        return counts[: self.rows], counts[self.rows :]
+        return counts[::2], counts[1::2]
 
-    def text_of_token(self) -> np.ndarray:
-        """int64, text of each token; that modulo the number of rows is its row."""
-        return np.repeat(np.arange(2 * self.rows), np.diff(self.bounds))
+    def sides(self) -> np.ndarray:
+        """bool, for each token whether it is the reference's."""
+        return np.repeat(np.tile((False, True), self.rows), np.diff(self.bounds))
+
+    def row_of_token(self) -> np.ndarray:
+        """int32, row of each token."""
+        return np.repeat(np.arange(self.rows, dtype=np.int32), np.diff(self.bounds[::2]))
 
 
 def changes(values: np.ndarray) -> np.ndarray:
@@ -52,6 +50,13 @@ def changes(values: np.ndarray) -> np.ndarray:
     inner = np.flatnonzero(values[1:] != values[:-1])
     inner += 1
     return np.concatenate(([0], inner, [len(values)]))
+
+
+def running(values: np.ndarray) -> np.ndarray:
+    """int32, the sum of the values before each, and of all."""
+    sums = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(values, dtype=np.int32, out=sums[1:])
+    return sums
 
 
 def dictionary(content: bytes | np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, pa.Array]:

@@ -27,17 +27,13 @@ def lcs_length(candidate: Sequence[Hashable], reference: Sequence[Hashable]) -> 
 def lcs_lengths(grams: Grams) -> np.ndarray:
     """int64, length of a longest common subsequence of the two texts of each row.
 
-    Tokens that only one side has are left out, which changes no length, and the rest is numbered within its row, so
-    that few rows have more than the 256 characters that rapidfuzz is fastest with.
+    Tokens that one side alone has are left out, which changes no length; the others stand for characters by their
+    number within the row, so that few rows have more than the 256 that rapidfuzz is fastest with.
     """
-    tokens, rows = grams.tokens, grams.tokens.rows
-    at = np.flatnonzero(grams.shared >= 0)
-    base = np.searchsorted(grams.group_rows, np.arange(rows + 1))
-    local = grams.shared[at] - base[grams.row[at]]
-    ends = np.searchsorted(at, tokens.bounds).tolist()
-    text = _text(local)
-    parts = [text[i:j] for i, j in pairwise(ends)]
-    return cpdist(parts[:rows], parts[rows:], scorer=LCSseq.similarity, dtype=np.int32).astype(np.int64)
+    at = np.flatnonzero(grams.numbers)
+    text = _text(grams.numbers[at])
+    parts = [text[i:j] for i, j in pairwise(np.searchsorted(at, grams.tokens.bounds).tolist())]
+    return cpdist(parts[::2], parts[1::2], scorer=LCSseq.similarity, dtype=np.int32).astype(np.int64)
 
 
 def _text(numbers: np.ndarray) -> str:

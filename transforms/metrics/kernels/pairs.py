@@ -8,6 +8,7 @@ through plain Python. Both ways give the same integers.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -27,8 +28,8 @@ CHUNK_CHARACTERS = 1 << 20
 """Characters of both sides of a chunk: its arrays stay near the processor's caches."""
 GIANT_CHARACTERS = 100_000
 """Characters of both sides of a row that is a chunk of its own."""
-MOST_CHARACTERS = 1 << 22
-"""Characters of both sides of a row that arrays can count: beyond, sort keys might not fit into 63 bits."""
+MOST_CHARACTERS = 1 << 21
+"""Characters of both sides of a row that arrays can count: beyond, sort keys might not fit into 64 bits."""
 FEWEST_ROWS, FEWEST_CHARACTERS = 3, 3_000
 """Rows and characters of both sides; with less of both a chunk is not worth it."""
 
@@ -112,7 +113,7 @@ class ChunkCounts(_Memo):
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         super().__init__()
-        self.texts = [response for response, _ in pairs] + [reference for _, reference in pairs]
+        self.texts = list(chain.from_iterable(pairs))
         self._ascii = all(map(str.isascii, self.texts))
 
     def _grams(self, rule: WordRule, splitter: str | None = None) -> Grams:
@@ -127,7 +128,7 @@ class ChunkCounts(_Memo):
         """See `Counts`."""
         grams = self._grams(self._simplest(rule))
         ours, theirs = grams.tokens.lengths()
-        return _columns(grams.matches(n), np.maximum(ours - n + 1, 0), np.maximum(theirs - n + 1, 0))
+        return _columns(grams.matches(n)[-1], np.maximum(ours - n + 1, 0), np.maximum(theirs - n + 1, 0))
 
     def lcs(self, rule: WordRule) -> np.ndarray:
         """See `Counts`."""
@@ -150,8 +151,7 @@ class ChunkCounts(_Memo):
         """See `Counts`."""
         grams = self.once(("marks", tokenizer, lowercase), lambda: Grams(mark_tokens(self.texts, tokenizer, lowercase)))
         ours, theirs = grams.tokens.lengths()
-        correct = [grams.matches(n) for n in range(1, ORDERS + 1)]
-        return _columns(*correct, *(np.maximum(ours - n, 0) for n in range(ORDERS)), ours, theirs)
+        return _columns(*grams.matches(ORDERS), *(np.maximum(ours - n, 0) for n in range(ORDERS)), ours, theirs)
 
 
 def _columns(*columns: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import changes
+from .arrays import changes, running
 from .lanes import LIMB, Lanes
 from .ngrams import Grams
 from .union import union_hits
@@ -53,8 +53,8 @@ def union_hits_of(grams: Grams, lcs: np.ndarray) -> np.ndarray:
         lcs: Length of a longest common subsequence of each row: where only one line on each side has shared tokens,
             that is the union's size.
     """
-    rows, base = grams.tokens.rows, np.searchsorted(grams.group_rows, np.arange(grams.tokens.rows + 1))
-    ours, theirs = _sides(grams, base)
+    rows, base = grams.tokens.rows, grams.base
+    ours, theirs = _sides(grams)
     partners = np.bincount(ours.rows, minlength=rows)
     several = np.maximum(partners, np.bincount(theirs.rows, minlength=rows)) > 1
     widths = _widths(theirs.sizes)
@@ -70,24 +70,16 @@ def union_hits_of(grams: Grams, lcs: np.ndarray) -> np.ndarray:
     return hits
 
 
-def _sides(grams: Grams, base: np.ndarray) -> tuple[_Side, _Side]:
-    tokens, known = grams.tokens, grams.shared >= 0
+def _sides(grams: Grams) -> tuple[_Side, _Side]:
+    tokens, known, is_reference = grams.tokens, grams.numbers > 0, grams.tokens.sides()
     line = np.repeat(np.arange(len(tokens.lines), dtype=np.int32), np.diff(tokens.lines, append=len(known)))
-    kept, ours = known.copy(), slice(0, tokens.half)
-    kept[ours][1:] |= known[ours][:-1] & (line[ours][1:] == line[ours][:-1])
-    at = np.flatnonzero(kept)
-    half = int(np.searchsorted(at, tokens.half))
-    row, shared = grams.row[at], grams.shared[at]
-    number = np.where(shared >= 0, shared - base[row] + 1, 0)
-    line = line[at]
-    return _side(number[:half], line[:half], row[:half], at[:half]), _side(
-        number[half:], line[half:], row[half:], at[half:]
-    )
-
-
-def _side(number: np.ndarray, line: np.ndarray, row: np.ndarray, at: np.ndarray) -> _Side:
-    edges = changes(line)
-    return _Side(number, edges[:-1], np.diff(edges), row[edges[:-1]], at)
+    row, kept = tokens.row_of_token(), known > is_reference
+    kept[1:] |= kept[:-1] & (line[1:] == line[:-1])
+    found = []
+    for at in (np.flatnonzero(kept), np.flatnonzero(known & is_reference)):
+        edges = changes(line[at])
+        found.append(_Side(grams.numbers[at].astype(np.int64), edges[:-1], np.diff(edges), row[at[edges[:-1]]], at))
+    return found[0], found[1]
 
 
 def _widths(sizes: np.ndarray) -> np.ndarray:
@@ -130,11 +122,11 @@ def _lines(side: _Side, row: int) -> list[list[int]]:
 
 def _clipped(grams: Grams, at: np.ndarray) -> np.ndarray:
     """Tokens at these positions of the references, each counted at most as often as the response has it."""
-    groups, tokens = len(grams.group_rows), grams.tokens
-    ours = grams.shared[: tokens.half]
-    counts = np.bincount(ours[ours >= 0], minlength=groups)
-    hits = np.minimum(counts, np.bincount(grams.shared[at], minlength=groups))
-    return np.bincount(grams.group_rows, hits, tokens.rows).astype(np.int64)
+    row, numbers, size = grams.tokens.row_of_token(), grams.numbers, int(grams.base[-1])
+    ours = np.flatnonzero((numbers > 0) & ~grams.tokens.sides())
+    token = numbers + grams.base[row] - 1
+    hits = np.minimum(np.bincount(token[ours], minlength=size), np.bincount(token[at], minlength=size))
+    return np.diff(running(hits)[grams.base]).astype(np.int64)
 
 
 def _align(ours: _Side, theirs: _Side, chosen: np.ndarray, width: int, base: np.ndarray, used: np.ndarray) -> None:

@@ -32,7 +32,7 @@ def text_of(lines: Text) -> str:
 
 def by_lanes(pairs: Sequence[tuple[Text, Text]]) -> list[int]:
     """Hits by numpy."""
-    texts = [text_of(ours) for ours, _ in pairs] + [text_of(theirs) for _, theirs in pairs]
+    texts = [text_of(lines) for pair in pairs for lines in pair]
     grams = Grams(word_tokens(texts, WordRule()))
     return unions.union_hits_of(grams, lcs_lengths(grams)).tolist()
 
@@ -100,6 +100,6 @@ def test_length_equals_the_table(ours: str, theirs: str) -> None:
 def test_length_with_more_different_words_than_characters_in_a_plane() -> None:
     words = [f"w{i}" for i in range(60_000)]
     assert lcs_length(words, words[1:]) == 59_999
-    texts = [" ".join(words[:56_000]), "a b", " ".join(words[10:56_000]), "b a b"]
+    texts = [" ".join(words[:56_000]), " ".join(words[10:56_000]), "a b", "b a b"]
     assert lcs_lengths(Grams(word_tokens(texts, WordRule()))).tolist() == [55_990, 2]
     assert np.array_equal(lcs_lengths(Grams(word_tokens(["", ""], WordRule()))), [0])
