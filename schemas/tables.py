@@ -155,7 +155,7 @@ def text(value: Json) -> str | None:
 def instance_records(batch: ScoredBatch, metrics: Sequence[MetricColumns]) -> Iterator[pa.RecordBatch]:
     """The rows of the instances table that a batch becomes, as record batches of about `MESSAGE_BYTES` at most."""
     target = schema(instance_columns(batch.columns, metrics))
-    for low, high in _spans([len(e.invocation.response or "") for e in batch.examples]):
+    for low, high in _spans([len(text(e.invocation.response) or "") for e in batch.examples]):
         yield pa.record_batch(list(_arrays(batch, low, high, metrics)), schema=target)
 
 

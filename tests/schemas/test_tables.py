@@ -29,3 +29,16 @@ def test_turns_carry_their_scores():
         },
         {"prompt": "b", "predicted_trajectory": [], "scores": {"m": None}},
     ]
+
+
+def test_a_recorded_response_may_be_any_json():
+    found = [5, True, 0, 0.5, {"a": 1}, [1], "x", None]
+    examples = [Example(Instance(str(i), {}), Invocation(response=value)) for i, value in enumerate(found)]
+    (batch,) = instance_records(ScoredBatch(examples, {}), [])
+    assert batch.column("response").to_pylist() == ["5", "true", "0", "0.5", '{"a":1}', "[1]", "x", None]
+
+
+def test_a_large_response_is_cut_off_from_its_neighbours_whatever_its_type(monkeypatch):
+    monkeypatch.setattr("evalbeam.schemas.tables.MESSAGE_BYTES", 100)
+    examples = [Example(Instance(str(i), {}), Invocation(response={"a": "x" * 80})) for i in range(3)]
+    assert [b.num_rows for b in instance_records(ScoredBatch(examples, {}), [])] == [1, 1, 1]
