@@ -19,6 +19,7 @@ conversation; instead of it `scenario` (`{starting_prompt, conversation_plan, us
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -31,6 +32,7 @@ from .instance import Example, Instance, Json, Step, Trajectory, Turn, Usage
 from .trajectory import parse_trajectory
 
 _PLAIN = ("content", "latency_in_seconds", "extra")
+_MOST = 2**53  # tokens; sums of a conversation stay within 64 bits
 _SIGNS = frozenset(("response", "predicted_trajectory", "steps"))
 
 
@@ -121,17 +123,17 @@ def turn_out(turn: Turn) -> dict[str, Json]:
 
 def turn_in(value: Mapping[str, Json]) -> Turn:
     """The turn that `turn_out`, a recording or an agent wrote."""
-    response, usage = value.get("response"), value.get("usage")
+    prompt, response = value.get("prompt"), value.get("response")
     calls, why = _trajectory(value.get("predicted_trajectory"))
     return Turn(
-        prompt=_text(value.get("prompt", "")),
+        prompt="" if prompt is None else _text(prompt),
         response=None if response is None else _text(response),
         trajectory=calls,
         steps=tuple(map(step_in, value.get("steps") or ())),
-        usage=Usage(usage.get("input_tokens"), usage.get("output_tokens")) if isinstance(usage, Mapping) else None,
+        usage=usage_of(value.get("usage")),
         trajectory_error=why or value.get("trajectory_error"),
         content=value.get("content"),
-        latency_in_seconds=value.get("latency_in_seconds"),
+        latency_in_seconds=seconds_of(value.get("latency_in_seconds")),
         extra=value.get("extra"),
     )
 
@@ -150,6 +152,27 @@ def turns_in(value: Json) -> tuple[Turn, ...] | None:
         return tuple(map(turn_in, value))
     except (AttributeError, KeyError, TypeError) as error:
         raise RowError("malformed_turns", f"the turns cannot be read: {type(error).__name__}: {error}") from None
+
+
+def usage_of(value: Json) -> Usage | None:
+    """Token counts of a mapping, under the names of the common providers; unknown ones stay `None`."""
+    if not isinstance(value, Mapping):
+        return None
+    given = _count(value, "input_tokens", "prompt_tokens", "prompt_token_count")
+    made = _count(value, "output_tokens", "completion_tokens", "candidates_token_count")
+    return None if given is None and made is None else Usage(given, made)
+
+
+def seconds_of(value: Json) -> float | None:
+    """A duration, also from its text; `None` where it is no finite number of at least 0."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        return None
+    return float(value) if value >= 0 else None
 
 
 def step_out(step: Step) -> dict[str, Json]:
@@ -185,6 +208,13 @@ def _trajectory(value: Json) -> tuple[Trajectory | None, str | None]:
         return parse_trajectory(value), None
     except RowError as error:
         return None, error.message
+
+
+def _count(value: Mapping[str, Json], *names: str) -> int | None:
+    """The first whole number of at least 0; columns of numbers may hold it as a float."""
+    counts = (value.get(name) for name in names)
+    whole = (int(c) if isinstance(c, float) and c.is_integer() else c for c in counts)
+    return next((c for c in whole if isinstance(c, int) and not isinstance(c, bool) and 0 <= c < _MOST), None)
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:

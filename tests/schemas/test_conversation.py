@@ -10,6 +10,7 @@ from evalbeam.schemas.errors import RowError
 from evalbeam.schemas.instance import Example, Instance, Invocation, Step, ToolCall, Turn, Usage
 from evalbeam.transforms.agents.base import InvalidAnswer, invocation_of, read_answer
 from evalbeam.transforms.agents.recorded import RecordedAgent
+from evalbeam.transforms.budget import tokens_of
 from evalbeam.transforms.dialects.plain import Plain
 from evalbeam.transforms.metrics.base import ScoringBatch
 from evalbeam.transforms.normalize import RowRules
@@ -121,7 +122,7 @@ TURNS = st.builds(
     st.none() | st.lists(CALLS, max_size=3).map(tuple),
     st.lists(STEPS, max_size=3).map(tuple),
     st.none() | st.just({"parts": [{"text": "x"}]}),
-    usage=st.none() | st.builds(Usage, st.none() | st.integers(0, 9), st.none() | st.integers(0, 9)),
+    usage=st.none() | st.builds(Usage, st.integers(0, 9), st.none() | st.integers(0, 9)),
     latency_in_seconds=st.none() | st.floats(0, 9),
     extra=st.none() | st.just({"invocation_id": "i"}),
 )
@@ -134,3 +135,27 @@ def test_turns_travel_without_a_loss(turns):
     batch = Batch((example,))
     assert Batch.from_bytes(batch.to_bytes()) == batch
     assert [turn_in(turn_out(t)) for t in turns] == list(turns)
+
+
+@pytest.mark.parametrize("usage", ["12", {"input_tokens": "12"}, {"output_tokens": True}, {"input_tokens": 2**53}])
+def test_tokens_that_are_no_count_are_unknown(usage):
+    turns = [{"response": "a", "usage": usage}, {"response": "b", "usage": {"input_tokens": 2.0, "output_tokens": 3}}]
+    assert RecordedAgent().recall(Instance("0", {"turns": turns})).usage == Usage(2, 3)
+
+
+@pytest.mark.parametrize("latency", ["soon", -1, True, [1]])
+def test_a_turns_latency_that_is_none_is_unknown(latency):
+    turn = turn_in({"response": "a", "latency_in_seconds": latency})
+    assert turn.latency_in_seconds is None
+    assert turn_in({"response": "a", "latency_in_seconds": 2}).latency_in_seconds == 2.0
+
+
+def test_a_null_prompt_of_an_answer_is_a_missing_one():
+    assert turn_in({"prompt": None, "response": "a"}) == turn_in({"response": "a"})
+
+
+def test_a_live_answer_in_turns_names_its_tokens_for_whoever_counts_them():
+    turns = [{"response": r, "usage": {"input_tokens": 1, "output_tokens": 2}} for r in "ab"]
+    assert tokens_of(read_answer({"turns": turns}, 1000)) == 6
+    told = read_answer({"turns": turns, "usage": {"input_tokens": 9}}, 1000)
+    assert tokens_of(told) == 9

@@ -26,9 +26,9 @@ from typing import Any, TypeAlias
 import orjson
 
 from ...schemas.calls import NOT_MADE, Outcome
-from ...schemas.conversation import summed, turns_in
+from ...schemas.conversation import summed, turns_in, usage_of
 from ...schemas.errors import AgentError, ConfigError, RowError
-from ...schemas.instance import Chunk, Instance, Invocation, Json, Trajectory, Turn, Usage
+from ...schemas.instance import Chunk, Instance, Invocation, Json, Trajectory, Turn
 from ...schemas.trajectory import parse_trajectory
 from ..held import original
 from ..jsonable import NotJson, jsonable
@@ -47,6 +47,7 @@ __all__ = [
     "loaded",
     "read_answer",
     "register",
+    "usage_of",
     "with_turns",
 ]
 
@@ -190,9 +191,11 @@ def _checked(answer: dict[str, Json]) -> dict[str, Json]:
     if latency is not None and not _is_latency(latency):
         raise InvalidAnswer(f"the agent's latency_in_seconds is {_named(latency)} (allowed: a number >= 0)")
     try:
-        turns_in(found.get("turns"))
+        turns = turns_in(found.get("turns"))
     except RowError as error:
         raise InvalidAnswer(f"the agent's answer: {error.message}") from None
+    if turns is not None and "usage" not in found and (usage := summed(turns)["usage"]) is not None:
+        found["usage"] = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
     extra = {k: v for k, v in answer.items() if k not in _READ and v is not None}
     return {**found, "extra": extra} if extra else found
 
@@ -257,20 +260,6 @@ def _chunk(value: Json) -> Chunk:
     content = next((value[k] for k in _CONTENT if value.get(k) is not None), None)
     uri = next((value[k] for k in _SOURCE if value.get(k) is not None), None)
     return Chunk(_text(value) if content is None else _text(content), None if uri is None else _text(uri))
-
-
-def usage_of(value: Json) -> Usage | None:
-    """Token counts of a mapping, under the names of the common providers; unknown ones stay `None`."""
-    if not isinstance(value, Mapping):
-        return None
-    given = _count(value, "input_tokens", "prompt_tokens", "prompt_token_count")
-    made = _count(value, "output_tokens", "completion_tokens", "candidates_token_count")
-    return None if given is None and made is None else Usage(given, made)
-
-
-def _count(value: Mapping[str, Json], *names: str) -> int | None:
-    counts = (value.get(n) for n in names)
-    return next((c for c in counts if isinstance(c, int) and not isinstance(c, bool) and c >= 0), None)
 
 
 def _is_latency(value: Json) -> bool:

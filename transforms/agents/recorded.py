@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 
-from ...schemas.conversation import turns_in
+from ...schemas.conversation import seconds_of, turns_in, usage_of
 from ...schemas.errors import RowError
 from ...schemas.instance import Instance, Invocation, Json, Trajectory, Turn
-from .base import Recording, chunks_of, register, trajectory_of, usage_of, with_turns
+from .base import Recording, chunks_of, register, trajectory_of, with_turns
 
 _RARE = frozenset(("failure", "retrieved_context", "usage", "latency_in_seconds", "turns"))
 _NO = frozenset(("", "0", "0.0", "false", "no", "none", "null"))
@@ -51,7 +50,7 @@ class RecordedAgent(Recording):
             response=response,
             predicted_trajectory=trajectory,
             retrieved_context=None if context is None else chunks_of(context),
-            latency_in_seconds=None if latency is None else _seconds(latency),
+            latency_in_seconds=None if latency is None else seconds_of(latency),
             usage=None if usage is None else usage_of(usage),
             trajectory_error=why,
         )
@@ -86,14 +85,3 @@ def _failed(instance: Instance, error_type: str, message: str) -> Invocation:
 
 def _is_true(value: Json) -> bool:
     return value.strip().casefold() not in _NO if isinstance(value, str) else bool(value)
-
-
-def _seconds(value: Json) -> float | None:
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
-        return None
-    return float(value) if value >= 0 else None
