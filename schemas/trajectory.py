@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from .errors import RowError
 from .instance import Json, ToolCall, Trajectory
+from .values import parse_json
 
 CODE = "unparseable_trajectory"
 """Code of every error raised here."""
@@ -110,9 +109,9 @@ def _message_calls(message: Mapping[str, Any]) -> Any:
 
 def _loads(text: str | bytes, place: str) -> Any:
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise RowError(CODE, f"{place} is no JSON: {error}") from None
+        return parse_json(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+    except RowError as error:
+        raise RowError(CODE, f"{place} is no JSON: {error.message.partition(' (allowed')[0]}") from None
 
 
 def _kind(value: Any) -> str:

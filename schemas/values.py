@@ -84,12 +84,13 @@ def _float(digits: str) -> float | None:
 
 
 def json_or_text(value: Json) -> Json:
-    """The value of JSON text; other text, and what is no text, stands for itself."""
+    """The value of JSON text; other text (NaN alone, too), and what is no text, stands for itself."""
     if not isinstance(value, str):
         return value
     try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:
+        data = value.encode()
+        return parse_json(data) if value.lstrip().startswith(("{", "[")) else quick_json(data)
+    except (ValueError, RowError):
         return value
 
 

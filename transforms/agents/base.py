@@ -30,6 +30,7 @@ from ...schemas.conversation import summed, turns_in, usage_of
 from ...schemas.errors import AgentError, ConfigError, RowError
 from ...schemas.instance import Chunk, Instance, Invocation, Json, Trajectory, Turn
 from ...schemas.trajectory import parse_trajectory
+from ...schemas.values import quick_json
 from ..held import original
 from ..jsonable import NotJson, jsonable
 from ..registry import load_object, register
@@ -169,7 +170,10 @@ def read_answer(raw: Any, max_bytes: int) -> dict[str, Json]:
     except NotJson as error:
         raise InvalidAnswer(f"the agent's answer is not JSON: {error} (allowed: {_ALLOWED})") from None
     _check_size(len(text), max_bytes)
-    answer = orjson.loads(text)
+    try:
+        answer = quick_json(text)
+    except RowError as error:
+        raise InvalidAnswer(f"the agent's answer is not JSON: {error.message}") from None
     if not isinstance(answer, dict):
         raise InvalidAnswer(f"the agent returned {_named(raw)} (allowed: {_ALLOWED})")
     return _checked(answer)

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from ...schemas.errors import AgentError, ConfigError
+from ...schemas.errors import AgentError, ConfigError, RowError
 from ...schemas.instance import Instance, Json
+from ...schemas.values import parse_json
 from ..batching import Batched, Unanswered
 from ..google_token import GoogleToken
 from ..http_client import HttpClient, Reply
@@ -188,10 +189,10 @@ class HttpAgent(Agent, Batched):
         if not self.answer and self.preset is None and raw.headers.get("content-type", "").startswith("text/plain"):
             return raw.body.decode("utf-8", "replace")
         try:
-            value = orjson.loads(raw.body)
-        except orjson.JSONDecodeError as error:
-            shown = raw.body[:_SHOWN].decode("utf-8", "replace")
-            raise InvalidAnswer(f"the answer is no JSON: {error}; it begins with {shown!r}") from None
+            value = parse_json(raw.body)
+        except RowError as error:
+            found, shown = error.message.partition(" (allowed")[0], raw.body[:_SHOWN].decode("utf-8", "replace")
+            raise InvalidAnswer(f"the answer is no JSON: {found}; it begins with {shown!r}") from None
         preset = self._preset
         found = value if preset is None else preset.read(value)
         if not self.answer:

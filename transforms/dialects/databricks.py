@@ -20,12 +20,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import orjson
-
 from ...schemas.databricks import context_of, expectation_fields
 from ...schemas.errors import RowError
 from ...schemas.instance import Json
 from ...schemas.messages import REQUEST_KEYS, RESPONSE_KEYS, parsed, response_text, trace_of
+from ...schemas.values import parse_json
 from ..traces.derive import fields_of, request_fields
 from ..traces.spans import is_trace, parse_trace
 from .base import Dialect, register
@@ -96,9 +95,10 @@ def _expectations(row: Mapping[str, Json]) -> dict[str, Json]:
     given: Any = row.get("expectations")
     if isinstance(given, str):
         try:
-            given = orjson.loads(given)
-        except orjson.JSONDecodeError as error:
-            raise RowError("malformed_expectations", f"expectations is no JSON: {error} (allowed: an object)") from None
+            given = parse_json(given.encode("utf-8", "surrogateescape"))
+        except RowError as error:
+            found = error.message.partition(" (allowed")[0]
+            raise RowError("malformed_expectations", f"expectations is no JSON: {found} (allowed: an object)") from None
     if given is not None and not isinstance(given, Mapping):
         raise RowError("malformed_expectations", f"expectations is {type(given).__name__} (allowed: an object)")
     if given is not None and row.get("custom_expected") is not None:

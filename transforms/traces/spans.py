@@ -17,11 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from ...schemas.errors import RowError
 from ...schemas.instance import Json
-from ...schemas.values import json_or_text
+from ...schemas.values import json_or_text, parse_json
 
 CODE = "malformed_trace"
 """Code of the errors raised here."""
@@ -123,9 +121,10 @@ def parse_trace(value: Json) -> Trace:
     """
     if isinstance(value, str):
         try:
-            value = orjson.loads(value)
-        except orjson.JSONDecodeError as error:
-            raise RowError(CODE, f"the trace is no JSON: {error} (allowed: {_ALLOWED})") from None
+            value = parse_json(value.encode("utf-8", "surrogateescape"))
+        except RowError as error:
+            found = error.message.partition(" (allowed")[0]
+            raise RowError(CODE, f"the trace is no JSON: {found} (allowed: {_ALLOWED})") from None
     if not is_trace(value):
         keys = ", ".join(sorted(value)[:10]) if isinstance(value, Mapping) else type(value).__name__
         raise RowError(CODE, f"found {keys or 'no keys'} (allowed: {_ALLOWED})")

@@ -162,3 +162,8 @@ def test_context_and_usage_in_the_forms_of_providers():
     assert usage_of({"input_tokens": 1, "output_tokens": 0}) == Usage(1, 0)
     assert usage_of({"prompt_token_count": 5}) == Usage(5, None)
     assert usage_of({"input_tokens": "5"}) is usage_of("5") is usage_of(None) is None
+
+
+def test_an_integer_beyond_64_bits_is_its_digits_as_in_datasets():
+    answer = read_answer({"response": {"id": 2**63, "n": 2**63 - 1}}, LARGE)
+    assert answer == {"response": {"id": str(2**63), "n": 2**63 - 1}}

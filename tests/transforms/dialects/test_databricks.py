@@ -262,3 +262,9 @@ def test_csv_cells_are_read(tmp_path: Path) -> None:
     frame.to_csv(path, index=False)
     table = evaluate(str(path), ["document_recall"], output=str(tmp_path / "out")).metrics_table
     assert (table["response"][0], table["document_recall/score"][0]) == ("Ho", 0.5)
+
+
+def test_expectations_as_json_text_keep_long_integers():
+    text = '{"expected_tool_calls": [{"name": "t", "arguments": {"id": 123456789012345678901}}]}'
+    (call,) = DIALECT.fields({"inputs": "q", "expectations": text})["reference_trajectory"]
+    assert call["arguments"] == {"id": "123456789012345678901"}

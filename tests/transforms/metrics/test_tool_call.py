@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from evalbeam.schemas.instance import Example, Instance, Invocation, ToolCall
 from evalbeam.schemas.result import Score
+from evalbeam.schemas.values import exact_json, json_or_text
 from evalbeam.transforms import registry
 from evalbeam.transforms.metrics.base import ScoringBatch
 
@@ -156,3 +157,13 @@ def test_all_calls_find_the_pairing_with_most_matches(p: Any, r: Any) -> None:
 
     if p or not r:
         assert scores(message(*p), message(*r), calls="all")[2:] == [best(lambda a, b, k: k in a), best(equal)]
+
+
+def test_long_integers_are_compared_digit_by_digit_also_in_json_text() -> None:
+    texts = [f'{{"tool_calls": [{{"name": "t", "arguments": {{"id": 1{"0" * 20}{n}}}}}]}}' for n in (1, 2)]
+    assert scores(texts[0], texts[1]) == [1, 1, 1, 0]
+    assert scores(texts[0], exact_json(texts[0].encode())) == [1, 1, 1, 1]
+
+
+def test_text_without_brackets_stands_for_itself() -> None:
+    assert [json_or_text(text) for text in ("NaN", "nan", "2", '{"x": NaN}')] == ["NaN", "nan", 2, {"x": None}]
