@@ -159,7 +159,8 @@ class JudgeCaller:
             calls = [self.call(ask, batch.examples[place]) for ask, place in asked]
             outcomes = yield from _by_beginning(calls)
             for group, call, outcome in zip(groups, calls, outcomes, strict=True):
-                for part, answer in zip(group, answers_of(_answer(outcome, call, paid), len(group)), strict=True):
+                answers = answers_of(answer_of(_paid_once(outcome, call, paid)), len(group))
+                for part, answer in zip(group, answers, strict=True):
                     key = (part.session.metric, part.ask.judge, BATCH if answer.batched else LIVE)
                     tallies[key] = tallies.get(key, Tally()) + _tally(answer)
                     part.session.answers[part.place] = answer
@@ -271,19 +272,14 @@ def shared(outcome: Outcome) -> Outcome:
     return replace(outcome, attempts=0, value={**outcome.value, "usage": free})
 
 
-def _answer(outcome: Outcome, call: Call, paid: set[str]) -> Answer:
-    """The answer that came of a call; that of a batch has tokens once, for the row that pays it.
+def answer_of(outcome: Outcome, whole: bool = False) -> Answer:
+    """The answer that came of a call.
 
     Args:
-        outcome: What came of the call.
-        call: The call.
-        paid: Keys of the calls by batches whose tokens were counted for this row or one beside it; added to.
+        outcome: What came of it.
+        whole: Whether the text of an error that may pass is told, too: it says something else each time.
     """
     told = outcome.value["usage"] if outcome.value else None
-    if told is not None and told.get("row") is not None:
-        if told["row"] != call.request["row"] or call.key in paid:
-            outcome = shared(outcome)
-        paid.add(call.key)
     known = outcome.kind != "ok" or usage_of(told) is not None
     spent = usage_in(outcome.value) if known else None, bool(told and told.get("batch"))
     if outcome.kind == "ok":
@@ -292,9 +288,25 @@ def _answer(outcome: Outcome, call: Call, paid: set[str]) -> Answer:
         lacking = outcome.error_message == NO_ANSWER
         return Answer(error=ScoreError(outcome.kind, NO_ANSWER if lacking else "the judge was not asked"))
     name, text = outcome.error_type or "", outcome.error_message
-    lasting = outcome.kind in ("permanent", "invalid_answer")  # what passes says something else each time
-    error = ScoreError(_CODES.get(name, "judge_failed"), f"{name}: {text}" if lasting else name)
+    lasting = outcome.kind in ("permanent", "invalid_answer")
+    error = ScoreError(_CODES.get(name, "judge_failed"), f"{name}: {text}" if lasting or whole else name)
     return Answer(None, error, *spent)
+
+
+def _paid_once(outcome: Outcome, call: Call, paid: set[str]) -> Outcome:
+    """The outcome; one by a batch has tokens once, for the row that pays it.
+
+    Args:
+        outcome: What came of the call.
+        call: The call.
+        paid: Keys of the calls by batches whose tokens were counted for this row or one beside it; added to.
+    """
+    payer = ((outcome.value or {}).get("usage") or {}).get("row")
+    if payer is None:
+        return outcome
+    again = payer != call.request["row"] or call.key in paid
+    paid.add(call.key)
+    return shared(outcome) if again else outcome
 
 
 def _tally(answer: Answer) -> Tally:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from typing import Any
 
-from ...schemas.errors import ConfigError, JudgeError, RowError
+from ...schemas.calls import CallPolicy
+from ...schemas.errors import ConfigError, RowError
 from ...schemas.instance import Json
 from ...schemas.judging import Answer, Ask
 from ...schemas.result import ScoreError
-from ..faults import fault_of
 from ..grounding.check import Outcome, Pair, Source, Verdict
 from ..grounding.passages import Text
 from ..grounding.request import Request
 from ..grounding.response import response_of
-from ..judges.base import Judge, Question, Reply
+from ..judges.base import Judge
 from ..judging.panel import Seat
-from ..judging.parse import checked, read_verdict
 from ..judging.prompts import load
 from ..judging.shapes import TEXT, object_of, one_of
-from ..metrics.kernels.concurrent import call_each
+from ..judging.together import together
 from ..registry import build, find
 from .base import AskingChecker, Unjudged, checking_of, register
 
@@ -106,23 +103,20 @@ class JudgeChecker(AskingChecker):
     def check(
         self, requests: Sequence[Request], corpus: Source | None = None, language: str = "en"
     ) -> list[dict[str, Json] | RowError]:
-        """The response to each request, from the judge that stands in the checker; nothing is tried again."""
+        """The response to each request, from the judge that stands in the checker, asked as judges are in a run."""
         if self.judge is None:
             raise ConfigError("missing", where="checker.judge", allowed="{type: NAME, parameters ...} of a judge")
-        consult = _built(self.judge).connect()
-        return [self._driven(self.asking(request, _ALONE, corpus, language), consult) for request in requests]
+        from ..asking import asked_now  # Beam comes with it, which no other checker needs
 
-    def _driven(self, asking: Generator[list[Ask], Sequence[Answer], dict[str, Json]], consult: Any) -> Any:
-        answers: list[Answer] | None = None
-        asynchronous = inspect.iscoroutinefunction(consult)
+        policy = CallPolicy(max_in_flight=self.max_in_flight)
+        checks = [self._response(request, corpus, language) for request in requests]
+        return asked_now(_built(self.judge), policy, together(checks))
+
+    def _response(
+        self, request: Request, corpus: Source | None, language: str
+    ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json] | RowError]:
         try:
-            while True:
-                asks = asking.send(answers)  # type: ignore[arg-type]  (None starts a generator)
-                calls = [partial(consult, Question(ask.messages, ask.schema)) for ask in asks]
-                results = call_each(calls, self.max_in_flight, asynchronous)
-                answers = [_answer(ask, *result) for ask, result in zip(asks, results, strict=True)]
-        except StopIteration as done:
-            return done.value
+            return (yield from self.asking(request, _ALONE, corpus, language))
         except RowError as error:
             return error
         except Unjudged as unjudged:
@@ -156,16 +150,3 @@ def _built(given: Any) -> Judge:
     if not isinstance(name, str):
         raise ConfigError(f"found {given!r}", where="checker.judge", allowed="{type: NAME, parameters ...}")
     return build(find("judge", name, "checker.judge"), params, "checker.judge")
-
-
-def _answer(ask: Ask, reply: Reply | None, error: BaseException | None) -> Answer:
-    if error is not None or reply is None:
-        fault = fault_of(error or JudgeError("no reply"))
-        return Answer(error=ScoreError("judge_failed", f"{fault.error_type}: {fault.message}"))
-    if reply.finish == "refused":
-        return Answer(error=ScoreError("refused", "the judge refused"))
-    try:
-        value = read_verdict(reply.text, ask.schema, ask.data) if reply.value is None else None
-        return Answer(checked(reply.value, ask.schema) if value is None else value, None, reply.usage)
-    except JudgeError as invalid:
-        return Answer(error=ScoreError("invalid_verdict", str(invalid)))

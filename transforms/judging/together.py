@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from typing import TypeVar
 
 from ...schemas.calls import NOT_MADE
-from ...schemas.judging import Answer, Ask, Judging
+from ...schemas.judging import Answer, Ask
 from ...schemas.result import Score
 
+T = TypeVar("T")
 
-def together(judgings: Sequence[Judging]) -> Generator[list[Ask], Sequence[Answer], list[Score]]:
-    """Goes on with all judgings that are open at each step; returns their scores in order.
+
+def together(
+    judgings: Sequence[Generator[list[Ask], Sequence[Answer], T]],
+) -> Generator[list[Ask], Sequence[Answer], list[T]]:
+    """Goes on with all judgings that are open at each step; returns their scores, or what else they return, in order.
 
     scores = yield from together([self.poll(...) for chunk in chunks])
     """
-    scores: dict[int, Score] = {}
+    scores: dict[int, T] = {}
     asked: dict[int, list[Ask]] = {}
 
     def advance(place: int, answers: Sequence[Answer] | None) -> None:

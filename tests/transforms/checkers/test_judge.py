@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from evalbeam import ConfigError, Example, Instance, Invocation, JudgeError, Sco
 from evalbeam.schemas.judging import Answer, Ask, Reply
 from evalbeam.schemas.result import ScoreError
 from evalbeam.transforms import registry
+from evalbeam.transforms.judges.base import Judge, Question, closing
 from evalbeam.transforms.judges.function import FunctionJudge
 from evalbeam.transforms.judging.metric import is_judged
 from evalbeam.transforms.judging.shapes import fitted
@@ -172,6 +175,36 @@ def test_an_answer_without_a_verdict_is_an_error(reply: Reply, message: str) -> 
     judge = FunctionJudge(lambda messages, schema: reply)
     with pytest.raises(JudgeError, match=message):
         check_grounding(REQUEST, checker={"type": "judge", "judge": judge})
+
+
+def test_outside_of_a_run_too_a_judge_is_asked_again_and_its_connections_end() -> None:
+    asked: Counter[str] = Counter()
+    ended = Event()
+
+    class Shaky(Judge):
+        """Fails the first time it is asked something."""
+
+        def connect(self) -> Any:
+            async def consult(question: Question) -> Reply:
+                asked[question.turns[-1].content] += 1
+                if asked[question.turns[-1].content] == 1:
+                    raise ConnectionError("gone")
+                return Reply(value=verdict_of(question.messages, question.schema))
+
+            async def close() -> None:
+                ended.set()
+
+            return closing(consult, close)
+
+    response = check_grounding(REQUEST, checker={"type": "judge", "judge": Shaky()})
+    assert (response["supportScore"], set(asked.values())) == (0.5, {2})
+    assert ended.wait(10)
+
+    def broken(messages: Sequence[Any], schema: Mapping[str, Any]) -> Any:
+        raise PermissionError("not you")
+
+    with pytest.raises(JudgeError, match="PermissionError: not you"):
+        check_grounding(REQUEST, checker={"type": "judge", "judge": FunctionJudge(broken)})
 
 
 def test_a_judge_is_needed() -> None:
