@@ -6,6 +6,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 
 from ...schemas.errors import ConfigError
 from ...schemas.instance import Json
+from ...schemas.values import kind_of
 from ..grounding.passages import Text
 from ..registry import require_module
 from .base import PairChecker, Verdict, register
@@ -42,7 +44,7 @@ class Nli(PairChecker):
     contradicted. Needs `pip install 'evalbeam[nli]'`.
 
     Attributes:
-        path: The folder, on any filesystem Beam opens; copied to the machine once in each process.
+        path: The folder, on any filesystem Beam opens; loaded once in each process.
         max_length: Tokens of a pair, where the model reads so many; of a longer one the end of the text is left out,
             and of the claim only where it is longer than that itself.
         batch_size: Pairs that go through the model at once.
@@ -124,15 +126,16 @@ def _model(path: str, max_length: int, threads: int) -> _Model:
     import onnxruntime
     from tokenizers import Tokenizer
 
-    folder, model = _local(path)
-    config = _read(str(folder), "config.json")
-    tokenizer, cutting = (Tokenizer.from_file(str(folder / "tokenizer.json")) for _ in range(2))
-    for one, strategy in ((tokenizer, "only_first"), (cutting, "longest_first")):
-        one.no_padding()
-        one.enable_truncation(min(max_length, _most(str(folder), config)), strategy=strategy)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(str(folder / model), options, providers=["CPUExecutionProvider"])
+    with _local(path) as (folder, model):
+        config = _read(str(folder), "config.json")
+        tokenizer, cutting = (Tokenizer.from_file(str(folder / "tokenizer.json")) for _ in range(2))
+        most = min(max_length, _most(str(folder), config))
+        session = onnxruntime.InferenceSession(str(folder / model), options, providers=["CPUExecutionProvider"])
+    for one, strategy in ((tokenizer, "only_first"), (cutting, "longest_first")):
+        one.no_padding()
+        one.enable_truncation(most, strategy=strategy)
     classes = _classes(config, path)
     _check(session, classes, path)
     return _Model(tokenizer, cutting, session, classes, int(config.get("pad_token_id") or 0))
@@ -172,28 +175,43 @@ def _files(path: str) -> list[str]:
     return found
 
 
-def _local(path: str) -> tuple[Path, str]:
-    """The model's folder on this machine, and its model file."""
+@contextmanager
+def _local(path: str) -> Iterator[tuple[Path, str]]:
+    """The model's folder on this machine, and its model file; a copy is there until it has been loaded."""
     from .. import storage
 
     found = _files(path)
     model = next(name for name in _MODELS if name in found)
     if "://" not in path:
-        return Path(path), model
-    folder = Path(tempfile.mkdtemp(prefix="evalbeam-nli-"))
-    for name in found:
-        if name in (*_NEEDED, _LIMITS) or name.startswith(model):  # model.onnx, and model.onnx_data beside it
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(storage.read_bytes(storage.join(path, name)))
-    return folder, model
+        yield Path(path), model
+        return
+    with tempfile.TemporaryDirectory(prefix="evalbeam-nli-") as copied:
+        folder = Path(copied)
+        for name in found:
+            if name in (*_NEEDED, _LIMITS) or name.startswith(model):  # model.onnx, and model.onnx_data beside it
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(storage.read_bytes(storage.join(path, name)))
+        yield folder, model
 
 
 def _read(folder: str, name: str) -> Mapping[str, Json]:
+    """The object that a JSON file of the folder holds.
+
+    Raises:
+        ConfigError: It holds none.
+    """
     import orjson
 
     from .. import storage
 
-    return orjson.loads(storage.read_bytes(storage.join(folder, name)))
+    path = storage.join(folder, name)
+    try:
+        found = orjson.loads(storage.read_bytes(path))
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(f"{path!r} is no JSON: {error}", where="checker.path", allowed="a JSON object") from None
+    if not isinstance(found, Mapping):
+        raise ConfigError(f"{path!r} holds {kind_of(found)}", where="checker.path", allowed="a JSON object")
+    return found
 
 
 def _most(folder: str, config: Mapping[str, Json]) -> int:

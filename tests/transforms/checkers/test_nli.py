@@ -219,7 +219,7 @@ def test_it_is_a_checker_like_any_other(model: str) -> None:
     assert [c["source"] for c in response["citedChunks"]] == ["1"]
 
 
-def test_a_folder_on_another_filesystem_is_copied(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_on_another_filesystem_is_copied(model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from apache_beam.io.filesystems import FileSystems
     from apache_beam.io.localfilesystem import LocalFileSystem
 
@@ -247,7 +247,9 @@ def test_a_folder_on_another_filesystem_is_copied(model: str, monkeypatch: pytes
     monkeypatch.setattr(
         FileSystems, "get_filesystem", lambda path: Bucket(None) if path.startswith("bucket:") else known(path)
     )
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert weighed(f"bucket:/{model}", PAIRS) == EXPECTED
+    assert not list(tmp_path.iterdir())  # the copy goes once it is loaded
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
@@ -257,3 +259,9 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"has no tokenizer.json, model.onnx \(allowed: there is config.json\)"):
         registry.build(part, {"path": str(tmp_path)}, "checker")
+    for name in ("tokenizer.json", "model.onnx"):
+        (tmp_path / name).write_text("{}")
+    for text, found in (("{", r"config.json' is no JSON: "), ("[]", r"config.json' holds a list ")):
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(ConfigError, match=rf"^checker.path: '.*{found}.*\(allowed: a JSON object\)"):
+            registry.build(part, {"path": str(tmp_path)}, "checker")
