@@ -50,7 +50,7 @@ class _Desk:
         folder: Of its batches.
         journal: Folder of the journal that takes its answers.
         policy: How its calls are made.
-        mode: "batch" or "batch_files".
+        mode: "batch", "batch_files" or "live".
         callee: What knows the provider's formats.
         asked: What a live call would be given.
         kept: What is kept of a reply; raises what a live call would.
@@ -101,7 +101,7 @@ def take_in(plan: Plan) -> None:
     Raises:
         RunError: A file of results is none, or the provider cannot be asked.
     """
-    for desk in _desks(plan):
+    for desk in _desks(plan, live=True):
         for batch in batches(desk.folder):
             job = _look(batch, desk)
             if job is not None and not job.done:
@@ -135,11 +135,11 @@ def hand_over(plan: Plan) -> None:
                 desk.tell(batch, f"handed over as {batch.job['id']}")
 
 
-def _desks(plan: Plan) -> Iterator[_Desk]:
-    """The agent's and the judges' whose calls are handed over."""
+def _desks(plan: Plan, live: bool = False) -> Iterator[_Desk]:
+    """The agent's and the judges' whose calls are handed over; with `live` also of those that once may have been."""
     path, agent, config = plan.config.output.path, plan.agent, plan.config.agent
     folder, journal = storage.join(path, FOLDER), storage.join(path, JOURNAL)
-    if config.mode != "live":
+    if config.mode != "live" or (live and isinstance(agent, Batched)):
 
         def answer(reply: Any, call: Call) -> Json:
             assert isinstance(agent, Agent)  # a recording has no batches: `check_batches` refuses it
@@ -149,7 +149,7 @@ def _desks(plan: Plan) -> Iterator[_Desk]:
         paths = (storage.join(folder, AGENT), storage.join(journal, plan.fingerprint or ""))
         yield _Desk(*shown, *paths, config, config.mode, agent, lambda call: call.request, answer)
     for name, use in plan.judges.items():
-        if use.mode != "live":
+        if use.mode != "live" or (live and isinstance(use.judge, Batched)):
             shown = (f"judge {name}", f"judges of type {plan.config.judges[name].type!r}", f"judges.{name}")
             paths = (storage.join(folder, JUDGES, name), storage.join(journal, JUDGES))
             yield _Desk(*shown, *paths, use.policy, use.mode, use.judge, question, partial(kept, batched=True))

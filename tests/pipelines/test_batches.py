@@ -223,6 +223,17 @@ def test_what_many_rows_ask_is_paid_once(server: BatchServer, tmp_path: Path) ->
     assert (found.paid_calls, found.input_tokens, found.output_tokens) == (202, 20_200, 4_040)
 
 
+@pytest.mark.parametrize("start", [run, asked])
+def test_answers_of_a_batch_are_taken_in_although_the_run_goes_on_live(
+    start: Callable[..., Any], server: BatchServer, tmp_path: Path
+) -> None:
+    start(server, tmp_path, "batch", ROWS[:5])
+    server.work(fate=lambda number: 200 if number else 500)
+    server.model.asked.clear()
+    assert start(server, tmp_path, "live", ROWS[:5]).state == "finished"
+    assert (len(server.model.asked), len(server.jobs)) == (1, 1)  # what failed is asked live
+
+
 def test_files_may_be_carried_by_hand(server: BatchServer, tmp_path: Path) -> None:
     rows, folder = ROWS[:30], tmp_path / "out" / "batch" / "judges" / "default" / "0001"
     run(server, tmp_path / "live", "live", rows)
