@@ -78,6 +78,8 @@ class Grounding(JudgedMetric):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"found {getattr(self, name)}", where=name, allowed="a number in [0, 1]")
         object.__setattr__(self, "built", checker_of(self.checker))
+        if isinstance(self.built, AskingChecker) and not self.judges:
+            raise ConfigError("found an empty list", where="judge", allowed="names of judges")
         check_source(self.facts_from, "facts_from")
         column = (self.facts_from,) if is_column(self.facts_from) else ()
         inputs = ("response", *column, *(("prompt",) if self.helpfulness else ()))

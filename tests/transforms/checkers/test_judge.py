@@ -133,6 +133,8 @@ def test_only_with_a_judge_as_checker_is_it_a_judge_metric() -> None:
     assert not is_judged(built(checker="lexical"))
     with pytest.raises(ConfigError, match=r"aggregate: found 'majority' \(allowed: mean\)"):
         built(aggregate="majority")
+    with pytest.raises(ConfigError, match=r"judge: found an empty list \(allowed: names of judges\)"):
+        built(judge=[])
 
 
 def test_in_a_run_it_asks_the_configured_judge(tmp_path: Path) -> None:
