@@ -30,7 +30,7 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question to a judge. Equal ones to an equal judge have one place in the journal, and are one request of a batch.
+    """A question to a judge. Equal ones to an equal judge have one place in the journal and are one request of a batch.
 
     Attributes:
         messages: What the judge reads.

@@ -70,13 +70,30 @@ def autorater_of(config: Any) -> Autorater:
         get = partial(_field, config)
     else:
         raise ValueError(f"autorater_config is {type(config).__name__}, allowed: an AutoraterConfig or a mapping")
-    samples = get("sampling_count")
-    if samples is not None and not 1 <= samples <= MAX_SAMPLES:
-        raise ValueError(f"sampling_count is {samples}, allowed: 1 to {MAX_SAMPLES}")
     generation = get("generation_config") or {}
+    if isinstance(generation, str | int | float | list):
+        raise ValueError(f"generation_config is {generation!r}, allowed: a GenerationConfig or a mapping")
     inner: Any = generation.get if isinstance(generation, Mapping) else partial(_field, generation)
-    model, flip = get("autorater_model") or None, get("flip_enabled")
-    return Autorater(samples, flip, model, inner("temperature"), inner("max_output_tokens"))
+    samples, flip = _samples(get("sampling_count")), _flip(get("flip_enabled"))
+    return Autorater(samples, flip, get("autorater_model") or None, inner("temperature"), inner("max_output_tokens"))
+
+
+def _samples(given: Any) -> int | None:
+    """Votes; a number may be quoted, as in the API's JSON."""
+    if given is None:
+        return None
+    found = int(given) if isinstance(given, str) and given.isdecimal() else given
+    if not isinstance(found, int) or isinstance(found, bool) or not 1 <= found <= MAX_SAMPLES:
+        raise ValueError(f"sampling_count is {given}, allowed: 1 to {MAX_SAMPLES}")
+    return found
+
+
+def _flip(given: Any) -> bool | None:
+    """Whether votes are flipped; true and false may be quoted."""
+    found = {"true": True, "false": False}.get(given.lower(), given) if isinstance(given, str) else given
+    if found is not None and not isinstance(found, bool):
+        raise ValueError(f"flip_enabled is {given}, allowed: true or false")
+    return found
 
 
 def _field(message: Any, key: str) -> Any:

@@ -125,6 +125,7 @@ def test_an_autorater_of_the_sdk() -> None:
         "type": "google", "model": "gemini-2.5-flash", "project": "p", "location": "europe-west4", "temperature": 0.5,
     }  # fmt: skip
     assert autorater_of({"flip_enabled": False}) == Autorater(flip=False)
+    assert autorater_of({"sampling_count": "3", "flip_enabled": "True"}) == Autorater(3, True)  # as JSON may write it
     assert autorater_of(AutoraterConfig()) == autorater_of(None) == Autorater()
 
 
@@ -132,6 +133,10 @@ def test_an_autorater_of_the_sdk() -> None:
     ("config", "found"),
     [
         ({"sampling_count": 33}, "sampling_count is 33, allowed: 1 to 32"),
+        ({"sampling_count": True}, "sampling_count is True, allowed: 1 to 32"),
+        ({"sampling_count": "many"}, "sampling_count is many, allowed: 1 to 32"),
+        ({"flip_enabled": "maybe"}, "flip_enabled is maybe, allowed: true or false"),
+        ({"generation_config": "hot"}, "generation_config is 'hot', allowed: a GenerationConfig or a mapping"),
         ({"samples": 3}, "key 'samples', allowed: sampling_count"),
         (object(), "autorater_config is object"),
     ],
