@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXIT_PASSED, EXIT_CRITERION, EXIT_CONFIG, EXIT_RUN = 0, 1, 2, 3
+_RATES = ("/candidate_model_win_rate", "/baseline_model_win_rate", "/tie_rate")
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class EvaluationResult:
         for row in self.summary_table.to_dict("records"):
             if row["slice"]:
                 continue
-            if row["metric"].endswith(("_win_rate", "/tie_rate")):
+            if row["metric"].endswith(_RATES):
                 found[row["metric"]] = row["mean"]
             else:
                 name = str(row["metric"])

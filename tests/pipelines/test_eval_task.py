@@ -242,3 +242,10 @@ ROWS = [{"prompt": "a", "response": "a", "reference": "a"}]
 def test_what_cannot_be_honoured_is_refused_in_words(task: dict[str, Any], run: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         EvalTask(**{"dataset": ROWS, "metrics": ["exact_match"], **task}).evaluate(**run)
+
+
+def test_a_metric_of_the_users_may_be_called_a_win_rate() -> None:
+    metric = CustomMetric(name="my_win_rate", metric_function=lambda row: float(row["n"]))
+    task = EvalTask(dataset=[{"prompt": "a", "response": "x", "n": n} for n in (0, 1)], metrics=[metric])
+    found = task.evaluate().summary_metrics
+    assert (found["my_win_rate/mean"], found["my_win_rate/std"]) == (0.5, pytest.approx(0.5**0.5))
