@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.errors import RowError
+from evalbeam.schemas.instance import Instance
+from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.dialects.plain import Plain
 from evalbeam.transforms.dialects.vertex import Vertex
 from evalbeam.transforms.normalize import RowRules, auto_dialects, canonical, position, selection_hash
@@ -74,6 +76,25 @@ def test_auto_reads_gemini_logs_and_plain_rows_alike():
         "predicted_trajectory": [{"tool_name": "book", "tool_input": {"n": 2}}],
     }
     assert rules.read({"prompt": "x", "response": "y"})[1] == {}
+
+
+def gemini(**candidate):
+    row = {"request": {"contents": "hi"}, "response": {"candidates": [candidate]}}
+    _, fields = RowRules((Vertex(),)).read(row)
+    return RecordedAgent().recall(Instance("0", row, fields))
+
+
+def test_thoughts_are_no_part_of_a_gemini_response():
+    parts = [{"text": "The user greets me.", "thought": True}, {"text": "Hello"}, {"text": "!", "thought": False}]
+    assert gemini(content={"parts": parts}).response == "Hello!"
+
+
+@pytest.mark.parametrize("content", [None, {}, {"role": "model"}, {"parts": []}])
+def test_a_gemini_candidate_without_content_is_a_failed_run(content):
+    found = gemini(content=content, finishReason="SAFETY")
+    assert (found.status, found.error_type, found.response) == ("failed", "NoContent", None)
+    assert found.error_message == "the candidate has no content (finishReason SAFETY)"
+    assert gemini(content={"parts": [{"text": ""}]}).response == ""
 
 
 PLAIN = Plain()

@@ -3,8 +3,8 @@
 EvalTask's flat columns (prompt, response, reference, baseline_model_response, predicted_trajectory,
 reference_trajectory) and the rapid evaluation's (instruction, prediction, baseline_prediction, context) are read under
 their own names. Beside them, the request and response of a Gemini call as its logs keep them: `request.contents` gives
-the prompt (text of the last user content), `response.candidates[0]` the response (its text parts joined) and, where
-it calls functions, the predicted trajectory.
+the prompt (text of the last user content), `response.candidates[0]` the response (its text parts joined, thoughts left
+out) and, where it calls functions, the predicted trajectory. A candidate without content is a failed run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Vertex(Dialect):
             found["prompt"] = _prompt(request["contents"])
         if isinstance(response, dict) and "candidates" in response:
             parts = _parts(response)
-            found["response"] = "".join(p["text"] for p in parts if isinstance(p.get("text"), str))
+            if not parts:
+                return found | _silent(response["candidates"][0])
+            found["response"] = "".join(p["text"] for p in parts if isinstance(p.get("text"), str) and not _thought(p))
             calls = [p.get("functionCall") or p.get("function_call") for p in parts]
             if any(calls) and "predicted_trajectory" not in row:
                 found["predicted_trajectory"] = [
@@ -53,6 +55,17 @@ def _prompt(contents: Json) -> str:
     parts = users[-1].get("parts") or []
     parts = parts if isinstance(parts, list) else [parts]
     return "".join(p if isinstance(p, str) else str(p.get("text") or "") for p in parts)
+
+
+def _silent(candidate: Json) -> dict[str, Json]:
+    """A model that was kept from answering gave no answer, which is not an empty one."""
+    reason = candidate.get("finishReason") or candidate.get("finish_reason") if isinstance(candidate, dict) else None
+    message = f"the candidate has no content (finishReason {reason or 'not said'})"
+    return {"failure": True, "error_type": "NoContent", "error_message": message}
+
+
+def _thought(part: dict[str, Json]) -> bool:
+    return part.get("thought") is True
 
 
 def _parts(response: dict[str, Json]) -> list[dict[str, Json]]:
