@@ -7,9 +7,11 @@ from dataclasses import dataclass, fields
 from ...schemas.conversation import seconds_of, turns_in, usage_of
 from ...schemas.errors import RowError
 from ...schemas.instance import Instance, Invocation, Json, Trajectory, Turn
+from ...schemas.values import json_or_text
 from .base import Recording, chunks_of, register, trajectory_of, with_turns
 
-_RARE = frozenset(("failure", "retrieved_context", "usage", "latency_in_seconds", "turns"))
+_TOKENS = ("input_tokens", "output_tokens")
+_RARE = frozenset(("failure", "retrieved_context", "usage", "latency_in_seconds", "turns", *_TOKENS))
 _NO = frozenset(("", "0", "0.0", "false", "no", "none", "null"))
 
 # A frozen dataclass's constructor is most of the time of recalling an answer; its slots can be set directly.
@@ -26,7 +28,8 @@ _DEFAULTS = tuple(_SETTERS.values())
 class RecordedAgent(Recording):
     """Takes the answer from the row: response, predicted_trajectory, retrieved_context, latency_in_seconds, usage.
 
-    Of a conversation it takes `turns` (schemas/conversation.py).
+    Tokens may also stand in the columns input_tokens and output_tokens. Of a conversation it takes `turns`
+    (schemas/conversation.py). What is a list or an object may be its JSON text, as CSV and our own tables keep it.
 
     A row whose `failure` is true (a boolean, a number, or a text that is not "", "0", "false", "no", "none" or
     "null") is a failed run, with error_type and error_message where it has them; so is a row with neither a response
@@ -45,13 +48,14 @@ class RecordedAgent(Recording):
         trajectory, why = (None, None) if calls is None else trajectory_of(calls)
         if not rare:
             return _answered(response, trajectory, why)
-        context, latency, usage = get("retrieved_context"), get("latency_in_seconds"), get("usage")
+        context, latency = get("retrieved_context"), get("latency_in_seconds")
+        usage = usage_of(json_or_text(get("usage"))) or usage_of({name: get(name) for name in _TOKENS})
         invocation = Invocation(
             response=response,
             predicted_trajectory=trajectory,
-            retrieved_context=None if context is None else chunks_of(context),
+            retrieved_context=None if context is None else chunks_of(_passages(context)),
             latency_in_seconds=None if latency is None else seconds_of(latency),
-            usage=None if usage is None else usage_of(usage),
+            usage=usage,
             trajectory_error=why,
         )
         return with_turns(invocation, turns)
@@ -67,9 +71,15 @@ def _answered(response: Json, trajectory: Trajectory | None, why: str | None) ->
     return call
 
 
+def _passages(value: Json) -> Json:
+    """Passages, also from their JSON text (a CSV cell); text of anything else is a passage itself."""
+    found = json_or_text(value)
+    return found if isinstance(found, list) and all(isinstance(p, str | dict) for p in found) else value
+
+
 def _turns(value: Json) -> tuple[Turn, ...] | None:
     try:
-        return turns_in(value)
+        return turns_in(json_or_text(value))
     except RowError:  # a column of the dataset that happens to be called so
         return None
 
