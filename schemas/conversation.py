@@ -29,7 +29,7 @@ import orjson
 
 from .errors import RowError
 from .instance import Example, Instance, Json, Step, Trajectory, Turn, Usage
-from .trajectory import parse_trajectory
+from .trajectory import calls_in, parse_trajectory
 
 _PLAIN = ("content", "latency_in_seconds", "extra")
 _MOST = 2**53  # tokens; sums of a conversation stay within 64 bits
@@ -80,9 +80,21 @@ def fields_of(conversation: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     found: dict[str, Json] = {"prompt": conversation[-1]["prompt"]}
     if conversation[-1].get("reference") is not None:
         found["reference"] = conversation[-1]["reference"]
-    calls = [turn.get("reference_trajectory") for turn in conversation]
-    if all(isinstance(c, list) for c in calls):
-        found["reference_trajectory"] = [call for of_turn in calls for call in of_turn or ()]
+    calls = _calls_of([turn.get("reference_trajectory") for turn in conversation])
+    return found if calls is None else {**found, "reference_trajectory": calls}
+
+
+def _calls_of(turns: Sequence[Json]) -> Json:
+    """The calls of all turns; `None` where a turn says nothing of them, and what is no trajectory for itself."""
+    found: list[Json] = []
+    for given in turns:
+        try:
+            calls = calls_in(given)
+        except RowError:
+            return given  # the metrics tell what is wrong with it
+        if calls is None:
+            return None
+        found += calls
     return found
 
 

@@ -42,7 +42,7 @@ def parse_trajectory(value: Any) -> Trajectory | None:
         RowError: Code "unparseable_trajectory"; names the call, what was found there and what is allowed.
     """
     if type(value) is not list:
-        value = _listed(value)
+        value = calls_in(value)
         if value is None:
             return None
     calls = []
@@ -59,8 +59,12 @@ def parse_trajectory(value: Any) -> Trajectory | None:
     return tuple(calls)
 
 
-def _listed(value: Any) -> list[Any] | tuple[Any, ...] | None:
-    """The list of calls in a value that is not a list itself; `None` where nothing is there."""
+def calls_in(value: Any) -> list[Any] | tuple[Any, ...] | None:
+    """The calls in a value that `parse_trajectory` reads, each as it is written; `None` where nothing is there.
+
+    Raises:
+        RowError: As `parse_trajectory`, but for what is wrong with a single call.
+    """
     if isinstance(value, str | bytes):
         value = _loads(value, "the trajectory") if value.strip() else None
     if value is None:

@@ -8,6 +8,7 @@ from evalbeam.schemas.batch import Batch, example_in, example_out
 from evalbeam.schemas.conversation import expected_turns, said, summed, turn_in, turn_out, turns_in
 from evalbeam.schemas.errors import RowError
 from evalbeam.schemas.instance import Example, Instance, Invocation, Step, ToolCall, Turn, Usage
+from evalbeam.schemas.trajectory import parse_trajectory
 from evalbeam.transforms.agents.base import InvalidAnswer, invocation_of, read_answer
 from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.budget import tokens_of
@@ -81,6 +82,24 @@ def test_a_conversation_gives_the_fields_of_a_row():
     messages = [{"role": "user", "content": "hi"}]
     assert rules().read({"conversation": messages, "prompt": "p"})[1] == {}
     assert expected_turns(Instance("0", {"conversation": messages, "prompt": "p"})) == (Turn("p"),)
+
+
+@pytest.mark.parametrize(
+    "form", ['[{"name": "b", "args": {}}]', {"tool_calls": [{"name": "b", "args": {}}]}, [{"name": "b", "args": {}}]]
+)
+def test_the_expected_calls_of_turns_may_be_in_any_form(form):
+    turns = [{"prompt": "1", "reference_trajectory": [{"name": "a"}]}, {"prompt": "2", "reference_trajectory": form}]
+    calls = rules().read({"conversation": turns})[1]["reference_trajectory"]
+    assert parse_trajectory(calls) == (ToolCall("a", None), ToolCall("b", {}))
+
+
+def test_unreadable_calls_of_a_turn_are_an_error_and_missing_ones_are_missing():
+    def of(*calls):
+        turns = [{"prompt": "x", "reference_trajectory": c} for c in calls]
+        return rules().read({"conversation": turns})[1].get("reference_trajectory")
+
+    assert of([], "[{") == "[{"
+    assert of([], None) is of([], " ") is None
 
 
 def test_the_whole_of_some_turns():
