@@ -160,12 +160,12 @@ class EvalCase(_Open):
 
 
 def read_cases(raw: bytes, path: str) -> list[dict[str, Json]]:
-    """The cases of a file's bytes, each with the id of its set.
+    """The cases of a file's bytes, each with the id of its set; a byte order mark is passed over.
 
     Raises:
         RowError: It is no JSON, or no eval set.
     """
-    name = path.replace("\\", "/").rpartition("/")[2]
+    name, raw = path.replace("\\", "/").rpartition("/")[2], raw.removeprefix(b"\xef\xbb\xbf")
     name = next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name.rpartition(".")[0] or name)
     try:
         data = parse_json(raw)

@@ -198,3 +198,10 @@ def test_every_public_file_loads(conformance):
     assert turns.pop("conversation_scenario.test.json") == [0]
     assert turns["customer-service__eval__eval_data__full_conversation.test.json"] == [10]
     assert min(n for counts in turns.values() for n in counts) == 1
+
+
+def test_a_byte_order_mark_is_passed_over():
+    raw = json.dumps({"eval_set_id": "s", "eval_cases": []}).encode()
+    case = {"eval_id": "a", "conversation": []}
+    assert read_cases(b"\xef\xbb\xbf" + raw, "x.evalset.json") == []
+    assert [c["eval_id"] for c in read_cases(b"\xef\xbb\xbf" + json.dumps([case]).encode(), "x.json")] == ["a"]
