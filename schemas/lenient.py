@@ -10,7 +10,7 @@ from typing import Any
 
 from .errors import RowError
 from .instance import Json
-from .values import check_encodable
+from .values import check_encodable, exact_integer, finite_float
 
 _TRAILING_COMMA = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|,(?=\s*[}\]])', re.DOTALL)
 _ALLOWED = "JSON; a comma may stand before a closing bracket"
@@ -19,7 +19,7 @@ _ALLOWED = "JSON; a comma may stand before a closing bracket"
 def lenient_json(data: str | bytes, joined: Collection[str] = ()) -> Json:
     """The value of JSON text.
 
-    A comma before a closing bracket is passed over.
+    A comma before a closing bracket is passed over; numbers follow the rules of transforms/readers/base.py.
 
     Args:
         data: The text, or its UTF-8.
@@ -35,7 +35,13 @@ def lenient_json(data: str | bytes, joined: Collection[str] = ()) -> Json:
         raise RowError("undecodable_bytes", f"{found} (allowed: UTF-8)") from None
     text = _TRAILING_COMMA.sub(lambda match: match[1] or " ", text)  # a blank, so that places stay
     try:
-        value = json.loads(text, object_pairs_hook=partial(_object, joined), parse_constant=_refuse)
+        value = json.loads(
+            text,
+            object_pairs_hook=partial(_object, joined),
+            parse_constant=_refuse,
+            parse_int=exact_integer,
+            parse_float=finite_float,
+        )
     except json.JSONDecodeError as error:
         near = text[error.pos : error.pos + 20]
         found = f"found {near!r}" if near else "found the end"

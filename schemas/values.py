@@ -57,7 +57,7 @@ def exact_json(data: bytes) -> Json:
         found = f"found byte 0x{data[error.start]:02x} at byte {error.start + 1}"
         raise RowError("undecodable_bytes", f"{found} (allowed: UTF-8)") from None
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_int=_integer, parse_float=_float)
+        value = json.loads(text, parse_constant=_no_number, parse_int=exact_integer, parse_float=finite_float)
     except json.JSONDecodeError as error:
         near = text[error.pos : error.pos + 20]
         found = f"{error.msg} at character {error.pos + 1}, found {near!r}" if near else f"{error.msg}, found the end"
@@ -72,13 +72,15 @@ def _no_number(_: str) -> None:
     return None
 
 
-def _integer(digits: str) -> int | str:
+def exact_integer(digits: str) -> int | str:
+    """The integer, or its digits where it is beyond 64 bits."""
     if len(digits) < 19:
         return int(digits)
     return int(digits) if len(digits) <= 20 and int(digits) in INT64 else digits
 
 
-def _float(digits: str) -> float | None:
+def finite_float(digits: str) -> float | None:
+    """The number, `None` where it is too large for float64."""
     value = float(digits)
     return value if math.isfinite(value) else None
 

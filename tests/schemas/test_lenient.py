@@ -51,3 +51,8 @@ def test_repeated_keys_become_one_list_where_a_list_is_meant():
 def test_what_is_no_json_is_told_with_its_place(text, found):
     with pytest.raises(RowError, match=found):
         lenient_json(text)
+
+
+def test_numbers_are_those_of_datasets():
+    text = '{"id": 123456789012345678901, "most": 9223372036854775807, "x": 1e400, "y": -1e400, "z": 1.5}'
+    assert lenient_json(text) == {"id": "123456789012345678901", "most": 2**63 - 1, "x": None, "y": None, "z": 1.5}
