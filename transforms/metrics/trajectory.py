@@ -85,9 +85,20 @@ class TrajectoryComparison(Metric):
             turned: Reference and predicted trajectory change places.
         """
         args: ArgsRule = "ignore" if self.ignore_args else self.args
-        distinct = self.multiplicity == "set" and not self.by_position
+        distinct = self._distinct
         key = ("relations", orjson.dumps(args, option=orjson.OPT_SORT_KEYS), self.profile, distinct, turned)
         return batch.share(key, lambda: _relate(batch, Sameness(args, self.profile, distinct), turned))
+
+    @property
+    def _distinct(self) -> bool:
+        """Whether equal calls of a trajectory are one."""
+        return self.multiplicity == "set" and not self.by_position
+
+    def _any_order(self, relation: Relation, equivalence: bool) -> float:
+        masks, _, reference = relation
+        if self.multiplicity == "set":
+            return float(union(masks).bit_count() == reference)
+        return any_order(relation, equivalence)
 
 
 @register("metric", "trajectory_exact_match")
@@ -122,10 +133,7 @@ class TrajectoryAnyOrderMatch(TrajectoryComparison):
     binary: ClassVar[bool] = True
 
     def _value(self, relation: Relation, equivalence: bool) -> float:
-        masks, _, reference = relation
-        if self.multiplicity == "set":
-            return float(union(masks).bit_count() == reference)
-        return any_order(relation, equivalence)
+        return self._any_order(relation, equivalence)
 
 
 @register("metric", "trajectory_precision")
@@ -182,7 +190,7 @@ class TrajectoryMatch(TrajectoryComparison):
             for i, relation in enumerate(turned):
                 value = column.values[i]
                 if value is not None and relation is not None:
-                    column.values[i] = value * any_order(relation, equivalence)
+                    column.values[i] = value * self._any_order(relation, equivalence)
         return column
 
     def _value(self, relation: Relation, equivalence: bool) -> float:
@@ -190,7 +198,11 @@ class TrajectoryMatch(TrajectoryComparison):
             return exact(relation)
         if self.match_type == "IN_ORDER":
             return in_order(relation)
-        return 1.0 if self.match_type == "subset" else any_order(relation, equivalence)
+        return 1.0 if self.match_type == "subset" else self._any_order(relation, equivalence)
+
+    @property
+    def _distinct(self) -> bool:
+        return self.multiplicity == "set" and self.match_type not in ("EXACT", "strict", "IN_ORDER")
 
 
 @register("metric", "trajectory_single_tool_use")

@@ -136,6 +136,16 @@ def test_adk_vectors(conformance: Path) -> None:
         assert score("match", v["actual"], v["expected"], match_type=v["match_type"], **options) == v["score"], v
 
 
+@pytest.mark.parametrize("multiplicity", ["multiset", "set"])
+@pytest.mark.parametrize("args", ["exact", "superset"])
+@pytest.mark.parametrize(("word", "name"), [*ADK.items(), ("strict", "exact_match"), ("superset", "any_order_match")])
+def test_a_match_type_is_the_metric_it_names(word: str, name: str, args: str, multiplicity: str) -> None:
+    a, b, both = ({"tool_name": "t", "tool_input": i} for i in ({"x": 1}, {"y": 1}, {"x": 1, "y": 1}))
+    for p, r in (([a, a], [a]), ([a, a], [a, a]), ([a], [a, a]), ([both], [a, b]), ([b, a], [a, b])):
+        given: Any = {"args": args, "multiplicity": multiplicity}
+        assert score("match", p, r, match_type=word, **given) == score(name, p, r, **given), (p, r)
+
+
 # --- agentevals as oracle ---------------------------------------------------------------------------------------
 
 
