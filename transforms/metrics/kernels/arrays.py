@@ -59,20 +59,20 @@ def running(values: np.ndarray) -> np.ndarray:
     return sums
 
 
-def dictionary(content: bytes | np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, pa.Array]:
+def dictionary(content: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, pa.Array]:
     """Ids of pieces of a text by what they hold.
 
     Args:
-        content: The text, in units of one or more bytes.
-        edges: Units at which the pieces begin, and the end of the last one.
+        content: The pieces, one after the other, in units of one or more bytes.
+        lengths: Units of each.
 
     Returns:
         (int32 id of each piece, the distinct pieces by id).
     """
-    size = content.itemsize if isinstance(content, np.ndarray) else 1
-    offsets = (edges * size).astype(np.int32)
+    offsets = running(lengths)
+    offsets *= content.itemsize
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
-    encoded = pa.BinaryArray.from_buffers(pa.binary(), len(edges) - 1, buffers).dictionary_encode()
+    encoded = pa.BinaryArray.from_buffers(pa.binary(), len(lengths), buffers).dictionary_encode()
     return encoded.indices.to_numpy(), encoded.dictionary
 
 
@@ -85,4 +85,4 @@ def listed(values: pa.Array) -> list[bytes]:
 def relabel(ids: np.ndarray, names: Iterable[Hashable]) -> np.ndarray:
     """Ids that are equal where the names of the given ids are equal."""
     label: dict[Hashable, int] = {}
-    return np.array([label.setdefault(name, len(label)) for name in names], np.int64)[ids]
+    return np.array([label.setdefault(name, len(label)) for name in names], np.int32)[ids]

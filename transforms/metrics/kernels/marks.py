@@ -20,7 +20,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from .arrays import Tokens, dictionary
+from .arrays import Tokens, changes, dictionary, running
 from .categories import NUMBERS, PUNCTUATION, SYMBOLS
 
 TOKENIZERS = ("intl", "13a", "zh", "none", "char")
@@ -87,13 +87,11 @@ def mark_tokens(texts: Sequence[str], tokenizer: str, lowercase: bool) -> Tokens
         ready = [prepared(text, tokenizer, lowercase) for text in texts]
     else:
         ready = [text.rstrip() for text in texts]
-    codes, alphabet = _codes("\n".join(ready))
-    ends = np.cumsum(np.array(list(map(len, ready)))) + np.arange(len(ready))
-    inside, edges = _cut(_kinds_of(codes, alphabet, tokenizer), ends, tokenizer)
-    pieces, _ = dictionary(codes, edges)
-    which = np.flatnonzero(inside[edges[:-1]])
-    starts = edges[which]
-    return Tokens(pieces[which], np.concatenate(([0], np.searchsorted(starts, ends))), np.empty(0, np.int64))
+    codes, alphabet = _codes("\n".join(("", *ready, "")))
+    ends = running(np.fromiter(map(len, ready), np.int32, len(ready)) + 1)
+    inside, starts, stops = _cut(_kinds_of(codes, alphabet, tokenizer), ends, tokenizer)
+    ids, _ = dictionary(codes.compress(inside), stops - starts)
+    return Tokens(ids, np.searchsorted(starts, ends), np.empty(0, np.int64))
 
 
 def _codes(text: str) -> tuple[np.ndarray, np.ndarray]:
@@ -138,15 +136,15 @@ def _kinds_of(codes: np.ndarray, alphabet: np.ndarray, tokenizer: str) -> np.nda
     return np.frombuffer(codes.tobytes().translate(table.tobytes()), np.uint8)
 
 
-def _cut(kinds: np.ndarray, ends: np.ndarray, tokenizer: str) -> tuple[np.ndarray, np.ndarray]:
-    """Where tokens and the spaces between them begin.
+def _cut(kinds: np.ndarray, ends: np.ndarray, tokenizer: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where tokens are.
 
     Args:
-        kinds: Of all characters; between two texts is one space.
-        ends: Place of the space after each text.
+        kinds: Of all characters; before and after each text is a space.
+        ends: Places of these spaces.
 
     Returns:
-        (for each character whether it belongs to a token, edges of tokens and spaces with 0 and the length).
+        (for each character whether it belongs to a token, place before each token, place of its last character).
     """
     alone = kinds == _ALONE
     sticks = np.empty(0, np.int64)
@@ -154,34 +152,25 @@ def _cut(kinds: np.ndarray, ends: np.ndarray, tokenizer: str) -> tuple[np.ndarra
         sticks = _runs(kinds, ends, alone, edge_is_digit=tokenizer != "13a")
     if tokenizer in _WESTERN:
         hyphens = np.flatnonzero(kinds == _HYPHEN)
-        alone[hyphens] = (hyphens > 0) & (kinds[hyphens - 1] == _DIGIT)
+        alone[hyphens] = kinds[hyphens - 1] == _DIGIT
     inside = kinds != _SPACE
-    edge = np.empty(len(kinds) + 1, bool)
-    edge[[0, -1]] = True
-    edge[1:-1] = inside[1:] != inside[:-1]
-    edge[1:-1] |= alone[1:]
-    edge[1:-1] |= alone[:-1]
-    edge[sticks] = False
-    edge[-1] = True
-    return inside, np.flatnonzero(edge)
+    solid = inside > alone
+    joined = solid[1:] & solid[:-1]
+    joined[sticks - 1] = True
+    return inside, np.flatnonzero(inside[1:] > joined), np.flatnonzero(inside[:-1] > joined)
 
 
 def _runs(kinds: np.ndarray, ends: np.ndarray, alone: np.ndarray, *, edge_is_digit: bool) -> np.ndarray:
     """Sets in `alone` the marks that stand apart; gives the places that stay with the mark before them."""
     at = np.flatnonzero(kinds == _RUN)
-    if not len(at):
-        return at
-    begins = np.concatenate(([True], np.diff(at) != 1))
-    starts = at[begins]
-    lengths = np.diff(np.flatnonzero(begins), append=len(at))
+    edges = changes(at - np.arange(len(at)))
+    starts, lengths = at[edges[:-1]], np.diff(edges)
     stops = starts + lengths
-    digit = np.zeros(len(kinds) + 2, bool)
-    digit[1:-1] = kinds == _DIGIT
-    digit[[0, -1]] = edge_is_digit
+    digit = kinds == _DIGIT
     if edge_is_digit:
-        digit[ends[:-1] + 1] = True
-    is_open = digit[stops + 1] & ((lengths % 2 == 1) == digit[starts])
+        digit[ends] = True
+    is_open = digit[stops] & ((lengths % 2 == 1) == digit[starts - 1])
     alone[at] = True
     single = is_open & (lengths == 1)
     alone[starts[single]] = False
-    return stops[is_open & ~single & (kinds.take(stops, mode="clip") == _DIGIT)]
+    return stops[is_open & ~single & (kinds[stops] == _DIGIT)]

@@ -149,7 +149,10 @@ class ChunkCounts(_Memo):
 
     def bleu(self, tokenizer: str, lowercase: bool) -> np.ndarray:
         """See `Counts`."""
-        grams = self.once(("marks", tokenizer, lowercase), lambda: Grams(mark_tokens(self.texts, tokenizer, lowercase)))
+        return self.once(("marks", tokenizer, lowercase), lambda: self._bleu(tokenizer, lowercase))
+
+    def _bleu(self, tokenizer: str, lowercase: bool) -> np.ndarray:
+        grams = Grams(mark_tokens(self.texts, tokenizer, lowercase))
         ours, theirs = grams.tokens.lengths()
         return _columns(*grams.matches(ORDERS), *(np.maximum(ours - n, 0) for n in range(ORDERS)), ours, theirs)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Tokens, changes, dictionary, listed, relabel
+from .arrays import Tokens, dictionary, listed, relabel, running
 from .stem import stems
 
 _SPACE, _NEWLINE = 32, 10
@@ -83,20 +83,14 @@ def words(text: str, rule: WordRule) -> list[bytes]:
 def word_tokens(texts: Sequence[str], rule: WordRule) -> Tokens:
     """Words of many texts at once; the lines of a text are those that "\n" ends."""
     parts = [text.encode() if text.isascii() else _prepared(text, rule) for text in texts]
-    united = b"\n".join(parts).translate(_UNICODE_TABLE if rule.unicode else _ASCII_TABLE)
+    united = b"\n".join((b"", *parts, b"")).translate(_UNICODE_TABLE if rule.unicode else _ASCII_TABLE)
     codes = np.frombuffer(united, np.uint8)
     inside = codes > _SPACE
-    edges = changes(inside)
-    pieces, values = dictionary(united, edges)
-    words_first = 0 if inside[:1].any() else 1
-    ids = pieces[words_first::2]
+    edges = np.flatnonzero(inside[1:] != inside[:-1])
+    starts, lengths = edges[::2], edges[1::2] - edges[::2]
+    ids, values = dictionary(codes.compress(inside), lengths)
     if rule.stem:
         ids = relabel(ids, stems(listed(values)))
-    ends = np.cumsum(np.array(list(map(len, parts)))) + np.arange(len(parts))
-    starts = edges[:-1][words_first::2]
-    return Tokens(ids, _bounds(starts, ends), _bounds(starts, np.flatnonzero(codes == _NEWLINE)))
-
-
-def _bounds(starts: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Index of the first token at or after each place, after a leading 0."""
-    return np.concatenate(([0], np.searchsorted(starts, places)))
+    ends = running(np.fromiter(map(len, parts), np.int32, len(parts)) + 1)
+    newlines = np.flatnonzero(codes == _NEWLINE)
+    return Tokens(ids, np.searchsorted(starts, ends), np.searchsorted(starts, newlines[:-1]))
