@@ -24,6 +24,8 @@ LONG = b"0" * 19
 """Digits, after `DIGITS`, of the shortest integers that may lie outside int64: orjson reads longer ones as floats."""
 NOT_OPENERS = bytes(sorted(set(range(256)) - set(b"[{")))
 _LONG_INTEGER = re.compile(rb"(?:^|[\s\[:,])-?[0-9]{19,}(?![0-9.eE])")
+_OPENERS = frozenset('{["-0123456789tfn')
+"""What JSON text begins with: most prose does not, and an error costs several times as much as the look."""
 _SPARE_DEPTH = 254 - MAX_DEPTH
 
 
@@ -87,11 +89,12 @@ def finite_float(digits: str) -> float | None:
 
 def json_or_text(value: Json) -> Json:
     """The value of JSON text; other text (NaN alone, too), and what is no text, stands for itself."""
-    if not isinstance(value, str):
+    opener = value.lstrip()[:1] if isinstance(value, str) else ""
+    if opener not in _OPENERS:
         return value
     try:
         data = value.encode()
-        return parse_json(data) if value.lstrip().startswith(("{", "[")) else quick_json(data)
+        return parse_json(data) if opener in "{[" else quick_json(data)
     except (ValueError, RowError):
         return value
 

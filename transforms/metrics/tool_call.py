@@ -22,6 +22,7 @@ from .base import Metric, ScoringBatch, failure_of, register
 from .kernels.matching import best_assignment, json_equal
 
 _FORM = '{"content": ..., "tool_calls": [{"name": ..., "arguments": {...}}]}'
+_NO_MESSAGE = Score.failed("unparseable_reference", f"the reference is not of the form {_FORM}")
 
 
 class Call(NamedTuple):
@@ -239,7 +240,7 @@ def _predicted(example: Example) -> list[Call] | None:
 def _reference(example: Example) -> list[Call] | Score:
     calls = _calls(json_or_text(example.get("reference")))
     if calls is None:
-        return Score.failed("unparseable_reference", f"the reference is not of the form {_FORM}")
+        return _NO_MESSAGE
     for number, call in enumerate(calls, 1):
         if not (call.valid or (call.arguments is None and call._replace(arguments={}).valid)):
             return Score.failed("unparseable_reference", f"call {number} of the reference is not as in {_FORM}")

@@ -158,7 +158,7 @@ class Grams:
         """For each token the digit of the next one; none after a text's last."""
         found = np.empty_like(digits)
         found[:-1] = digits[1:]
-        ends = self.tokens.bounds[1:] - 1
+        ends = self.tokens.bounds[self.tokens.bounds > 0] - 1
         found[ends] = self._sides[ends]
         return found
 

@@ -8,7 +8,7 @@ through plain Python. Both ways give the same integers.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 CHUNK_CHARACTERS = 1 << 20
 """Characters of both sides of a chunk: its arrays stay near the processor's caches."""
+MARKS_CHARACTERS = 1 << 19
+"""Characters whose marks are worked at once: BLEU has more tokens than ROUGE and keeps none of them."""
 GIANT_CHARACTERS = 100_000
 """Characters of both sides of a row that is a chunk of its own."""
 MOST_CHARACTERS = 1 << 21
@@ -152,9 +154,16 @@ class ChunkCounts(_Memo):
         return self.once(("marks", tokenizer, lowercase), lambda: self._bleu(tokenizer, lowercase))
 
     def _bleu(self, tokenizer: str, lowercase: bool) -> np.ndarray:
-        grams = Grams(mark_tokens(self.texts, tokenizer, lowercase))
-        ours, theirs = grams.tokens.lengths()
-        return _columns(*grams.matches(ORDERS), *(np.maximum(ours - n, 0) for n in range(ORDERS)), ours, theirs)
+        rows = len(self.texts) // 2
+        parts = min(-(-sum(map(len, self.texts)) // MARKS_CHARACTERS), rows) or 1
+        cuts = [2 * (rows * i // parts) for i in range(parts + 1)]
+        tokens = (mark_tokens(self.texts[i:j], tokenizer, lowercase) for i, j in pairwise(cuts))
+        return np.concatenate([_bleu_counts(Grams(part)) for part in tokens])
+
+
+def _bleu_counts(grams: Grams) -> np.ndarray:
+    ours, theirs = grams.tokens.lengths()
+    return _columns(*grams.matches(ORDERS), *(np.maximum(ours - n, 0) for n in range(ORDERS)), ours, theirs)
 
 
 def _columns(*columns: np.ndarray) -> np.ndarray:
