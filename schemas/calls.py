@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from .instance import Json
 
@@ -83,6 +83,12 @@ class CallPolicy(BaseModel):
     retry_on: tuple[str, ...] = ()
     backoff: float = Field(default=0.5, ge=0)
     max_backoff: float = Field(default=30.0, ge=0)
+    _processes: int = PrivateAttr(default=1)
+
+    @property
+    def processes(self) -> int:
+        """Worker processes that make the calls of the run, as far as that is known where the policy is made."""
+        return self._processes
 
     @property
     def divided(self) -> bool:
@@ -102,7 +108,9 @@ class CallPolicy(BaseModel):
             own["max_calls_per_minute"] = self.max_calls_per_minute / processes
         if self.max_tokens_per_minute is not None:
             own["max_tokens_per_minute"] = self.max_tokens_per_minute / processes
-        return CallPolicy(**own)
+        policy = CallPolicy(**own)
+        policy._processes = processes
+        return policy
 
 
 @dataclass(frozen=True, slots=True)

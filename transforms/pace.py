@@ -1,12 +1,17 @@
 """How many calls an endpoint is given at once, and how fast: careful at first, and paced once it says it is too many.
 
-At the head of a run the window starts small and grows fast. A refusal for the rate (HTTP 429 and its like) alone says
-little: an endpoint may refuse some calls at any rate, and to slow down would not help. So pacing starts only where
-surely more than a small share of the calls is refused. From then on each refusal cuts the calls per second below what
-was last admitted, and they follow a cubic back to it and beyond, as TCP CUBIC does (RFC 9438), scaled to the rate so
-that it fits one call a minute and thousands a second; where refusals are a smaller share than what is put up with, the
-pace is at least that of Scalable TCP (Kelly 2003), whose calls add what a refused one takes away. Other failures never
-slow anything down. Time is the caller's: seconds of any clock.
+At the head of a run the window starts small and grows fast, and all processes of a run start as carefully together as
+one does alone. A refusal for the rate (HTTP 429 and its like) alone says little: an endpoint may refuse some calls at
+any rate, and to slow down would not help. A window that still opens gives up the place of a refused call and stops
+growing while refusals come one upon the other; pacing starts only where surely more than a small share of the calls is
+refused, or, since a window that doubles meets an exhausted quota all at once, half of them while it opens.
+
+From then on a refusal cuts the calls per second for a while, and they return to a little less than they were, and go
+beyond it as the cubic of TCP CUBIC does (RFC 9438), scaled to the rate so that it fits one call a minute and thousands
+a second. Only where the refusals are surely too many is what they return to the pace at which they came: else bad luck
+alone would leave one of several processes far behind the others. Where refusals are a smaller share than what is put up
+with, the pace is at least that of Scalable TCP (Kelly 2003), whose calls add what a refused one takes away. Other
+failures never slow anything down. Time is the caller's: seconds of any clock.
 """
 
 from __future__ import annotations
@@ -18,15 +23,26 @@ from ..schemas.calls import CallPolicy
 DOUBLING = 0.25
 """Seconds in which the window doubles at the head of a run, whatever is answered."""
 _FIRST = 8
+"""Calls in flight at first, of all processes of the run together; at least one of each."""
 _TOLERATED = 0.05
 """Share of calls that may be refused without being a reason to slow down."""
 _TOO_MANY = 0.15
 """Share that surely is one."""
-_SURE = 5.0
-"""Logarithm of how much likelier that share must be, 150 to 1."""
+_EXHAUSTED = 0.5
+"""Share that surely is one while the window opens."""
+_SURE, _SURE_OPENING = 150.0, 1000.0
+"""How much likelier that share must be; to be wrong costs most while the pace that is possible is not known at all."""
+_HOLDING = 0.5
+"""Doubt from which on the window does not grow, 1 being sure; one refusal is not yet a reason."""
+_HOLD = 1.0
+"""Seconds without a refusal after which it grows in any case: an endpoint may be slow to answer."""
 _CUT = 0.7
-_RECOVERY = 3.0
+_KEPT = 0.9
+"""Share of its pace that a process returns to after a refusal."""
+_RECOVERY = 2.5
 _CALLS_TO_RECOVER = 6.0
+_CALLS_TO_TELL = 2.0
+"""Calls after a cut before another one: until then the refusals are of the same moment."""
 _SLOWEST = 0.05
 _MEMORY = 1.0
 _USUAL = 60.0
@@ -45,14 +61,16 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self.limit = _FIRST
-        self._most = _FIRST
+        self.limit = self._first = _FIRST
+        self._most = 0
+        self._opening = True
         self._ceiling = self._tokens_ceiling = math.inf
         self.tokens = self._answers = 0.0
         self._opened: float | None = None
         self._refused_since: float | None = None
+        self._refused_at = -math.inf
         self._doubt = 0.0
-        self._paced = False
+        self._paced = self._guessed = False
         self._peak = self._recovery = self._scalable = 0.0
         self._cut_at = -math.inf
         self._next = -math.inf
@@ -61,6 +79,8 @@ class Pace:
 
     def open(self, policies: list[CallPolicy]) -> None:
         """Takes over the ceilings of those who use the lane: the least of each."""
+        if not self._most:
+            self.limit = self._first = max(1, _FIRST // max(p.processes for p in policies))
         self._most = min(p.max_in_flight for p in policies)
         self._ceiling = min((p.max_calls_per_minute or math.inf) for p in policies) / 60
         self._tokens_ceiling = min((p.max_tokens_per_minute or math.inf) for p in policies) / 60
@@ -70,8 +90,8 @@ class Pace:
         """Calls a second that may be started; infinite where nothing bounds them."""
         if not self._paced:
             return self._ceiling
-        since = now - self._cut_at - self._recovery
-        cubic = self._peak * (1.0 + (1.0 - _CUT) * (since / self._recovery) ** 3)
+        since = (now - self._cut_at) / self._recovery - 1.0
+        cubic = self._peak * (1.0 + (1.0 - _CUT) * (since**3 if since > 0.0 else -(since**2)))
         rate = max(self._least(now), cubic, self._scalable)
         if (stalled := self.stalled(now)) > self._recovery:  # looked for again now and then
             rate = min(rate, 1.0 / (_PATIENCE * stalled))
@@ -95,7 +115,7 @@ class Pace:
         self._held = False
         self._count(now, 1.0)
         if self._doubt:
-            self._weigh(_ADMITTED)
+            self._weigh(_evidence(self._opening)[0])
         return 0.0
 
     def growing(self, now: float) -> bool:
@@ -104,9 +124,15 @@ class Pace:
         if self._paced or unknown or self.limit >= self._most:
             return False
         self._opened = now if self._opened is None else self._opened
-        by_time = _FIRST * 2.0 ** min(40.0, (now - self._opened) / DOUBLING)
-        self.limit = min(self._most, max(self.limit, int(by_time)))
+        if self._doubt > _HOLDING and now - self._refused_at < _HOLD:
+            self._first, self._opened = self.limit, now
+        by_time = self._first * 2.0 ** min(40.0, (now - self._opened) / DOUBLING)
+        self._grow(int(by_time))
         return self.limit < self._most
+
+    def _grow(self, limit: int) -> None:
+        self.limit = min(self._most, max(self.limit, limit))
+        self._opening = self._opening and self.limit < self._most
 
     def stalled(self, now: float) -> float:
         """Seconds since when the endpoint has done nothing but refuse; 0 where its last word was another."""
@@ -115,8 +141,8 @@ class Pace:
     def accepted(self) -> None:
         """The endpoint did what it was asked, or failed for another reason than the rate."""
         self._refused_since = None
-        if self.limit < self._most:
-            self.limit = min(self._most, self.limit + 1)
+        if self.limit < self._most and (self._paced or self._doubt <= _HOLDING):
+            self._grow(self.limit + 1)
 
     @property
     def counts_tokens(self) -> bool:
@@ -134,23 +160,47 @@ class Pace:
         """The endpoint refused a call that began at `began`, for the rate."""
         if self._refused_since is None:
             self._refused_since = began
+        self._refused_at = now
         self._count(now, -1.0)
-        self._weigh(_REFUSED)
-        sure = self._doubt >= _SURE or self._lately.at(now) < 1.0
-        if not (self._paced or sure):
-            return
+        self._weigh(_evidence(self._opening)[1])
+        sure = self._doubt >= 1.0 or (self._paced and self._lately.at(now) < 1.0)
         if sure and retry_after is not None and retry_after >= _PAUSE:
             self._next = max(self._next, now + retry_after)
-        if began <= self._cut_at or (self._paced and self.stalled(now) > self._recovery):
-            return  # sent before the last cut, or while nothing is admitted: it says nothing new
+        if self._paced:
+            self._slow_down(now, began, sure)
+        elif sure:
+            self._start_pacing(now)
+        elif self._opening:
+            self.limit = self._first = max(1, self.limit - 1)
+            self._opened = now
+
+    def _start_pacing(self, now: float) -> None:
+        """The window is no bound any more, the pace is."""
+        self._paced = self._guessed = True
+        self._opening, self.limit = False, self._most
+        self._scalable = _CUT * self._admitted(now)
+        self._cut(now, self._admitted(now))
+
+    def _admitted(self, now: float) -> float:
+        """Calls a second that were admitted lately, or not refused yet."""
+        return max(_UNKNOWN, self._lately.at(now) / _MEMORY)
+
+    def _slow_down(self, now: float, began: float, sure: bool) -> None:
+        if self._guessed and began <= self._cut_at:  # it was taken for admitted when pacing began
+            self._peak = min(self._peak, self._admitted(now))
+        if began <= self._cut_at + _CALLS_TO_TELL / self._peak or self.stalled(now) > self._recovery:
+            return  # sent before the last cut or right after it, or while nothing is admitted: it says nothing new
+        self._guessed = False
         self._scalable = max(0.0, self._scalable - (1 + _TOLERATED) * self._step())
-        lately, usual = self._lately.at(now) / _MEMORY, self._usual.at(now) / _USUAL
-        self._peak = max(self._least(now), self.rate(now) if self._paced else max(_UNKNOWN, lately))
+        rate = max(self._least(now), self.rate(now))
         if sure:
-            self._scalable = min(self._scalable, _CUT * self._peak) if self._paced else _CUT * self._peak
-        self._paced = True
-        self._recovery = max(_RECOVERY, _CALLS_TO_RECOVER / max(self._peak, usual))
-        self._cut_at = now
+            self._scalable = min(self._scalable, _CUT * rate)
+        self._cut(now, rate if sure else max(self._least(now), _KEPT * max(self._peak, rate)))
+
+    def _cut(self, now: float, peak: float) -> None:
+        """Has the pace fall below a peak and return to it."""
+        self._peak, self._cut_at = peak, now
+        self._recovery = max(_RECOVERY, _CALLS_TO_RECOVER / max(peak, self._usual.at(now) / _USUAL))
         self._next = max(self._next, now)
 
     def _step(self) -> float:
@@ -163,11 +213,20 @@ class Pace:
 
     def _weigh(self, evidence: float) -> None:
         """Page's test (1954) of whether a larger share of calls is refused than is put up with."""
-        self._doubt = min(_SURE, max(0.0, self._doubt + evidence))
+        self._doubt = min(1.0, max(0.0, self._doubt + evidence))
 
 
-_ADMITTED = math.log((1 - _TOO_MANY) / (1 - _TOLERATED))
-_REFUSED = math.log(_TOO_MANY / _TOLERATED) - _ADMITTED
+def _weights(share: float, odds: float) -> tuple[float, float]:
+    admitted = math.log((1 - share) / (1 - _TOLERATED)) / math.log(odds)
+    return admitted, math.log(share / _TOLERATED) / math.log(odds) - admitted  # it was admitted until it was refused
+
+
+_OPEN, _OPENING = _weights(_TOO_MANY, _SURE), _weights(_EXHAUSTED, _SURE_OPENING)
+
+
+def _evidence(opening: bool) -> tuple[float, float]:
+    """What an admitted and a refused call add to the doubt."""
+    return _OPENING if opening else _OPEN
 
 
 class Fading:

@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 
 from evalbeam.schemas.calls import CallPolicy, RateLimit
@@ -24,6 +26,7 @@ def test_the_limits_of_a_run_are_divided_over_its_processes(given, processes, in
     assert policy.max_in_flight == in_flight
     assert policy.max_calls_per_minute == a_minute
     assert policy.timeout == 7
+    assert pickle.loads(pickle.dumps(policy)).processes == processes  # it travels to the workers
 
 
 @pytest.mark.parametrize(

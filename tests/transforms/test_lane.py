@@ -50,10 +50,10 @@ class HttpError(Exception):
 class World:
     """A lane of its own under a virtual clock, with an agent that follows a script: request -> what attempt n does."""
 
-    def __init__(self, script, loop=None, **policy):
+    def __init__(self, script, loop=None, processes=1, **policy):
         self.loop, self.script = loop or VirtualLoop(), script
         self.lane = Lane(self.loop)
-        self.policy = CallPolicy(**policy)
+        self.policy = CallPolicy(**policy).for_one_of(processes)
         self.lane.open([self.policy])
         self.line = Line(lambda: self.call, self.policy, self.lane)
         self.attempts: dict[str, list[float]] = {}
@@ -359,11 +359,12 @@ class Quota:
     ("workers", "rate", "halved_at", "first_share", "slower", "refused"),
     [
         (8, 100, math.inf, 1 / 8, 1.10, 0.10),
-        (16, 100, math.inf, 1 / 16, 1.10, 0.12),
+        (16, 100, math.inf, 1 / 16, 1.10, 0.10),
         (8, 100, 30.0, 1 / 8, 1.10, 0.10),
-        (16, 100, 30.0, 1 / 16, 1.10, 0.16),
+        (16, 100, 30.0, 1 / 16, 1.10, 0.14),
         (8, 100, math.inf, 1 / 2, 1.10, 0.10),
         (64, 1000, math.inf, 1 / 64, 1.10, 0.10),
+        (64, 1000, 30.0, 1 / 64, 1.10, 0.10),
     ],
 )
 def test_workers_that_know_nothing_of_each_other_share_a_quota(workers, rate, halved_at, first_share, slower, refused):
@@ -372,7 +373,7 @@ def test_workers_that_know_nothing_of_each_other_share_a_quota(workers, rate, ha
     random.seed(workers)  # the jitter of the retries
     server = Quota(loop, rate, halved_at)
     shares = [int(calls * first_share)] + [int(calls * (1 - first_share) / (workers - 1))] * (workers - 1)
-    worlds = [World(server.answer, loop, max_in_flight=64) for _ in shares]
+    worlds = [World(server.answer, loop, workers, max_in_flight=64) for _ in shares]
     tickets = []
     for world, share in zip(worlds, shares, strict=True):
         bundle = Bundle({"agent": world.line})

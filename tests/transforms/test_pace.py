@@ -1,0 +1,158 @@
+"""The window and the pace by themselves: time is a number. `test_lane.py` has them at work, against servers."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalbeam.schemas.calls import CallPolicy
+from evalbeam.transforms.pace import Pace
+
+MOST = 64
+
+
+def opened(processes=1, **policy):
+    pace = Pace()
+    pace.open([CallPolicy(max_in_flight=MOST, **policy).for_one_of(processes)])
+    return pace
+
+
+def refuse(pace, now, times=1):
+    for _ in range(times):
+        pace.wait(now)
+        pace.refused(now, now, None)
+
+
+def paced(rate, now=10.0):
+    """A pace that has just begun, since so many calls a second were admitted and then none."""
+    pace = opened()
+    for i in range(int(10 * rate)):
+        assert pace.wait(now - 10 + i / rate) == 0.0
+    while math.isinf(pace.rate(now)):
+        pace.refused(now, now, None)
+    pace.accepted()
+    return pace
+
+
+@pytest.mark.parametrize(("processes", "first"), [(1, 8), (2, 4), (8, 1), (16, 1)])
+def test_all_processes_of_a_run_start_as_carefully_together_as_one(processes, first):
+    pace = opened(processes)
+    assert pace.limit == first
+    windows = [pace.limit for step in range(9) if pace.growing(step / 4) or True]
+    assert windows == [min(MOST, first * 2**step) for step in range(9)]
+
+
+def test_a_caller_that_joins_later_does_not_start_the_window_again():
+    pace = opened(16)
+    for _ in range(9):
+        pace.accepted()
+    pace.open([CallPolicy(max_in_flight=5).for_one_of(16), CallPolicy(max_in_flight=MOST).for_one_of(16)])
+    assert pace.limit == 5
+    pace.open([CallPolicy(max_in_flight=MOST).for_one_of(16)])
+    assert pace.limit == 5
+
+
+def test_a_window_that_opens_gives_up_the_places_of_refused_calls_and_does_not_grow_while_they_are_many():
+    pace = opened()
+    assert pace.growing(0.0)
+    refuse(pace, 0.1)
+    assert pace.limit == 7
+    pace.accepted()
+    assert pace.limit == 8  # one refusal is no reason not to grow
+    refuse(pace, 0.1)
+    held = pace.limit
+    assert held == 7
+    pace.accepted()
+    assert pace.growing(0.9)
+    assert pace.limit == held
+    for _ in range(20):  # further calls that are not refused show that the refusals were few
+        pace.wait(0.9)
+    pace.accepted()
+    assert pace.limit == held + 1
+    assert math.isinf(pace.rate(0.9))
+
+
+def test_a_window_that_is_held_opens_again_by_time_alone():
+    """An endpoint that takes minutes to answer has refused two calls, and the window is full of others."""
+    pace = opened()
+    pace.growing(0.0)
+    refuse(pace, 0.0, times=2)
+    windows = [pace.limit for step in range(60) if pace.growing(step / 4) or True]
+    assert windows[:4] == [6] * 4
+    assert windows == sorted(windows)
+    assert windows[-1] == MOST
+    assert math.isinf(pace.rate(15.0))
+
+
+def test_half_the_calls_refused_while_the_window_opens_begin_the_pacing_at_once():
+    pace = opened()
+    pace.growing(0.0)
+    for _ in range(8):
+        assert pace.wait(0.0) == 0.0
+    refusals = 0
+    while math.isinf(pace.rate(0.01)):
+        pace.refused(0.01, 0.0, None)
+        refusals += 1
+    assert refusals == 3
+    assert pace.limit == MOST  # from now on the pace is the bound
+    assert pace.rate(0.01) < 8
+
+
+def test_a_tenth_of_the_calls_refused_while_the_window_opens_begins_no_pacing():
+    pace, now = opened(), 0.0
+    for i in range(400):
+        now += 0.001
+        assert pace.wait(now) == 0.0
+        if i % 10:
+            pace.accepted()
+        else:
+            pace.refused(now, now, None)
+        if pace.limit == MOST:
+            break
+    assert pace.limit == MOST
+    assert math.isinf(pace.rate(now))
+
+
+@pytest.mark.parametrize("rate", [2.0, 5.0, 50.0, 500.0])
+def test_a_single_refusal_slows_down_for_a_while_and_leaves_nobody_behind(rate):
+    pace, now = paced(rate), 10.0
+    while pace.rate(now) < rate:  # back to what it was, some seconds later
+        now += pace.wait(now) or 1 / rate
+    before = pace.rate(now)
+    pace.refused(now, now, None)
+    assert pace.rate(now) < 0.9 * before
+    pace.accepted()
+    later = now + max(3.0, 6.0 / rate)
+    assert 0.85 * before <= pace.rate(later) <= 1.05 * before
+    assert pace.rate(now + 4 * (later - now)) > 1.5 * before
+
+
+def test_refusals_of_one_moment_are_one_reason_to_slow_down():
+    once, often = paced(20.0), paced(20.0)
+    before = once.rate(20.0)
+    for pace in (once, often):
+        pace.refused(20.0, 20.0, None)
+    for _ in range(5):
+        often.refused(20.0, 20.0, None)  # sent before the cut
+    following = 20.0 + 1 / once.rate(20.0)
+    often.refused(following, following, None)  # the first one after it
+    assert often.rate(following) == once.rate(following) < before
+
+
+@given(st.lists(st.tuples(st.sampled_from("ware"), st.floats(0, 5)), max_size=200), st.integers(1, 64))
+def test_whatever_happens_there_is_a_window_and_a_pace(events, processes):
+    pace, now = opened(processes), 0.0
+    for event, seconds in events:
+        now += seconds
+        if event == "w":
+            assert pace.wait(now) >= 0.0
+        elif event == "a":
+            pace.accepted()
+        elif event == "r":
+            pace.refused(now, now - seconds / 2, None)
+        else:
+            pace.growing(now)
+        assert 1 <= pace.limit <= MOST
+        assert pace.rate(now) > 0.0
+    assert not math.isinf(pace.wait(now))
