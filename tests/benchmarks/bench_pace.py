@@ -3,7 +3,8 @@
 Everything runs under a virtual clock, so the figures are those of the pacing alone. Each line is a server drawn at
 random (quota, burst, latencies, workers, how the work is divided, whether the quota is halved, which share of calls it
 refuses whatever the rate) and three ways to call it: paced by what it refuses, an equal share of the quota for each
-worker, and as fast as the windows allow. Makespan is relative to an oracle that never sends too much or too little.
+worker, and as fast as the windows allow. A worker is told how many they are and nothing else. Makespan is relative to
+an oracle that never sends too much or too little.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def simulated(server: Server, seed: int, policy: dict[str, float], window: int =
     shares = [calls - rest * (server.workers - 1)] + [rest] * (server.workers - 1)
     tickets = []
     for share in shares:
-        line = World(simulation.answer, loop, max_in_flight=window, **policy).line
+        line = World(simulation.answer, loop, server.workers, max_in_flight=window, **policy).line
         bundle = Bundle({"agent": line})
         tickets.append(Ticket(None, [None] * share))
         bundle.submit(tickets[-1], [Call(str(i), 0) for i in range(share)])
@@ -129,7 +130,7 @@ def main() -> None:
     for seed in range(args.servers):
         server = drawn(random.Random(seed))
         found["paced"].append(simulated(server, seed, {}))
-        found["split"].append(simulated(server, seed, {"max_calls_per_minute": 60 * server.rate / server.workers}))
+        found["split"].append(simulated(server, seed, {"max_calls_per_minute": 60 * server.rate}))
         if args.full_rate:
             refused, Pace.refused = Pace.refused, lambda *_: None
             found["full"].append(simulated(server, seed, {"max_attempts": 100}))

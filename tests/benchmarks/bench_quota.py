@@ -3,8 +3,9 @@
     python tests/benchmarks/bench_quota.py
 
 Each line is a token bucket behind HTTP, called by processes of their own through the engine: paced by what the server
-refuses, by an equal share of the quota for each process, and as fast as the windows allow. Makespan is relative to an
-oracle that never sends too much or too little. `bench_pace.py` has many more servers, under a virtual clock.
+refuses, by an equal share of the quota for each process, and as fast as the windows allow. A process is told how many
+they are, as an engine tells it, and nothing else. Makespan is relative to an oracle that never sends too much or too
+little. `bench_pace.py` has many more servers, under a virtual clock.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ LATENCY = 0.1
 CASES = {"8 even": (8, 1 / 8, False), "16 even": (16, 1 / 16, False), "16 halved": (16, 1 / 16, True),
          "8 skewed": (8, 1 / 2, False)}  # fmt: skip
 """(processes, the first one's share of the calls, whether the quota is halved after half of the time)."""
-FORMS: dict[str, tuple[str, ...]] = {"paced": (), "split": ("--share",), "full rate": ("--unpaced",)}
+FORMS: dict[str, tuple[str, ...]] = {"paced": (), "split": ("--split",), "full rate": ("--unpaced",)}
 """What the processes are told."""
 
 
@@ -66,12 +67,13 @@ class Server:
         return web.json_response("ok")
 
 
-def work(address: str, calls: int, share: float, unpaced: bool) -> None:
+def work(address: str, calls: int, processes: int, split: bool, unpaced: bool) -> None:
     """One process: makes its calls once a line on standard input says so; prints how many were answered."""
     if unpaced:
         Pace.refused = lambda *_: None  # type: ignore[method-assign]
-    rate = None if not share else 60 * RATE * share
+    rate = 60 * RATE if split else None
     policy = CallPolicy(max_in_flight=64, max_attempts=100 if unpaced else 3, max_calls_per_minute=rate)
+    policy = policy.for_one_of(processes)
 
     def connect() -> Callable[[Call], Any]:
         session: list[ClientSession] = []
@@ -109,7 +111,7 @@ async def measured(case: str, form: str, seconds: float) -> tuple[float, float]:
     calls = round(RATE + RATE * seconds * (0.75 if halved else 1.0))
     rest = round(calls * (1 - first) / (processes - 1))
     shares = [calls - rest * (processes - 1)] + [rest] * (processes - 1)
-    options = [*FORMS[form], *([str(1 / processes)] if form == "split" else [])]
+    options = ["--processes", str(processes), *FORMS[form]]
     pipe = subprocess.PIPE
     start = asyncio.create_subprocess_exec
     workers = [
@@ -136,11 +138,12 @@ def main() -> None:
     parser.add_argument("--forms", nargs="+", default=list(FORMS))
     parser.add_argument("--work", help=argparse.SUPPRESS)
     parser.add_argument("--calls", type=int, default=0, help=argparse.SUPPRESS)
-    parser.add_argument("--share", type=float, default=0.0, help=argparse.SUPPRESS)
+    parser.add_argument("--processes", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--split", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--unpaced", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work:
-        work(args.work, args.calls, args.share, args.unpaced)
+        work(args.work, args.calls, args.processes, args.split, args.unpaced)
         return
     for case in args.cases:
         for form in args.forms:
