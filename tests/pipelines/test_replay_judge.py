@@ -35,7 +35,7 @@ async def by_words(messages: list[dict[str, str]], schema: dict[str, Any], vote:
     if "13: " in text:
         raise TimeoutError("slow")
     if "14: " in text:
-        return Reply("I would rather not.", finish="refused")
+        return Reply("I would rather not.", usage=Usage(100, 5), finish="refused")
     score = max(1, text.count("word ") - vote % 2)
     return Reply(value={"explanation": f"{score} words", "score": score}, usage=Usage(100, 10))
 
@@ -81,7 +81,7 @@ def test_the_same_votes_are_counted_and_summed_up_in_other_ways(first: str) -> N
     assert (result.verdict, sum(SEEN.values())) == ("FAILED", 0)
     assert result.manifest["judging"]["cost"] == 0.0
     (spent,) = result.manifest["judging"]["spent"]
-    assert (spent["model"], spent["answers"], spent["input_tokens"]) == ("m-1", 114, 11_400)
+    assert (spent["model"], spent["answers"], spent["input_tokens"]) == ("m-1", 114, 11_700)
 
 
 def test_what_was_not_asked_there_is_skipped_and_no_reason_to_go_on(first: str) -> None:
