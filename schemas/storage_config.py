@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -154,6 +155,13 @@ class OutputConfig(ConfigPart):
     resume_anyway: bool = False
     escape_formulas: bool = False
     bigquery: BigQueryConfig | None = None
+
+    @field_validator("path")
+    @classmethod
+    def _one_folder(cls, value: str) -> str:
+        if "://" in value and re.search(r"[*?[]", value):  # there a name cannot be told from a glob
+            raise ValueError("a folder of object storage without *, ? and [ in its name")
+        return value
 
     @model_validator(mode="after")
     def _loadable(self) -> OutputConfig:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
 from ..schemas.batch import RowBlock
 from ..schemas.errors import ConfigError
+from . import storage
 from .coders import coder_of
 from .readers.base import FileRange, Reader, SchemeReader, selection
 from .registry import build, find, names
@@ -205,13 +205,13 @@ def _listed(path: str) -> tuple[int | None, list[tuple[str, int]]]:
     """(bytes of the file of this very name, or the files that the path stands for as a folder or a glob)."""
     local = "://" not in path
     if _GLOB.search(path) and not (local and os.path.exists(path)):
-        return None, _matched(path)
+        return None, storage.matched(path)
     if not (path.endswith("/") or (local and os.path.isdir(path))):
-        for file, size in _matched(_literal(path)):
+        for file, size in storage.matched(_literal(path)):
             if file == path:
                 return size, []
     folder = path.rstrip("/") + "/"
-    return None, [(file, size) for file, size in _matched(_literal(folder) + "**") if file.startswith(folder)]
+    return None, [(file, size) for file, size in storage.matched(_literal(folder) + "**") if file.startswith(folder)]
 
 
 def _literal(path: str) -> str:
@@ -222,10 +222,6 @@ def _literal(path: str) -> str:
 def _format_of(path: str, suffixes: Mapping[str, str]) -> str | None:
     fitting = [s for s in suffixes if path.lower().endswith(s)]
     return suffixes[max(fitting, key=len)] if fitting else None
-
-
-def _matched(pattern: str) -> list[tuple[str, int]]:
-    return [(m.path, m.size_in_bytes) for m in FileSystems.match([pattern])[0].metadata_list]
 
 
 def _nothing(path: str, format_: str, suffixes: Mapping[str, str]) -> ConfigError:

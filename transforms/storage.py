@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shutil
 import uuid
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,6 +14,8 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from ..schemas.errors import ConfigError
+
+_IN_A_FOLDER = re.compile(r"[^[*?]*/")
 
 
 def join(base: str, *parts: str) -> str:
@@ -65,10 +69,18 @@ def exists(path: str) -> bool:
     return FileSystems.exists(path)
 
 
+def matched(pattern: str) -> list[tuple[str, int]]:
+    """(path, bytes) of the files that a glob stands for, as Beam's filesystems read it."""
+    here = "" if "://" in pattern or _IN_A_FOLDER.match(pattern) else "./"  # Beam lists no folder without a name
+    found: list[Any] = FileSystems.match([here + pattern])[0].metadata_list
+    return [(m.path.removeprefix(here), m.size_in_bytes) for m in found]
+
+
 def below(folder: str) -> list[str]:
     """Paths of all files below a folder, at any depth, sorted; none where there is no such folder."""
-    found: list[Any] = FileSystems.match([folder.rstrip("/") + "/**"])
-    return sorted({m.path for result in found for m in result.metadata_list})
+    if "://" not in folder:  # not by a glob: a folder's name may have the characters of one
+        return sorted(os.path.join(at, name) for at, _, names in os.walk(folder.rstrip("/") or "/") for name in names)
+    return sorted(path for path, _ in matched(folder.rstrip("/") + "/**"))
 
 
 def has_folders(path: str) -> bool:
@@ -90,7 +102,9 @@ def _make_folder_of(path: str) -> None:
 def delete(paths: list[str]) -> None:
     """Deletes files; those that are gone already are fine."""
     for path in paths:
-        if exists(path):
+        if "://" not in path:
+            Path(path).unlink(missing_ok=True)
+        elif exists(path):
             try:
                 FileSystems.delete([path])
             except BeamIOError:
@@ -100,6 +114,10 @@ def delete(paths: list[str]) -> None:
 
 def delete_folder(folder: str) -> None:
     """Deletes a folder and all below it; on object storage, all objects of that prefix."""
+    if "://" not in folder:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+        return
     if not has_folders(folder):
         FileSystems.delete([folder.rstrip("/") + "/"])  # in batches; says nothing of what it could not delete
     delete(below(folder))

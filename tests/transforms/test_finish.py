@@ -158,3 +158,14 @@ def test_who_reads_a_file_that_is_written_again_sees_one_or_the_other(tmp_path):
         writing.result()
     assert seen <= set(written)
     assert storage.below(str(tmp_path)) == [path]
+
+
+def test_the_characters_of_a_glob_are_part_of_a_folder_s_name(tmp_path):
+    own, other = [f"{tmp_path}/{name}/manifest.json" for name in ("o[1]*?", "o1ab")]
+    for path in (own, other, f"{tmp_path}/o[1]*?/journal/a/seg", f"{tmp_path}/o1ab/journal/a/seg"):
+        storage.write_bytes(path, b"")
+    assert storage.below(f"{tmp_path}/o[1]*?") == [f"{tmp_path}/o[1]*?/journal/a/seg", own]
+    storage.delete([own, own])
+    storage.delete_folder(f"{tmp_path}/o[1]*?/journal")
+    storage.delete_folder(f"{tmp_path}/o[1]*?/nothing")
+    assert tree(tmp_path) == ["o1ab/journal/a/seg", "o1ab/manifest.json"]

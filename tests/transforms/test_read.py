@@ -218,6 +218,8 @@ def test_expand(tree: Path, paths: list[str], format_: str, found: list[str]) ->
 def test_expand_takes_relative_paths(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tree)
     assert [f.path for f in expand(["sub"])] == ["sub/c.csv", "sub/deep/d.PARQUET"]
+    assert [f.path for f in expand(["*.jsonl"])] == ["a.jsonl", "b[1].jsonl"]
+    assert [f.path for f in expand(["b[1].jsonl", "s*/c.csv"])] == ["b[1].jsonl", "sub/c.csv"]
     assert [f.path for f in expand(["./*.jsonl"])] == ["./a.jsonl", "./b[1].jsonl"]
     assert [f.path for f in expand(["."])] == [f"./{name}" for name in ("a.jsonl", "b[1].jsonl", *SUB_PATHS)]
 
