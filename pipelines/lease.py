@@ -152,13 +152,21 @@ def take(output: str, holder: Holder, create: Callable[[str, bytes], bool] = sto
         create: Writes a file unless there is one, and says whether it did.
 
     Raises:
-        ConfigError: Somebody else runs there, or may do.
+        ConfigError: Somebody else runs there, or may do; or nothing can be written there.
     """
     last = latest(output)
     if last is not None and not last.released:
         _refuse(output, last)
     number = 1 if last is None else last.number + 1
-    create(_path(output, number), orjson.dumps(asdict(holder)))
+    try:
+        create(_path(output, number), orjson.dumps(asdict(holder)))
+    except ConfigError:
+        raise
+    except Exception as error:  # each filesystem has exceptions of its own
+        found = f"nothing can be written to {output!r}: {error}"
+        raise ConfigError(
+            found, where="output.path", allowed="a folder, new or not, that this process may write to"
+        ) from error
     now = latest(output)
     if now is not None and now.holder != holder:  # somebody was faster, or has gone further meanwhile
         _refuse(output, now, "running")

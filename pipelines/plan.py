@@ -35,6 +35,7 @@ from .batches import check_batches
 from .judges import JUDGES, build_judges, full_names, needs_of, prompts_of
 from .packages import Packages, collect
 from .parts import agent_type, build_agent, build_metrics, build_rules, build_writer, stamp
+from .result import manifest_at
 
 
 @dataclass(frozen=True)
@@ -258,6 +259,7 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
     files = expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
     rules, writer = build_rules(config, agent), build_writer(config)
     plan = Plan(config, tuple(files), rules, agent, metrics, writer, judges=judges, packages=packages)
+    manifest_at(config.output.path)  # refuses what can be no run's folder
     if (loading := plan.loading()) is not None:
         loading.check()
     check_batches(plan)

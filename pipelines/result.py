@@ -46,10 +46,10 @@ class EvaluationResult:
         Raises:
             ConfigError: There is no manifest in the folder.
         """
-        path = storage.join(output, MANIFEST)
-        if not storage.exists(path):
+        manifest = manifest_at(output)
+        if manifest is None:
             raise ConfigError(f"no finished run at {output!r} (no {MANIFEST})", where="output")
-        return cls(output, orjson.loads(storage.read_bytes(path)))
+        return cls(output, manifest)
 
     def with_order(self, in_order: bool) -> EvaluationResult:
         """The same result, its instances in the order of the dataset or of their ids."""
@@ -137,6 +137,27 @@ class EvaluationResult:
             if column["type"] == "json":
                 table[column["name"]] = table[column["name"]].map(_loaded).astype(object)
         return table
+
+
+def manifest_at(output: str) -> dict[str, Json] | None:
+    """Contents of the manifest of a run, `None` where there is none yet.
+
+    Raises:
+        ConfigError: It cannot be read, or is something else under that name.
+    """
+    path = f"{output.rstrip('/')}/{MANIFEST}"
+    try:
+        if not storage.exists(path):
+            return None
+        found = orjson.loads(storage.read_bytes(path))
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(f"not valid JSON: {error}", where=path, allowed="the manifest of a run") from None
+    except Exception as error:  # each filesystem has exceptions of its own
+        text = " ".join(str(error).split())
+        raise ConfigError(f"cannot be read: {type(error).__name__}: {text[:300]}", where=path) from error
+    if not isinstance(found, dict) or "state" not in found:
+        raise ConfigError("is not the manifest of a run", where=path, allowed="another folder")
+    return found
 
 
 def _read(path: str, columns: list[dict[str, Json]]) -> pd.DataFrame:

@@ -23,6 +23,7 @@ from ..transforms.journal import compact
 from ..transforms.journal_summary import summarize
 from . import lease
 from .judges import JUDGES, RECORD, judges_record
+from .result import manifest_at
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -145,8 +146,7 @@ def state(plan: Plan) -> str:
 
 def ended_as(output: str) -> str | None:
     """State in the manifest of a run, `None` where there is none yet."""
-    path = storage.join(output, MANIFEST)
-    return orjson.loads(storage.read_bytes(path)).get("state") if storage.exists(path) else None
+    return (manifest_at(output) or {}).get("state")
 
 
 def journals(output: str) -> list[str]:

@@ -252,10 +252,17 @@ def test_the_verdict_is_the_exit_code(criteria: str, code: int) -> None:
         (["metrics", "exact_mach"], "no metric named 'exact_mach' (allowed: exact_match"),
         (["metrics", "exact_match", "more"], "unknown argument 'more' (allowed: see --help)"),
         (["show", "nowhere"], "output: no finished run at 'nowhere' (no manifest.json)"),
+        (["run", "eval.yaml", "--output", "rows.jsonl"], "output.path: nothing can be written to 'rows.jsonl': "),
+        (["run", "eval.yaml", "--output", "/proc/out"], "output.path: nothing can be written to '/proc/out': "),
+        (["run", "eval.yaml", "--output", "none://a/b"], "none://a/b/manifest.json: cannot be read: ValueError: "),
+        (["run", "eval.yaml", "--output", "gs://a/b*"], "eval.yaml: output.path: found 'gs://a/b*' (allowed: a folder"),
+        (["show", "app"], "app/manifest.json: is not the manifest of a run (allowed: another folder)"),
         (["fly"], "argument COMMAND: invalid choice: 'fly' (choose from "),
     ],
 )
 def test_what_cannot_be_used_is_said(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("app").mkdir()
+    Path("app/manifest.json").write_text('{"name": "an app of somebody"}')
     assert main(arguments) == 2
     err = capsys.readouterr().err
     assert err.startswith("evalbeam: error: " + message)
@@ -270,6 +277,16 @@ def test_a_finished_run_is_not_overwritten_unasked(capsys: pytest.CaptureFixture
     assert Path("out/manifest.json").read_bytes() == before
     assert main(["run", "eval.yaml", "--overwrite"]) == 0
     assert Path("out/manifest.json").read_bytes() != before
+
+
+def test_files_of_others_are_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("manifest.json").write_text('{"name": "an app of somebody"}')
+    assert main(["run", "eval.yaml", "--output", ".", "--overwrite"]) == 2
+    assert "./manifest.json: is not the manifest of a run (allowed: another folder)" in capsys.readouterr().err
+    Path("manifest.json").write_text("{")
+    assert main(["run", "eval.yaml", "--output", "."]) == 2
+    assert "./manifest.json: not valid JSON: " in capsys.readouterr().err
+    assert Path("manifest.json").read_text() == "{"
 
 
 def test_a_run_that_refuses_to_start_calling(capsys: pytest.CaptureFixture[str]) -> None:
