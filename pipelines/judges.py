@@ -24,6 +24,7 @@ from ..transforms.judging.metric import JudgedMetric
 from ..transforms.metrics.base import Metric
 from ..transforms.needs import CHARACTERS, Need, Needs
 from ..transforms.score import MetricUse
+from ..transforms.secrets import check_reference
 from .parts import check_keys
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {"databricks": ("databricks",), "adk": ("adk",)}
@@ -91,6 +92,9 @@ def build_judges(configs: Mapping[str, JudgeConfig], metrics: Sequence[MetricUse
     Raises:
         ConfigError: A metric asks a judge that is not configured, or one cannot be made.
     """
+    for name, config in configs.items():  # those that nobody asks, too: the manifest shows them
+        if (key := config.params.get("api_key")) is not None:
+            check_reference(str(key), f"judges.{name}.api_key")
     judges: dict[str, JudgeUse] = {}
     for use in metrics:
         for name in use.metric.judges if isinstance(use.metric, JudgedMetric) else ():
