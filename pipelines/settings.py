@@ -166,11 +166,19 @@ def _bytes(source: str) -> bytes:
         raise ConfigError(f"cannot be read: {error}", where=repr(source)[:200]) from None
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(n for n in names if names.count(n) > 1)!r} stands twice")
+    return found
+
+
 def _json(text: str, source: str) -> Any:
     import json
 
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         where = f"{source}, line {error.lineno}, column {error.colno}"
         raise ConfigError(f"not valid JSON: {error.msg}", where=where) from None

@@ -20,7 +20,11 @@ def explained(error: ValidationError, source: str, model: Any) -> ConfigError:
         source: Name of the file.
         model: The model that was validated.
     """
-    first = error.errors(include_url=False)[0]
+    found = error.errors(include_url=False)
+    first = found[0]
+    if first["type"] == "missing":  # perhaps because its name is misspelt
+        beside = (e for e in found if e["type"] == "extra_forbidden" and e["loc"][:-1] == first["loc"][:-1])
+        first = next(beside, first)
     loc = [str(p) for p in first["loc"] if not str(p).startswith(("function-", "tagged-"))]
     loc = loc[:2] if loc[:2] == ["dataset", "path"] else loc  # beyond it stand the names of its types
     key = ".".join(loc)
@@ -29,8 +33,8 @@ def explained(error: ValidationError, source: str, model: Any) -> ConfigError:
         return unknown_key(loc[-1], _keys_at(model, loc[:-1]), where)
     if first["type"] == "missing":
         return ConfigError("missing", where=where)
-    found = "something else" if loc[-1:] == ["secrets"] else shown(first["input"])
-    return ConfigError(f"found {found}", where=where, allowed=_allowed(first, loc, model))
+    value = "something else" if loc[-1:] == ["secrets"] else shown(first["input"])
+    return ConfigError(f"found {value}", where=where, allowed=_allowed(first, loc, model))
 
 
 def unknown_key(key: str, known: Sequence[str], where: str) -> ConfigError:

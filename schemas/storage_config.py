@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from .names import Style
 
@@ -31,6 +31,14 @@ class ConfigPart(BaseModel):
     """Base of a configuration's parts: unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        type_ = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and {int, float} & {type_, *get_args(type_)}:  # YAML's yes and on are no 1
+            raise ValueError("a number")
+        return value
 
 
 class ColumnConfig(ConfigPart):

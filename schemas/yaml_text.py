@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .errors import ConfigError
@@ -14,13 +15,13 @@ def load_yaml(text: str, source: str = "") -> Any:
     """The value of YAML or JSON text.
 
     Raises:
-        ConfigError: It is no YAML, refers to itself, or its aliases stand for more than `MAX_VALUES` values; the
-            message names the file, and line and column where they are known.
+        ConfigError: It is no YAML, has a key twice, refers to itself, or its aliases stand for more than `MAX_VALUES`
+            values; the message names the file, and line and column where they are known.
     """
     import yaml
 
     try:
-        value = yaml.safe_load(text)
+        value = yaml.load(text, _loader())
         _count(value, source or "config", {})
         return value
     except yaml.YAMLError as error:
@@ -31,6 +32,24 @@ def load_yaml(text: str, source: str = "") -> Any:
         raise ConfigError("not valid YAML: nested too deep", where=source or "config") from None
     except ValueError as error:
         raise ConfigError(f"not valid YAML: {error}", where=source or "config") from None
+
+
+@functools.cache
+def _loader() -> Any:
+    """YAML's safe loader, which refuses a mapping with the same key twice: the first of them would be lost."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def compose_mapping_node(self, anchor: Any) -> Any:
+            node: Any = super().compose_mapping_node(anchor)
+            known = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in known:
+                    raise yaml.composer.ComposerError(None, None, f"the key {key.value!r} stands twice", key.start_mark)
+                known.add((key.tag, key.value) if isinstance(key, yaml.ScalarNode) else key)
+            return node
+
+    return Loader
 
 
 def _count(value: Any, where: str, known: dict[int, int]) -> int:

@@ -257,10 +257,31 @@ def test_the_verdict_is_the_exit_code(criteria: str, code: int) -> None:
         (["run", "eval.yaml", "--output", "none://a/b"], "none://a/b/manifest.json: cannot be read: ValueError: "),
         (["run", "eval.yaml", "--output", "gs://a/b*"], "eval.yaml: output.path: found 'gs://a/b*' (allowed: a folder"),
         (["show", "app"], "app/manifest.json: is not the manifest of a run (allowed: another folder)"),
+        (["run", "twice.yaml"], "twice.yaml, line 2, column 1: not valid YAML: the key 'metrics' stands twice"),
+        (["run", "twice.json"], "twice.json: not valid JSON: the key 'metrics' stands twice"),
+        (
+            ["run", "--set", "datset.path=a", "--metrics", "bleu"],
+            "command line: datset: unknown key 'datset' (all",
+        ),
+        (["run", "eval.yaml", "--trials", "on"], "eval.yaml: trials: found True (allowed: a number)"),
+        (
+            ["run", "eval.yaml", "--set", "criteria.exact_match=yes"],
+            "eval.yaml: criteria.0.min: found True (allo",
+        ),
+        (
+            ["run", "eval.yaml", "--set", "judges={unasked: {type: openai, model: x, api_key: s3cret}}"],
+            "judges.unasked.api_key: a secret is written out (allowed: ${env:NAME}, ",
+        ),
+        (
+            ["run", "eval.yaml", "--set", "judges.default.api_key=123"],
+            "judges.default.api_key: a secret is written",
+        ),
         (["fly"], "argument COMMAND: invalid choice: 'fly' (choose from "),
     ],
 )
 def test_what_cannot_be_used_is_said(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("twice.yaml").write_text("metrics: [bleu]\nmetrics: [exact_match]")
+    Path("twice.json").write_text('{"metrics": ["bleu"], "metrics": ["exact_match"]}')
     Path("app").mkdir()
     Path("app/manifest.json").write_text('{"name": "an app of somebody"}')
     assert main(arguments) == 2
