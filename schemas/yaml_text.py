@@ -38,6 +38,7 @@ def load_yaml(text: str, source: str = "") -> Any:
 def _loader() -> Any:
     """YAML's safe loader, which refuses a mapping with the same key twice: the first of them would be lost."""
     import yaml
+    from yaml.composer import ComposerError
 
     class Loader(yaml.SafeLoader):
         def compose_mapping_node(self, anchor: Any) -> Any:
@@ -45,7 +46,7 @@ def _loader() -> Any:
             known = set()
             for key, _ in node.value:
                 if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in known:
-                    raise yaml.composer.ComposerError(None, None, f"the key {key.value!r} stands twice", key.start_mark)
+                    raise ComposerError(None, None, f"the key {key.value!r} stands twice", key.start_mark)
                 known.add((key.tag, key.value) if isinstance(key, yaml.ScalarNode) else key)
             return node
 
