@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,9 +123,9 @@ def _criterion(name: str, value: Json, functions: Mapping[str, str], source: str
 
 def _number(value: Json, where: str) -> float:
     try:
-        if not isinstance(value, bool) and value is not None:
-            return float(value)
-    except (TypeError, ValueError):
+        if not isinstance(value, bool) and value is not None and math.isfinite(number := float(value)):
+            return number
+    except (OverflowError, TypeError, ValueError):
         pass
     found = "no threshold" if value is None else f"the threshold {value!r:.50}"
     raise ConfigError(f"found {found}", where=where, allowed="a number, or an object with threshold")

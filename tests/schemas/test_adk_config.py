@@ -59,6 +59,9 @@ def test_defaults_are_those_of_google_adk():
         ({"criteria": {"response_match_score": {}}}, "no threshold"),
         ({"criteria": {"response_match_score": "high"}}, "threshold 'high'"),
         ({"criteria": {"response_match_score": True}}, "threshold True"),
+        ({"criteria": {"response_match_score": "nan"}}, "threshold 'nan'"),
+        ({"criteria": {"response_match_score": float("inf")}}, "threshold inf"),
+        ({"criteria": {"response_match_score": 10**400}}, "the threshold 1000"),
         ({"criteria": {"token_usage_v1": 3}}, "takes no threshold"),
         (
             {"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "match_type": "SOME"}}},
