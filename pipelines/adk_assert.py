@@ -103,13 +103,12 @@ def _failures(evaluation: AdkEvaluation) -> Iterator[str]:
         for criterion in evaluation.config.criteria:
             name = criterion.name
             scores = _scores(runs, name)
-            if {r[f"{name}/status"] for r in runs} == {"not_applicable"}:
-                continue
+            open_runs = [r for r in runs if r[f"{name}/status"] not in ("scored", "not_applicable")]
             mean = sum(scores) / len(scores) if scores else None
-            if mean is None or mean < criterion.threshold:
-                why = next((r[f"{name}/error"] for r in runs if r[f"{name}/error"]), "it has no score")
-                found = f"is {mean:.4g}, expected at least {criterion.threshold:g}" if mean is not None else why
-                yield f"{set_id}: {eval_id}: {name} {found}"
+            if mean is not None and mean < criterion.threshold:
+                yield f"{set_id}: {eval_id}: {name} is {mean:.4g}, expected at least {criterion.threshold:g}"
+            elif open_runs:  # the mean of the other runs is not that of the case
+                yield f"{set_id}: {eval_id}: {name} {open_runs[0][f'{name}/error'] or 'it has no score'}"
 
 
 def _scores(runs: Sequence[Mapping[str, Any]], name: str) -> list[float]:

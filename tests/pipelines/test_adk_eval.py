@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -173,6 +174,27 @@ def test_assert_eval_takes_the_mean_of_all_runs(agents, tmp_path, capsys):
     raising = eval_set(tmp_path / "raising" / "a.test.json", case("c", turn("raise")))
     with pytest.raises(AssertionError, match="the agent failed: RuntimeError: the tool shed burns"):
         assert_eval("adk_agents:odd", raising, 1, max_attempts=1)
+
+
+EVALUATED = []
+
+
+def flaky(metric, actual, expected, scenario):
+    """A criterion that cannot evaluate the second run."""
+    EVALUATED.append(actual)
+    if len(EVALUATED) == 2:
+        raise OSError("no quota")
+    return SimpleNamespace(overall_score=1.0, per_invocation_results=[])
+
+
+def test_assert_eval_fails_where_one_of_the_runs_could_not_be_evaluated(agents, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "flaky_criteria", sys.modules[__name__])
+    EVALUATED.clear()
+    config = {"criteria": {"mine": 0.5}, "custom_metrics": {"mine": {"code_config": {"name": "flaky_criteria.flaky"}}}}
+    (tmp_path / "test_config.json").write_text(json.dumps(config))
+    path = eval_set(tmp_path / "a.test.json", case("a", roll(6)))
+    with pytest.raises(AssertionError, match=r"dice: a: mine .*no quota"):
+        assert_eval("adk_agents", path, 2, print_detailed_results=False)
 
 
 @pytest.mark.filterwarnings("ignore")  # google-adk warns of itself
