@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,8 @@ from .stop import Breaker
 from .threads import LoopExecutor, Threads
 
 _SWITCH = 0.0005
+_YOUNG = 10_000
+"""New objects between two looks for garbage: the calls in flight alone have more than Python's default of 700."""
 
 
 class Line:
@@ -33,6 +36,7 @@ class Line:
 
     Attributes:
         stopped: Why no more calls are made; other runs of this process, which may share the lane, go on.
+        context: Context variables that each call begins with; what a call sets is seen by no other.
     """
 
     def __init__(
@@ -49,12 +53,14 @@ class Line:
         self.stopped: str | None = None
         self.call: Callable[[Call], Any] | None = None
         self.on_loop = False
+        self.context = Context()
         self.permits: Permits | None = None
 
     def open(self) -> None:
         """Makes the callable unless it is there; called on a bundle thread, which gets what that raises."""
         with self._lock:
             if self.call is None:
+                self.context = copy_context()
                 call = self._connect()
                 self.on_loop = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
                     getattr(call, "__call__", None)  # noqa: B004
@@ -89,7 +95,7 @@ class Engine:
         self._lines: dict[Hashable, tuple[Line, int, str]] = {}
         self._lanes: dict[str, Lane] = {}
         self._ledgers: dict[str, Ledger] = {}
-        self._froze, self._switching = False, sys.getswitchinterval()
+        self._froze, self._switching, self._thresholds = False, sys.getswitchinterval(), gc.get_threshold()
         self._thread = threading.Thread(target=self._run, name="evalbeam-loop", daemon=True)
         self._thread.start()
 
@@ -174,12 +180,16 @@ class Engine:
         self._froze = not gc.get_freeze_count()
         if self._froze:
             gc.freeze()  # a walk over all that Beam has loaded stops every call for a tenth of a second
+        self._thresholds = gc.get_threshold()
+        if self._thresholds[0]:  # else nobody wants garbage to be looked for
+            gc.set_threshold(_YOUNG, *self._thresholds[1:])
         self._switching = sys.getswitchinterval()
         sys.setswitchinterval(min(self._switching, _SWITCH))  # else each busy thread keeps the loop from them for 5 ms
 
     def _heed_no_more(self) -> None:
         if self._froze:
             gc.unfreeze()
+        gc.set_threshold(*self._thresholds)
         sys.setswitchinterval(self._switching)
 
     def _limit(self, endpoint: str) -> None:

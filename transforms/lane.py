@@ -23,6 +23,7 @@ from .faults import RETRIED, Fault
 from .pace import DOUBLING, Pace
 from .retries import RetryBudget
 from .stop import kind_of
+from .tasks import Starter
 from .threads import Job, Threads
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Flight:
         self.submitted = submitted
         self.attempts = self.refusals = 0
         self.first = self.began = self.queued = self.backoff = self.tokens = 0.0
-        self.attempt: asyncio.Task[None] | Job | None = None
+        self.attempt: asyncio.Task[Any] | Job | None = None
         self.earlier: Usage | None = None
 
 
@@ -119,7 +120,7 @@ class Lane:
         self.retries = RetryBudget()
         self.hung: set[Any] = set()
         self._waiting: deque[Flight] = deque()
-        self._threads = Threads(loop)
+        self._tasks, self._threads = Starter(loop), Threads(loop)
         self._pumping = False
         self._alarm_at = math.inf
         self._held_since: float | None = None
@@ -182,9 +183,13 @@ class Lane:
             return
         self._pumping = True
         now = self.loop.time()
-        growing = bool(self._waiting) and self.pace.growing(now)
+        growing, left = bool(self._waiting) and self.pace.growing(now), 1 + self.pace.limit
         try:
             while self._waiting and self.in_flight < self.pace.limit:
+                left -= 1
+                if not left:  # calls that end at once leave the loop to others now and then
+                    self.loop.call_soon(self._pump)
+                    return
                 bundle = self._waiting[0].bundle
                 if (bundle.full() and not bundle.cancelled) or not self._may_start(now):
                     return
@@ -251,16 +256,16 @@ class Lane:
         call = line.call
         assert call is not None
         if line.on_loop:
-            flying = self._fly(flight, flight.attempts, call(flight.call))
-            flight.attempt = self.loop.create_task(flying, name=flight.call.key)
+            self._tasks.start(self._fly(flight, call(flight.call)), flight.call.key, line.context.copy())
         else:
-            flight.attempt = job = Job(call, flight.call, partial(self._job_done, flight))
+            flight.attempt = job = Job(call, flight.call, partial(self._job_done, flight), line.context.copy())
             try:
                 self._threads.start(job)
             except RuntimeError as error:
                 self._land(flight, None, error, 0.0)
 
-    async def _fly(self, flight: Flight, number: int, awaitable: Any) -> None:
+    async def _fly(self, flight: Flight, awaitable: Any) -> None:
+        flight.attempt = task = asyncio.current_task()
         value = error = None
         try:
             value = await awaitable
@@ -268,17 +273,16 @@ class Lane:
             raise
         except BaseException as caught:  # SystemExit would end the loop; a cancellation is looked at below
             error = caught.with_traceback(None)  # or it would keep this frame, and with it the answer
-        if flight.attempts == number and flight.attempt is not None:
+        if flight.attempt is task:
             self._land(flight, value, error, self.loop.time() - flight.began)
         elif self.hung:
-            self.hung.discard(asyncio.current_task())
+            self.hung.discard(task)
 
     def _job_done(self, flight: Flight, job: Job) -> None:
         if flight.attempt is not job:
             self.hung.discard(job)
         elif job.error is None and inspect.isawaitable(job.value):
-            flying = self._fly(flight, flight.attempts, job.value)
-            flight.attempt = self.loop.create_task(flying, name=flight.call.key)
+            self._tasks.start(self._fly(flight, job.value), flight.call.key, job.context)
         else:
             self._land(flight, job.value, job.error, job.seconds)
 

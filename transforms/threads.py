@@ -8,13 +8,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import Context
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
 
 class Job:
-    """One attempt of a sync callable.
+    """One attempt of a sync callable, which runs in a context of its own.
 
     Attributes:
         value: What it returned.
@@ -22,10 +23,12 @@ class Job:
         seconds: How long it took.
     """
 
-    __slots__ = ("argument", "call", "done", "error", "seconds", "value")
+    __slots__ = ("argument", "call", "context", "done", "error", "seconds", "value")
 
-    def __init__(self, call: Callable[[Any], Any], argument: Any, done: Callable[[Job], None]) -> None:
-        self.call, self.argument, self.done = call, argument, done
+    def __init__(
+        self, call: Callable[[Any], Any], argument: Any, done: Callable[[Job], None], context: Context
+    ) -> None:
+        self.call, self.argument, self.done, self.context = call, argument, done, context
         self.value: Any = None
         self.error: BaseException | None = None
         self.seconds = 0.0
@@ -34,7 +37,7 @@ class Job:
         """Runs on a worker thread; nothing it raises leaves it, `SystemExit` included."""
         began = time.monotonic()
         try:
-            self.value = self.call(self.argument)
+            self.value = self.context.run(self.call, self.argument)
         except BaseException as error:  # an agent that calls sys.exit() is a failed row
             self.error = error
         self.seconds = time.monotonic() - began
@@ -125,7 +128,7 @@ class LoopExecutor(ThreadPoolExecutor):
         """Starts the work; called on the loop's thread, as `run_in_executor` does."""
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
-        self._own.start(Job(lambda _: fn(*args, **kwargs), None, partial(_settle, future)))
+        self._own.start(Job(lambda _: fn(*args, **kwargs), None, partial(_settle, future), Context()))
         return future
 
 

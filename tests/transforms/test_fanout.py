@@ -271,6 +271,18 @@ def test_the_collector_leaves_alone_what_was_there_before_the_first_call(frozen_
     gc.unfreeze()
 
 
+@pytest.mark.parametrize(("before", "meanwhile"), [(700, 10_000), (200_000, 10_000), (0, 0)])
+def test_garbage_is_looked_for_as_calls_need_it(before, meanwhile):
+    thresholds = gc.get_threshold()
+    gc.set_threshold(before, 11, 12)
+    engine = Engine.here()
+    engine.join("token", "agent", lambda: print, CallPolicy())
+    assert gc.get_threshold() == (meanwhile, 11, 12)
+    engine.leave("token")
+    assert gc.get_threshold() == (before, 11, 12)
+    gc.set_threshold(*thresholds)
+
+
 def test_threads_take_turns_more_often_while_calls_are_made():
     before = sys.getswitchinterval()
     engine = Engine.here()

@@ -4,10 +4,11 @@ import asyncio
 import subprocess
 import sys
 import threading
+from contextvars import Context, ContextVar
 
 import pytest
 
-from evalbeam.transforms.threads import LoopExecutor, Threads
+from evalbeam.transforms.threads import Job, LoopExecutor, Threads
 
 
 @pytest.fixture
@@ -57,6 +58,30 @@ def test_a_call_that_is_given_up_ends_unheard(own):
         return await asyncio.to_thread(go_on.is_set)
 
     assert own.run_until_complete(given_up())
+
+
+def test_what_a_job_sets_in_its_context_is_seen_by_no_other(own):
+    row, seen, done = ContextVar("row", default=None), [], asyncio.Event()
+    threads = Threads(own)
+
+    def act(number):
+        seen.append(row.get())
+        row.set(number)
+        return number
+
+    def ended(job):
+        if job.value < 3:  # on the thread that is idle now
+            threads.start(Job(act, job.value + 1, ended, Context()))
+        else:
+            done.set()
+
+    async def one_after_the_other():
+        threads.start(Job(act, 0, ended, Context()))
+        await done.wait()
+
+    own.run_until_complete(one_after_the_other())
+    threads.close()
+    assert seen == [None] * 4
 
 
 HANGS = """
