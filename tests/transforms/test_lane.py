@@ -8,7 +8,6 @@ import itertools
 import math
 import random
 import selectors
-from contextvars import ContextVar
 
 import pytest
 from hypothesis import given, settings
@@ -250,68 +249,6 @@ def test_a_hung_coroutine_is_cancelled_and_its_place_taken():
     assert [o.latency_in_seconds for o in outcomes] == [1, 1, 1, 1]
     assert world.attempts["2"] in ([10.0], [11.0])
     assert not world.lane.hung
-
-
-ROW: ContextVar[object] = ContextVar("ROW", default=None)
-
-
-@pytest.mark.parametrize("how", ["ok", "fails", "hangs", "at once"])
-def test_what_a_call_sets_in_its_context_is_seen_by_no_other(how):
-    seen = []
-
-    async def act(request, attempt):
-        seen.append(ROW.get())
-        ROW.set(request)
-        if how != "at once":
-            await asyncio.sleep(1e6 if how == "hangs" else 1)
-        assert ROW.get() == request
-        if how == "fails":
-            raise HttpError(503)
-
-    world = World(act, max_in_flight=3, timeout=10, max_attempts=2)
-    token = ROW.set("of the run")
-    world.line.open()
-    ROW.reset(token)
-    world.run(list(range(20)))
-    assert len(seen) >= 20
-    assert set(seen) == {"of the run"}
-
-
-def test_calls_that_end_at_once_leave_the_loop_to_others():
-    async def at_once(request, attempt):
-        return request
-
-    world, seen = World(at_once, max_in_flight=4), []
-
-    async def watch():
-        while len(world.attempts) < 200:
-            seen.append(len(world.attempts))
-            await asyncio.sleep(0)
-
-    watching = world.loop.create_task(watch())
-    assert [o.value for o in world.run(list(range(200)), rows=200)] == list(range(200))
-    assert watching.done()
-    assert len(seen) >= 200 // 9
-
-
-def test_a_call_that_swallows_its_cancellation_harms_no_other():
-    """It answers late, after its place is free, and its task is nobody else's."""
-    tasks = []
-
-    async def act(request, attempt):
-        tasks.append((asyncio.current_task(), asyncio.current_task().cancelling()))
-        if request:
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(1e6)
-        async with asyncio.timeout(5):
-            await asyncio.sleep(0.5)
-        return "fine"
-
-    world = World(act, max_in_flight=2, timeout=10, max_attempts=1)
-    outcomes = world.run([1, 0, 1, 0, 0, 0], rows=6)
-    assert [o.kind for o in outcomes] == ["timeout", "ok", "timeout", "ok", "ok", "ok"]
-    assert len({task for task, _ in tasks}) == len(tasks) == 6
-    assert {cancelling for _, cancelling in tasks} == {0}
 
 
 def test_a_deadline_bounds_all_attempts_of_a_row():

@@ -1,11 +1,14 @@
 """Tasks that begin at once, as asyncio's own do: current task, context, cancellation."""
 
 import asyncio
+import contextlib
 from contextvars import Context, ContextVar
 
 import pytest
 
 from evalbeam.transforms.tasks import Starter
+
+from .test_lane import HttpError, World
 
 NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 
@@ -96,3 +99,62 @@ def test_a_step_that_fails_is_the_task_s_own_failure(loop):
 
     loop.run_until_complete(main())
     assert [str(error) for error in told] == ["mine"]
+
+
+@pytest.mark.parametrize("how", ["ok", "fails", "hangs", "at once"])
+def test_what_a_call_sets_in_its_context_is_seen_by_no_other(how):
+    seen = []
+
+    async def act(request, attempt):
+        seen.append(NAME.get())
+        NAME.set(request)
+        if how != "at once":
+            await asyncio.sleep(1e6 if how == "hangs" else 1)
+        assert NAME.get() == request
+        if how == "fails":
+            raise HttpError(503)
+
+    world = World(act, max_in_flight=3, timeout=10, max_attempts=2)
+    token = NAME.set("of the run")
+    world.line.open()
+    NAME.reset(token)
+    world.run(list(range(20)))
+    assert len(seen) >= 20
+    assert set(seen) == {"of the run"}
+
+
+def test_calls_that_end_at_once_leave_the_loop_to_others():
+    async def at_once(request, attempt):
+        return request
+
+    world, seen = World(at_once, max_in_flight=4), []
+
+    async def watch():
+        while len(world.attempts) < 200:
+            seen.append(len(world.attempts))
+            await asyncio.sleep(0)
+
+    watching = world.loop.create_task(watch())
+    assert [o.value for o in world.run(list(range(200)), rows=200)] == list(range(200))
+    assert watching.done()
+    assert len(seen) >= 200 // 9
+
+
+def test_a_call_that_swallows_its_cancellation_harms_no_other():
+    """It answers late, after its place is free, and its task is nobody else's."""
+    tasks = []
+
+    async def act(request, attempt):
+        tasks.append((asyncio.current_task(), asyncio.current_task().cancelling()))
+        if request:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(1e6)
+        async with asyncio.timeout(5):
+            await asyncio.sleep(0.5)
+        return "fine"
+
+    world = World(act, max_in_flight=2, timeout=10, max_attempts=1)
+    outcomes = world.run([1, 0, 1, 0, 0, 0], rows=6)
+    assert [o.kind for o in outcomes] == ["timeout", "ok", "timeout", "ok", "ok", "ok"]
+    assert len({task for task, _ in tasks}) == len(tasks) == 6
+    assert {cancelling for _, cancelling in tasks} == {0}
