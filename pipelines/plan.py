@@ -31,6 +31,7 @@ from ..transforms.read import FileInfo, expand
 from ..transforms.score import MetricUse
 from ..transforms.slices import MetricFacts, summary_names
 from ..transforms.writers.base import Writer
+from .baseline import baseline_files
 from .batches import check_batches
 from .judges import JUDGES, build_judges, full_names, needs_of, prompts_of
 from .packages import Packages, collect
@@ -253,23 +254,25 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
     config = config.model_copy(update=resolved)
     metrics = build_metrics(config.metrics)
     judges = build_judges(config.judges, metrics)
-    _check_replayed(config, judges)
+    _check_others(config, judges)
     facts = [_facts(u, config) for u in metrics]
     criteria.check(config.criteria, summary_names(facts), config.slices)
     files = expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
     rules, writer = build_rules(config, agent), build_writer(config)
     plan = Plan(config, tuple(files), rules, agent, metrics, writer, judges=judges, packages=packages)
     manifest_at(config.output.path)  # refuses what can be no run's folder
+    if config.baseline is not None:
+        baseline_files(config.baseline)
     if (loading := plan.loading()) is not None:
         loading.check()
     check_batches(plan)
     return plan
 
 
-def _check_replayed(config: EvaluationConfig, judges: Mapping[str, JudgeUse]) -> None:
-    """A run that replays itself would lose, where it overwrites, what it is to replay."""
+def _check_others(config: EvaluationConfig, judges: Mapping[str, JudgeUse]) -> None:
+    """A run that reads itself would lose, where it overwrites, what it is to read."""
     runs = {f"judges.{name}.run": use.judge.run for name, use in judges.items() if isinstance(use.judge, Replay)}
-    for where, run in {"replay": config.replay, **runs}.items():
+    for where, run in {"replay": config.replay, "baseline": config.baseline, **runs}.items():
         if run is not None and storage.same(run, config.output.path):
             raise ConfigError(f"{run} is this run's own output.path", where=where, allowed="another run's folder")
 

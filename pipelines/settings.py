@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..schemas.errors import ConfigError
@@ -124,13 +125,13 @@ def put(data: Any, key: str, value: Any, option: str) -> None:
 
 
 def _step(at: Any, step: str, path: str, option: str) -> Any:
-    if isinstance(at, list):
-        return at[_index(at, step, path, option)]
-    if not isinstance(at, dict):
+    """What stands under a key, as its own from now on: with an alias of YAML's, other keys stand for the same."""
+    if not isinstance(at, list | dict):
         raise _keyless(at, path, option)
-    if at.get(step) is None:
-        at[step] = {}
-    return at[step]
+    place: Any = _index(at, step, path, option) if isinstance(at, list) else step
+    found = at[place] if isinstance(at, list) else at.get(place)
+    at[place] = {} if found is None and isinstance(at, dict) else copy(found)
+    return at[place]
 
 
 def _index(at: list[Any], step: str, path: str, option: str) -> int:

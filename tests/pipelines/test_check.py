@@ -65,6 +65,12 @@ def test_nothing_is_called_and_nothing_is_written(capsys: pytest.CaptureFixture[
     assert "columns prompt (string), n (int64), tags (list), zip (string), reference (string)" in out
 
 
+def test_a_baseline_that_is_no_run_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--dataset", "rows.jsonl", "--agent", "check_agent:ask", "--metrics", "exact_match"]
+    assert main(["check", *given, "--set", "baseline=nope"]) == 2
+    assert "baseline: no finished run at 'nope'" in capsys.readouterr().err
+
+
 def test_a_budget_that_is_too_small_is_a_problem() -> None:
     assert report(agent=LIVE, trials=2, budget={"max_calls": 60}).problems == []
     (problem,) = report(agent=LIVE, trials=2, budget={"max_calls": 59}).problems

@@ -21,6 +21,7 @@ from evalbeam.pipelines.cli import main
 from evalbeam.pipelines.commands.run import settings_of
 from evalbeam.pipelines.settings import assemble, load, put, reader, split
 from evalbeam.schemas.errors import ConfigError
+from evalbeam.schemas.yaml_text import load_yaml
 
 AGENT = """
 import logging, os, signal
@@ -148,6 +149,16 @@ def test_keys_are_dotted() -> None:
     put(data, "agent.timeout", 3, "--set")
     put(data, "output.path", "o", "--set")
     assert data == {"metrics": ["c", {"metric": "b", "name": "x"}], "agent": {"timeout": 3}, "output": {"path": "o"}}
+
+
+def test_a_setting_leaves_what_only_stands_for_the_same_by_an_alias() -> None:
+    data = load_yaml(
+        "judges: {a: &j {model: m, request: {seed: 1}}, b: *j}\nmetrics: [&f {metric: x}, *f]", "eval.yaml"
+    )
+    put(data, "judges.a.request.seed", 2, "--set")
+    put(data, "metrics.0.name", "n", "--set")
+    assert data["judges"] == {"a": {"model": "m", "request": {"seed": 2}}, "b": {"model": "m", "request": {"seed": 1}}}
+    assert data["metrics"] == [{"metric": "x", "name": "n"}, {"metric": "x"}]
 
 
 @pytest.mark.parametrize(
