@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,11 @@ class AdkEvaluation:
         for case in self.cases:
             sets.setdefault(case.eval_set_id, []).append(case.status)
         return {name: overall(statuses) for name, statuses in sets.items()}
+
+    @cached_property
+    def by_row(self) -> dict[tuple[str, int], CaseVerdict]:
+        """The verdict on each row of the instances table, by instance_id and trial."""
+        return {(case.instance_id, case.trial): case for case in self.cases}
 
     @property
     def passed(self) -> bool:
@@ -202,13 +208,12 @@ def write_results(evaluation: AdkEvaluation, folder: str, app_name: str) -> list
     Returns:
         The paths.
     """
-    verdicts = {(v.eval_set_id, v.eval_id, v.trial): v for v in evaluation.cases}
     now, paths = time.time(), []
     for set_id in evaluation.verdicts:
         result_id = f"{app_name}_{set_id}_{now}"
         path = storage.join(folder, f"{result_id.replace('/', '_')}.evalset_result.json")
         rows = (r for r in rows_of(evaluation.run, "instances") if str(r.get("eval_set_id") or "") == set_id)
-        named = ((r, verdicts[(set_id, str(r.get("eval_id") or r["instance_id"]), r["trial"])]) for r in rows)
+        named = ((r, evaluation.by_row[r["instance_id"], r["trial"]]) for r in rows)
         with storage.create(path) as stream:
             for piece in result_file(set_id, result_id, (case_result(r, v) for r, v in named), now):
                 stream.write(piece)

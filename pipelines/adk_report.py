@@ -43,9 +43,8 @@ def _reasons(case: CaseVerdict) -> Iterator[str]:
 
 def detailed(evaluation: AdkEvaluation, failed_only: bool = False) -> Iterator[str]:
     """Every case with the score of each metric and, turn by turn, what was said, expected, called and answered."""
-    verdicts = {(c.eval_set_id, c.eval_id, c.trial): c for c in evaluation.cases}
     for row in rows_of(evaluation.run, "instances"):
-        case = verdicts[(str(row.get("eval_set_id") or ""), str(row["eval_id"]), row["trial"])]
+        case = evaluation.by_row[row["instance_id"], row["trial"]]
         if failed_only and case.status == "PASSED":
             continue
         yield plain(f"{case.eval_set_id}: {case.eval_id}: {case.status}{': ' + case.error if case.error else ''}")

@@ -45,6 +45,7 @@ class CaseVerdict:
 
     Attributes:
         eval_set_id, eval_id, trial: Which case, and the how-manieth run of it.
+        instance_id: Its row; two cases may have one eval_id.
         status: Its verdict.
         metrics: Those of the criteria, then what is reported.
         error: Why the agent gave no answer.
@@ -53,6 +54,7 @@ class CaseVerdict:
     eval_set_id: str
     eval_id: str
     trial: int
+    instance_id: str
     status: Status
     metrics: tuple[MetricVerdict, ...]
     error: str | None = None
@@ -77,7 +79,7 @@ def case_verdict(row: Mapping[str, Any], criteria: Sequence[Criterion], lenient:
     ]
     error = None if row["status"] == "ok" else f"{row['error_type'] or row['status']}: {row['error_message'] or ''}"
     named = (str(row.get("eval_set_id") or ""), str(row.get("eval_id") or row["instance_id"]), row["trial"])
-    return CaseVerdict(*named, status, (*metrics, *reported), error)
+    return CaseVerdict(*named, row["instance_id"], status, (*metrics, *reported), error)
 
 
 def overall(statuses: Iterable[Status], lenient: bool = False) -> Status:

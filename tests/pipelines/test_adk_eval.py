@@ -9,6 +9,7 @@ import pytest
 
 from evalbeam import EvaluationConfig, assert_eval, evaluate
 from evalbeam.pipelines.adk_eval import adk_evaluate, config_of, eval_files, load_cases, write_results
+from evalbeam.pipelines.adk_report import detailed
 from evalbeam.pipelines.cli import main
 from evalbeam.schemas.adk_config import Criterion, read_config
 from evalbeam.schemas.errors import ConfigError
@@ -293,6 +294,17 @@ def test_what_a_command_line_may_name(folder, tmp_path, capsys):
     }.items():
         assert main(["adk-eval", folder, *args]) == 2
         assert words in capsys.readouterr().err
+
+
+def test_two_cases_of_one_name_have_verdicts_of_their_own(agents, tmp_path):
+    path = eval_set(tmp_path / "x.evalset.json", case("a", roll(6)), case("a", roll(6, reply="no")), name="twins")
+    found = adk_evaluate("adk_agents:root_agent", [path])
+    assert sorted(c.status for c in found.cases) == ["FAILED", "PASSED"]
+    shown = "\n".join(detailed(found))
+    assert ("twins: a: PASSED" in shown, "twins: a: FAILED" in shown) == (True, True)
+    (written,) = write_results(found, str(tmp_path / "history"), "app")
+    told = results.EvalSetResult.model_validate_json(Path(written).read_text())
+    assert sorted(c.final_eval_status.value for c in told.eval_case_results) == [1, 2]
 
 
 def test_the_criteria_of_files(tmp_path):
