@@ -28,7 +28,7 @@ from evalbeam.schemas.calls import Outcome
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Chunk, ToolCall, Usage
 from evalbeam.transforms.agents.base import invocation_of, read_answer
-from evalbeam.transforms.agents.forms.langchain import answer_of
+from evalbeam.transforms.agents.forms.langchain import answer_of, token_counts
 from evalbeam.transforms.agents.langchain import LangChainAgent
 
 USAGE = {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}
@@ -238,3 +238,17 @@ def test_five_hundred_rows_of_a_graph_whose_nodes_block():
     assert result.summary_metrics["exact_match/mean"] == 1.0
     assert result.summary_metrics["trajectory_exact_match/mean"] == 1.0
     assert (result.metrics_table["input_tokens"] == 10).all()
+
+
+@pytest.mark.parametrize(
+    ("usages", "counts"),
+    [
+        ([], None),
+        ([None, {}], None),
+        ([{"input_tokens": 5}, None], {"input_tokens": 5}),
+        ([{"input_tokens": 5, "output_tokens": None}, {"input_tokens": 1, "output_tokens": 2}], {"input_tokens": 6}),
+        ([{"input_tokens": 0, "output_tokens": 0}], {"input_tokens": 0, "output_tokens": 0}),
+    ],
+)
+def test_tokens_that_a_model_does_not_say_are_unknown(usages, counts):
+    assert token_counts(usages) == counts

@@ -68,10 +68,10 @@ def chunks(documents: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def token_counts(usages: Iterable[Any]) -> dict[str, int] | None:
-    """Tokens of several calls of models together; `None` where none of them says any."""
+    """Tokens of several calls of models together, of each kind that all say who say any; `None` where there is none."""
     known = [usage for usage in usages if usage]
-    names = ("input_tokens", "output_tokens")
-    return {name: sum(usage.get(name) or 0 for usage in known) for name in names} if known else None
+    counts = {name: [usage.get(name) for usage in known] for name in ("input_tokens", "output_tokens")}
+    return {name: sum(told) for name, told in counts.items() if told and None not in told} or None
 
 
 def _from_messages(messages: Sequence[Any], sent: str | None) -> dict[str, Any]:
