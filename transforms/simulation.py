@@ -77,6 +77,8 @@ class Simulator:
     def __post_init__(self) -> None:
         if (self.judge is None) == (not self.script):
             raise ConfigError("both or none of judge and script are given", where=_WHERE, allowed=_FORMS)
+        if not isinstance(self.script, list | tuple):
+            raise ConfigError(f"script is {self.script!r:.100}", where=_WHERE, allowed="a list of messages")
         if self.judge is not None:
             object.__setattr__(self, "_made", _judge(self.judge))
 
