@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..schemas.databricks import JUDGES, OVERALL, guidelines_of
 from ..schemas.errors import ConfigError, RowError
+from ..schemas.values import parse_json
 from .eval_task import named
 from .evaluate import evaluate
 from .result import EvaluationResult
@@ -206,12 +207,15 @@ def _joined(judge: str, name: str) -> str:
 
 def _guidelines(row: Mapping[str, Any]) -> Any:
     own: Any = row.get("guidelines")
-    expectations = row.get("expectations")
+    expectations: Any = row.get("expectations")
     own = own.tolist() if hasattr(own, "tolist") else own
     given = own if isinstance(own, str | list | Mapping) else None
-    if given is None and isinstance(expectations, Mapping):
-        return expectations.get("guidelines")
-    return given
+    if given is None and isinstance(expectations, str):
+        try:
+            expectations = parse_json(expectations.encode("utf-8", "surrogateescape"))
+        except RowError:
+            return None  # the row is rejected
+    return expectations.get("guidelines") if given is None and isinstance(expectations, Mapping) else given
 
 
 def _local(model: Any) -> Any:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from evalbeam import ConfigError, mlflow_evaluate
+from evalbeam.pipelines.mlflow_evaluate import named_guidelines
 
 QUIET = {"databricks-agent": {"metrics": []}}
 EVAL_SET = [
@@ -169,3 +170,8 @@ def test_traces_of_mlflow_are_taken_as_objects(conformance: Path) -> None:
 def test_what_cannot_be_honoured_is_refused(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         mlflow_evaluate(EVAL_SET, **arguments)
+
+
+@pytest.mark.parametrize("told", [{"guidelines": {"tone": ["Be kind"]}}, '{"guidelines": {"tone": ["Be kind"]}}'])
+def test_names_of_guidelines_are_found_in_expectations_in_either_form(told: Any) -> None:
+    assert named_guidelines([{"inputs": "a", "expectations": told}, {"inputs": "b", "expectations": "{"}]) == ["tone"]
