@@ -112,14 +112,24 @@ class Lease:
 
 def latest(output: str) -> Lease | None:
     """The latest lease of a run, `None` where it never had one."""
-    folder = storage.join(output, FOLDER)
-    names = [path.rpartition("/")[2] for path in storage.below(folder)]
-    numbers = sorted(int(n) for n in names if n.isdecimal())
-    if not numbers:
-        return None
-    number = numbers[-1]
-    holder = Holder(**orjson.loads(storage.read_bytes(_path(output, number))))
-    return Lease(number, holder, f"{number:06d}{_RELEASED}" in names)
+    missed = None
+    while (found := _numbered(output)) is not None:
+        number, released = found
+        path = _path(output, number)
+        try:
+            return Lease(number, Holder(**orjson.loads(storage.read_bytes(path))), released)
+        except Exception:  # each filesystem has exceptions of its own
+            if number == missed or storage.exists(path):
+                raise
+        missed = number  # whoever holds a later one has tidied this one up since the folder was listed
+    return None
+
+
+def _numbered(output: str) -> tuple[int, bool] | None:
+    """Number of the latest lease, and whether it was given back."""
+    names = [path.rpartition("/")[2] for path in storage.below(storage.join(output, FOLDER))]
+    number = max((int(n) for n in names if n.isdecimal()), default=None)
+    return None if number is None else (number, f"{number:06d}{_RELEASED}" in names)
 
 
 @contextlib.contextmanager

@@ -113,6 +113,32 @@ def test_of_many_that_start_at_once_one_runs(tmp_path: Path) -> None:
     assert (len(running), len(refused)) == (1, 7)
 
 
+def test_a_lease_that_is_tidied_up_after_it_was_listed_is_not_missed(tmp_path: Path, monkeypatch) -> None:
+    output, listing, others = str(tmp_path), storage.below, [3, 2, 1]
+
+    def overtaken(folder: str) -> list[str]:
+        found = listing(folder)
+        if others:
+            with monkeypatch.context() as calm:
+                calm.setattr(storage, "below", listing)
+                for _ in range(others.pop() + 1):
+                    take(output, gone())
+        return found
+
+    take(output, gone())
+    monkeypatch.setattr(storage, "below", overtaken)
+    found = lease.latest(output)
+    assert found is not None
+    assert (found.number, others) == (10, [])
+
+
+def test_a_lease_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "lease").mkdir()
+    (tmp_path / "lease" / "000001").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError):
+        lease.latest(str(tmp_path))
+
+
 def test_whoever_was_overtaken_before_creating_steps_back(tmp_path: Path) -> None:
     """A run reads the folder, others come and go and tidy it up, and only then it creates what it found free."""
     output = str(tmp_path)
