@@ -33,10 +33,10 @@ from ..transforms.slices import MetricFacts, summary_names
 from ..transforms.writers.base import Writer
 from .baseline import baseline_files
 from .batches import check_batches
+from .belongings import refuse_others
 from .judges import JUDGES, build_judges, full_names, needs_of, prompts_of
 from .packages import Packages, collect
 from .parts import agent_type, build_agent, build_metrics, build_rules, build_writer, stamp
-from .result import manifest_at
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
     files = expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
     rules, writer = build_rules(config, agent), build_writer(config)
     plan = Plan(config, tuple(files), rules, agent, metrics, writer, judges=judges, packages=packages)
-    manifest_at(config.output.path)  # refuses what can be no run's folder
+    refuse_others(config.output.path, (f.path for f in files))
     if config.baseline is not None:
         baseline_files(config.baseline)
     if (loading := plan.loading()) is not None:

@@ -167,6 +167,12 @@ class OutputConfig(ConfigPart):
     @field_validator("path")
     @classmethod
     def _one_folder(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("the path of a folder")
+        if value.startswith("~"):
+            raise ValueError("the home folder written out, as in ${HOME}/runs: nothing expands a ~ here")
+        if "://" in value and not re.match("gs://[^/]", value):
+            raise ValueError("a local folder, or gs://bucket/folder")
         if "://" in value and re.search(r"[*?[]", value):  # there a name cannot be told from a glob
             raise ValueError("a folder of object storage without *, ? and [ in its name")
         return value

@@ -7,6 +7,7 @@ source is gone and whose destination is there was done before.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -38,6 +39,10 @@ LEFT = "no more calls were made"
 HANDED = "requests in batch mode are in the folder batch"
 """Why calls are left."""
 FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
+TABLE_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
+"""Of the summary and errors tables."""
+_PART = re.compile(r"[/\\]part-\d{5,}-of-\d{5,}\.[a-z._]+$")
+"""A file of an instances table."""
 
 
 @dataclass(frozen=True)
@@ -166,13 +171,9 @@ def publish(output: str, files: Sequence[WrittenFile], manifest: bytes, loading:
     for name in sorted(names):
         storage.move(names[name], storage.join(output, name))
     wanted = {storage.join(output, name) for name in names}
-    stale = [p for p in storage.below(storage.join(output, "instances")) if p not in wanted]
+    stale = [p for p in storage.below(storage.join(output, "instances")) if _PART.search(p) and p not in wanted]
     for table in ("summary", "errors"):
-        stale += [
-            p
-            for ending in (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
-            if (p := storage.join(output, table + ending)) not in wanted
-        ]
+        stale += [p for ending in TABLE_ENDINGS if (p := storage.join(output, table + ending)) not in wanted]
     storage.delete(stale)
     if loading is not None:
         loading.load(output, files)
