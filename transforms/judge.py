@@ -6,8 +6,7 @@ import hashlib
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import apache_beam as beam
 
@@ -31,6 +30,8 @@ from .score import Inputs, MetricUse, rounded, spread
 from .sessions import Session, grouped
 from .spend import BATCH, LIVE
 
+Place: TypeAlias = tuple[str, str, str]
+"""Whose answer to a call it is, and where the journal has it: endpoint, prefix, key."""
 LANE = "judge:"
 """What the names of judges' endpoints begin with."""
 _CODES: Mapping[str, str] = {"Refused": "refused", "Truncated": "truncated", "InvalidVerdict": "invalid_verdict"}
@@ -143,7 +144,10 @@ class JudgeCaller:
         return reading(consult, lambda call: (question(call),), kept)
 
     def work(self, batch: ScoredBatch) -> Work:
-        """All questions of a batch's rows that are open, at once, then those that follow from the answers."""
+        """All questions of a batch's rows that are open, at once, then those that follow from the answers.
+
+        Trials and equal rows that ask the same share one call, as the journal has one answer for them.
+        """
         sessions: list[Session] = []
         ready = Inputs(batch.examples)
         found: dict[str, tuple[list[int], dict[int, Score]]] = {}
@@ -152,14 +156,15 @@ class JudgeCaller:
             found[use.name] = (places, skipped)
             sessions += [Session(use, scoring.examples[i], place) for i, place in enumerate(places)]
         tallies: dict[tuple[str, str, str], Tally] = {}
-        paid: set[str] = set()
+        known: dict[Place, Outcome] = {}
+        paid: set[Place] = set()
         while open_ := [s for s in sessions if s.score is None]:
             groups = grouped(open_, self._joint)
             asked = [(joined([part.ask for part in group]), group[0].session.place) for group in groups]
             calls = [self.call(ask, batch.examples[place]) for ask, place in asked]
-            outcomes = yield from _by_beginning(calls)
-            for group, call, outcome in zip(groups, calls, outcomes, strict=True):
-                answers = answers_of(answer_of(_paid_once(outcome, call, paid)), len(group))
+            yield from _each_once(calls, known)
+            for group, call in zip(groups, calls, strict=True):
+                answers = answers_of(answer_of(_paid_once(known[_place(call)], call, paid)), len(group))
                 for part, answer in zip(group, answers, strict=True):
                     key = (part.session.metric, part.ask.judge, BATCH if answer.batched else LIVE)
                     tallies[key] = tallies.get(key, Tally()) + _tally(answer)
@@ -218,12 +223,22 @@ class JudgeCaller:
         return spread(column, places, skipped, len(batch.examples)) if skipped else column
 
 
-def _by_beginning(calls: Sequence[Call]) -> Generator[list[Call], Sequence[Outcome], list[Outcome]]:
-    """Has calls made such that those whose prompts begin alike follow one another, since providers keep what they have
-    read of a beginning; returns the outcomes in the order of the calls."""
-    order = sorted(range(len(calls)), key=lambda i: (calls[i].endpoint, calls[i].request["messages"]))
-    outcomes = yield [calls[i] for i in order]
-    return [outcome for _, outcome in sorted(zip(order, outcomes, strict=True), key=itemgetter(0))]
+def _place(call: Call) -> Place:
+    return call.endpoint, call.prefix, call.key
+
+
+def _each_once(calls: Sequence[Call], known: dict[Place, Outcome]) -> Generator[list[Call], Sequence[Outcome], None]:
+    """Has the calls made whose outcomes are not known, and adds these.
+
+    Those whose prompts begin alike follow one another, since providers keep what they have read of a beginning.
+    """
+    once: dict[Place, Call] = {}
+    for call in calls:
+        if (place := _place(call)) not in known:
+            once.setdefault(place, call)
+    order = sorted(once.values(), key=lambda call: (call.endpoint, call.request["messages"]))
+    outcomes = (yield order) if order else ()
+    known.update((_place(call), outcome) for call, outcome in zip(order, outcomes, strict=True))
 
 
 def question(call: Call) -> Question:
@@ -265,11 +280,11 @@ def _verdict(reply: Reply, request: Mapping[str, Any]) -> Json:
 
 
 def shared(outcome: Outcome) -> Outcome:
-    """What a further row finds that asks the same in a batch: the outcome, which the first one has paid for."""
-    if not outcome.value or not (usage := outcome.value["usage"]):
-        return replace(outcome, attempts=0)
-    free = {**usage, "input_tokens": 0, "output_tokens": 0}
-    return replace(outcome, attempts=0, value={**outcome.value, "usage": free})
+    """What a further row finds that asks the same: the outcome, which the first one has paid for."""
+    told = outcome.value or {}
+    by = {"batch": True} if (told.get("usage") or {}).get("batch") else {}
+    free = {"input_tokens": 0, "output_tokens": 0, **by}
+    return replace(outcome, attempts=0, value={**told, "usage": free})
 
 
 def answer_of(outcome: Outcome, whole: bool = False) -> Answer:
@@ -293,19 +308,17 @@ def answer_of(outcome: Outcome, whole: bool = False) -> Answer:
     return Answer(None, error, *spent)
 
 
-def _paid_once(outcome: Outcome, call: Call, paid: set[str]) -> Outcome:
-    """The outcome; one by a batch has tokens once, for the row that pays it.
+def _paid_once(outcome: Outcome, call: Call, paid: set[Place]) -> Outcome:
+    """The outcome, with tokens for one row: the first that asks, or of an answer by a batch the one that pays it.
 
     Args:
         outcome: What came of the call.
         call: The call.
-        paid: Keys of the calls by batches whose tokens were counted for this row or one beside it; added to.
+        paid: Places of the calls whose tokens were counted for this row or one beside it; added to.
     """
-    payer = ((outcome.value or {}).get("usage") or {}).get("row")
-    if payer is None:
-        return outcome
-    again = payer != call.request["row"] or call.key in paid
-    paid.add(call.key)
+    payer = ((outcome.value or {}).get("usage") or {}).get("row", call.request["row"])
+    again = payer != call.request["row"] or _place(call) in paid
+    paid.add(_place(call))
     return shared(outcome) if again else outcome
 
 

@@ -70,6 +70,26 @@ def test_a_grown_panel_pays_only_for_the_new_votes(tmp_path: Path) -> None:
     assert result.metrics_table["fluency/score"].tolist() == [float(i % 5 + 1) for i in range(40)]
 
 
+def test_trials_and_equal_rows_that_ask_the_same_share_a_call(tmp_path: Path) -> None:
+    def changing(messages: list[dict[str, str]], schema: dict[str, Any]) -> Reply:
+        SEEN[messages[-1]["content"]] += 1
+        return Reply(value={"explanation": "", "score": sum(SEEN.values()) % 5 + 1}, usage=Usage(100, 10))
+
+    rows, settings = [{"prompt": f"question {i % 10}"} for i in range(20)], config(tmp_path, trials=3)
+    settings["judges"] = {"default": changing}
+    tables = []
+    for _ in range(2):
+        result = evaluate(rows, ["fluency"], lambda prompt: f"so much for {prompt}", **settings)
+        tables.append([Path(file).read_bytes() for file in result.files("summary")])
+        tables[-1].append(result.metrics_table["fluency/score"].tolist())
+        (tmp_path / "out" / "manifest.json").unlink()
+    assert set(SEEN.values()) == {1}
+    assert len(SEEN) == 10
+    assert tables[0] == tables[1]
+    first = result.summary_table.query("metric == 'fluency'").iloc[0]
+    assert [first[f"judge_{c}"] for c in ("calls", "input_tokens", "output_tokens")] == [60, 1000, 100]
+
+
 def test_a_metric_without_its_judge_is_refused(tmp_path: Path) -> None:
     base = {"dataset": {"path": str(tmp_path)}, "metrics": ["coherence"]}
     with pytest.raises(ConfigError, match=r"judge 'default'.*judges: \{default: \{type: google"):
