@@ -41,7 +41,7 @@ class AnthropicJudge(ModelJudge, Batched):
         headers = self.headers()
 
         async def consult(question: Question) -> Reply:
-            return _reply(await client.messages.create(**{**self._request(question), **headers}))
+            return _reply(await client.messages.create(**{**self._request(question), "extra_headers": headers}))
 
         return closing(consult, client.close)
 

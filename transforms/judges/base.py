@@ -163,11 +163,10 @@ class ModelJudge(Judge):
     def _extra_headers(self) -> Mapping[str, Any]:
         return self.request.get("extra_headers") or {}
 
-    def headers(self) -> dict[str, Any]:
-        """The request's `extra_headers`, where it has some, with the secrets themselves; only where they are sent."""
+    def headers(self) -> dict[str, str]:
+        """The request's `extra_headers` with the secrets themselves; only where they are sent."""
         secrets, given = Secrets(), self._extra_headers.items()
-        filled = {name: secrets.fill(str(value), f"judges: request.extra_headers.{name}") for name, value in given}
-        return {"extra_headers": filled} if filled else {}
+        return {name: secrets.fill(str(value), f"judges: request.extra_headers.{name}") for name, value in given}
 
     def given(self, **named: Any) -> dict[str, Any]:
         """The keys of a request that have a value, and those of `request`."""
@@ -176,7 +175,7 @@ class ModelJudge(Judge):
 
 def file_obstacle(request: Mapping[str, Any]) -> tuple[str, str] | None:
     """(What is in the way of `request` in a file, what is allowed): keys that the client makes no part of the body."""
-    found = [key for key in ("extra_headers", "extra_query", "timeout") if key in request]
+    found = [key for key in ("extra_headers", "extra_query", "http_options", "timeout") if key in request]
     return (f"request holds {found[0]}, which batches have none of", "live; or without it") if found else None
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ...schemas.errors import ConfigError
 from ..google_batches import GeminiBatches, VertexBatches, read_line, request_line, wire
-from .base import Batched, Consult, ModelJudge, Question, Reply, Unanswered, Usage, closing, register
+from .base import Batched, Consult, ModelJudge, Question, Reply, Unanswered, Usage, closing, file_obstacle, register
 
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE")
 
@@ -33,11 +34,16 @@ class GoogleJudge(ModelJudge, Batched):
     extra: ClassVar[str] = "google"
     module: ClassVar[str] = "google.genai"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if "headers" in (self.request.get("http_options") or ()):
+            raise ConfigError("found headers", where="judges: request.http_options", allowed="request.extra_headers")
+
     def connect(self) -> Consult:
         import httpx
 
         pool = httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None))
-        client = self._client(httpx_async_client=pool)
+        client = self._client(httpx_async_client=pool, headers=self.headers())
 
         async def consult(question: Question) -> Reply:
             return _reply(await client.aio.models.generate_content(**self._request(question)))
@@ -46,7 +52,7 @@ class GoogleJudge(ModelJudge, Batched):
 
     def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
         if mode != "batch" or not self._vertex or output.startswith("gs://"):
-            return None
+            return file_obstacle(self.request)
         found = f"Vertex AI reads batches from Cloud Storage only, and output.path is {output}"
         return found, "output.path: gs://...; or batch_files"
 
@@ -95,13 +101,14 @@ class GoogleJudge(ModelJudge, Batched):
         return {"vertexai": True, **{k: v for k, v in named.items() if v is not None}}
 
     def _config(self, question: Question) -> dict[str, Any]:
-        return self.given(
+        config = self.given(
             system_instruction=question.system or None,
             temperature=self.temperature,
             max_output_tokens=self.max_tokens,
             response_mime_type="application/json" if self.structured else None,
             response_json_schema=dict(question.schema) if self.structured else None,
         )
+        return {key: value for key, value in config.items() if key != "extra_headers"}  # the client's own
 
 
 def _reply(answer: Any) -> Reply:

@@ -51,7 +51,7 @@ class OpenAIJudge(ModelJudge, Batched):
         headers = self.headers()
 
         async def consult(question: Question) -> Reply:
-            return _reply(await client.chat.completions.create(**{**self._request(question), **headers}))
+            return _reply(await client.chat.completions.create(**{**self._request(question), "extra_headers": headers}))
 
         return closing(consult, client.close)
 
