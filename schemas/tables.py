@@ -144,7 +144,10 @@ def instance_columns(dataset: Sequence[tuple[str, str]], metrics: Sequence[Metri
 
 def json_text(value: Json) -> str:
     """A value as JSON text."""
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # keys that are no text: looking for them costs as long again
+        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
 def text(value: Json) -> str | None:
@@ -153,10 +156,14 @@ def text(value: Json) -> str | None:
 
 
 def instance_records(batch: ScoredBatch, metrics: Sequence[MetricColumns]) -> Iterator[pa.RecordBatch]:
-    """The rows of the instances table that a batch becomes, as record batches of about `MESSAGE_BYTES` at most."""
+    """The rows of the instances table that a batch becomes, as record batches of about `MESSAGE_BYTES` at most.
+
+    Columns of the same values share their buffers.
+    """
     target = schema(instance_columns(batch.columns, metrics))
-    for low, high in _spans([len(text(e.invocation.response) or "") for e in batch.examples]):
-        yield pa.record_batch(list(_arrays(batch, low, high, metrics)), schema=target)
+    responses = [text(e.invocation.response) for e in batch.examples]
+    for low, high in _spans([len(r) if r else 0 for r in responses]):
+        yield pa.record_batch(list(_arrays(batch, low, high, responses[low:high], metrics)), schema=target)
 
 
 def _spans(sizes: list[int]) -> Iterator[tuple[int, int]]:
@@ -170,44 +177,78 @@ def _spans(sizes: list[int]) -> Iterator[tuple[int, int]]:
         yield low, len(sizes)
 
 
-def _arrays(batch: ScoredBatch, low: int, high: int, metrics: Sequence[MetricColumns]) -> Iterator[pa.Array]:
-    examples = batch.examples[low:high]
-    yield pa.array([e.instance.instance_id for e in examples], pa.string())
-    yield pa.array([e.trial for e in examples], pa.int64())
+class _Arrays:
+    """Arrays of the same rows; where columns have the same values, one is made for all of them."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._repeated: dict[tuple[str | None, str], pa.Array] = {}
+        self._texts: list[tuple[list[str | None], pa.Array]] = []
+
+    def repeated(self, value: str | None, type_: str = "string") -> pa.Array:
+        """One value in all rows."""
+        key = value, type_
+        if key not in self._repeated:
+            self._repeated[key] = pa.repeat(pa.scalar(value, TYPES[type_]), self.size)
+        return self._repeated[key]
+
+    def of(self, values: list[Any], type_: str = "string") -> pa.Array:
+        """A value for each row; "json" and "timestamp" are texts already."""
+        if values.count(None) == self.size:
+            return self.repeated(None, type_)
+        if not pa.types.is_string(TYPES[type_]):
+            return pa.array(values, TYPES[type_])
+        for known, array in self._texts:
+            if known == values:
+                return array
+        array = pa.array(values, pa.string())
+        self._texts.append((values, array))
+        return array
+
+
+def _arrays(
+    batch: ScoredBatch, low: int, high: int, responses: list[str | None], metrics: Sequence[MetricColumns]
+) -> Iterator[pa.Array]:
+    made, examples = _Arrays(high - low), batch.examples[low:high]
+    yield made.of([e.instance.instance_id for e in examples])
+    yield made.of([e.trial for e in examples], "int64")
     rows = [e.instance.row for e in examples]
     for name, type_ in batch.columns:
-        yield dataset_array([row.get(name) for row in rows], type_)
+        yield made.of(dataset_values([row.get(name) for row in rows], type_), type_)
     known = [m.name for m in metrics if not m.measured]
-    yield from _invocation_arrays([e.invocation for e in examples], _turns(batch, low, high, known))
+    turns = made.of(_turns(batch, low, high, known))
+    yield from _invocation_arrays(made, [e.invocation for e in examples], responses, turns)
     for metric in metrics:
         if metric.name not in PERFORMANCE:
-            yield from _score_arrays(batch.scores[metric.name], low, high, metric)
+            yield from _score_arrays(made, batch.scores[metric.name], low, high, metric)
 
 
-def dataset_array(values: list[Json], type_: str) -> pa.Array:
-    """Values of one dataset column as its Arrow array."""
+def dataset_values(values: list[Json], type_: str) -> list[Json]:
+    """Values of one dataset column as its Arrow array takes them."""
     if type_ == "json":
         dumps = orjson.dumps
-        return pa.array([None if v is None else dumps(v).decode() for v in values], pa.string())
+        return [None if v is None else dumps(v).decode() for v in values]
     if type_ == "float64":
-        return pa.array([None if v is None else float(v) for v in values], pa.float64())
-    return pa.array(values, TYPES[type_])
+        return [None if v is None else float(v) for v in values]
+    return values
 
 
-def _invocation_arrays(calls: list[Invocation], turns: pa.Array) -> Iterator[pa.Array]:
+def _invocation_arrays(
+    made: _Arrays, calls: list[Invocation], responses: list[str | None], turns: pa.Array
+) -> Iterator[pa.Array]:
     usages = [c.usage for c in calls]
-    yield pa.array([c.status for c in calls], pa.string())
-    yield pa.array([text(c.response) for c in calls], pa.string())
-    yield pa.array([_trajectory_text(c.predicted_trajectory) for c in calls], pa.string())
-    yield pa.array([_context_text(c.retrieved_context) for c in calls], pa.string())
+    yield made.of([c.status for c in calls])
+    yield made.of(responses)
+    yield made.of([_trajectory_text(c.predicted_trajectory) for c in calls])
+    yield made.of([_context_text(c.retrieved_context) for c in calls])
     yield turns
-    yield pa.array([c.latency_in_seconds for c in calls], pa.float64())
-    yield pa.array([_FAILURE.get(c.status) for c in calls], pa.int64())
-    yield pa.array([c.error_type for c in calls], pa.string())
-    yield pa.array([c.error_message for c in calls], pa.string())
-    yield pa.array([c.attempts for c in calls], pa.int64())
-    yield pa.array([u and u.input_tokens for u in usages], pa.int64())
-    yield pa.array([u and u.output_tokens for u in usages], pa.int64())
+    yield made.of([c.latency_in_seconds for c in calls], "float64")
+    yield made.of([_FAILURE.get(c.status) for c in calls], "int64")
+    yield made.of([c.error_type for c in calls])
+    yield made.of([c.error_message for c in calls])
+    yield made.of([c.attempts for c in calls], "int64")
+    yield made.of([u and u.input_tokens for u in usages], "int64")
+    yield made.of([u and u.output_tokens for u in usages], "int64")
 
 
 _FAILURE = {"ok": 0, "failed": 1}
@@ -221,14 +262,14 @@ def _context_text(chunks: tuple[Chunk, ...] | None) -> str | None:
     return None if chunks is None else json_text([{"content": c.content, "doc_uri": c.doc_uri} for c in chunks])
 
 
-def _turns(batch: ScoredBatch, low: int, high: int, names: Sequence[str]) -> pa.Array:
+def _turns(batch: ScoredBatch, low: int, high: int, names: Sequence[str]) -> list[str | None]:
     """The turns of conversations, each with its `scores`: what these metrics' details say under "turns".
 
     What was measured is left out, so that the column is the same in every run.
     """
     if all(e.invocation.turns is None for e in batch.examples[low:high]):
-        return pa.nulls(high - low, pa.string())
-    return pa.array([_turns_text(batch, i, names) for i in range(low, high)], pa.string())
+        return [None] * (high - low)
+    return [_turns_text(batch, i, names) for i in range(low, high)]
 
 
 def _turns_text(batch: ScoredBatch, i: int, names: Sequence[str]) -> str | None:
@@ -248,29 +289,29 @@ RATINGS: Mapping[float | None, str] = {1.0: "yes", 0.0: "no"}
 """How the scores of a judge that says yes or no are written where `output.names` asks for it."""
 
 
-def _score_arrays(column: ScoreColumn, low: int, high: int, metric: MetricColumns) -> Iterator[pa.Array]:
-    size = high - low
-
-    def sparse(values: dict[int, Any], type_: pa.DataType, show: Callable[[Any], Any] = lambda v: v) -> pa.Array:
+def _score_arrays(made: _Arrays, column: ScoreColumn, low: int, high: int, metric: MetricColumns) -> Iterator[pa.Array]:
+    def sparse(values: dict[int, Any], type_: str = "string", show: Callable[[Any], Any] | None = None) -> pa.Array:
         if not values:
-            return pa.nulls(size, type_)
-        return pa.array([show(values[i]) if i in values else None for i in range(low, high)], type_)
+            return made.repeated(None, type_)
+        if show is None:
+            return made.of([values.get(i) for i in range(low, high)], type_)
+        return made.of([show(values[i]) if i in values else None for i in range(low, high)], type_)
 
     values = column.values[low:high]
-    yield pa.array([RATINGS.get(v) for v in values], pa.string()) if metric.rating else pa.array(values, pa.float64())
+    yield made.of([RATINGS.get(v) for v in values]) if metric.rating else made.of(values, "float64")
     if "explanation" in metric.outputs:
-        yield sparse(column.explanations, pa.string())
+        yield sparse(column.explanations)
     if "pairwise_choice" in metric.outputs:
-        yield sparse(column.labels, pa.string())
+        yield sparse(column.labels)
     if "confidence" in metric.outputs:
-        yield sparse(column.confidences, pa.float64())
+        yield sparse(column.confidences, "float64")
     if "details" in metric.outputs:
-        yield sparse(column.details, pa.string(), json_text)
+        yield sparse(column.details, show=json_text)
     if column.status:
-        yield pa.array([column.status.get(i, "scored") for i in range(low, high)], pa.string())
+        yield made.of([column.status.get(i, "scored") for i in range(low, high)])
     else:
-        yield pa.repeat(pa.scalar("scored"), size)
-    yield sparse(column.errors, pa.string(), lambda e: f"{e.code}: {e.message}")
+        yield made.repeated("scored")
+    yield sparse(column.errors, show=lambda e: f"{e.code}: {e.message}")
 
 
 def failed_call(example: Example) -> dict[str, Json] | None:

@@ -13,7 +13,6 @@ import apache_beam as beam
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -102,7 +101,7 @@ class WriteInstances(beam.PTransform):
         total = facts.parts(self.shards, self.limit)
         columns = tables.instance_columns(facts.types(self.declared), self.metrics)
         name = f"instances/part-{index:05d}-of-{total:05d}{self.writer.ending}"
-        return write_table("instances", name, decoded(encoded), columns, self.output, self.writer)
+        return write_table("instances", name, decoded(encoded, columns), columns, self.output, self.writer)
 
 
 class _Encode(beam.DoFn):
@@ -133,11 +132,25 @@ def encode(batch: ScoredBatch, metrics: Sequence[tables.MetricColumns]) -> Itera
     if not batch.examples:
         yield batch.part, b"", pa.py_buffer(b"")
     for records in tables.instance_records(batch, metrics):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, records.schema) as stream:
-            stream.write_batch(records)
         first = f"{records.column(0)[0].as_py()}/{records.column(1)[0].as_py():06d}"
-        yield batch.part, first.encode().ljust(_ID_BYTES), sink.getvalue()
+        yield batch.part, first.encode().ljust(_ID_BYTES), _stream(records)
+
+
+def _stream(records: pa.RecordBatch) -> pa.Buffer:
+    """An Arrow stream of the columns that differ; its schema says where each column of the table is among them."""
+    found: dict[tuple[Any, ...], int] = {}
+    places = [found.setdefault(_identity(column), len(found)) for column in records.columns]
+    distinct = records.select([places.index(place) for place in range(len(found))])
+    distinct = distinct.replace_schema_metadata({"places": orjson.dumps(places)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, distinct.schema) as stream:
+        stream.write_batch(distinct)
+    return sink.getvalue()
+
+
+def _identity(column: pa.Array) -> tuple[Any, ...]:
+    """Equal only for columns of the same type on the same memory."""
+    return column.type.id, column.offset, *(b.address if b else 0 for b in column.buffers())
 
 
 def _compressed(part: int, first: bytes, stream: pa.Buffer) -> tuple[int, bytes]:
@@ -145,10 +158,14 @@ def _compressed(part: int, first: bytes, stream: pa.Buffer) -> tuple[int, bytes]
     return part, first + compress(stream) if first else b""
 
 
-def decoded(encoded: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+def decoded(encoded: Iterable[bytes], columns: Sequence[tables.Column]) -> Iterator[pa.RecordBatch]:
     """The record batches of a part, in order of their first row."""
+    schema = tables.schema(columns)
     for value in sorted(v for v in encoded if v):
-        yield from pa.ipc.open_stream(decompress(memoryview(value)[_ID_BYTES:]))
+        with pa.ipc.open_stream(decompress(memoryview(value)[_ID_BYTES:])) as stream:
+            places = orjson.loads(stream.schema.metadata[b"places"])
+            for distinct in stream:
+                yield pa.record_batch([distinct.column(place) for place in places], schema=schema)
 
 
 def write_table(
@@ -198,8 +215,8 @@ def _row_sizes(batch: pa.RecordBatch) -> np.ndarray:
     total = np.full(batch.num_rows, 8 * batch.num_columns, dtype=np.int64)
     for column in batch.columns:
         if pa.types.is_string(column.type):
-            lengths = pc.call_function("binary_length", [column])
-            total += pc.call_function("coalesce", [lengths, pa.scalar(0, pa.int32())]).to_numpy(zero_copy_only=False)
+            ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+            total += np.diff(ends)
     return total
 
 

@@ -150,16 +150,32 @@ def test_an_empty_batch_is_a_marker_and_an_empty_part_a_file_with_columns(tmp_pa
     assert [write._compressed(*e) for e in write.encode(ScoredBatch([], {}, 5, ()), METRICS)] == [(5, b"")]
     columns = tables.instance_columns((("prompt", "string"),), METRICS)
     written = write.write_table(
-        "instances", "x.parquet", write.decoded([b"", b""]), columns, str(tmp_path), ParquetFiles()
+        "instances", "x.parquet", write.decoded([b"", b""], columns), columns, str(tmp_path), ParquetFiles()
     )
     table = pq.read_table(written.temporary)
     assert (table.num_rows, table.column_names[:3]) == (0, ["instance_id", "trial", "prompt"])
+
+
+def test_columns_of_the_same_values_travel_once():
+    rows = [example(i, response=f"p{i}", predicted_trajectory=(), error_message="") for i in range(3)]
+    scores = {name: ScoreColumn([0.5, None, 1.0]) for name in ("failure", "m")}
+    batch = ScoredBatch(rows, scores, 0, (("prompt", "string"), ("n", "int64")))
+    (records,) = tables.instance_records(batch, METRICS)
+    ((part, head, stream),) = write.encode(batch, METRICS)
+    sent = pa.ipc.open_stream(stream).schema.names
+    assert {"prompt", "m/score", "m/status"} < set(sent)
+    assert not {"response", "m/explanation", "m/details", "m/error"} & set(sent)
+    columns = tables.instance_columns(batch.columns, METRICS)
+    (found,) = write.decoded([write._compressed(part, head, stream)[1]], columns)
+    assert found.equals(records, check_metadata=True)
 
 
 def test_giant_answers_are_encoded_in_several_messages():
     big = "x" * (20 << 20)
     rows = [Example(Instance(f"{i:032x}", {}), Invocation(response=big)) for i in range(3)]
     batch = ScoredBatch(rows, {"failure": ScoreColumn([0.0] * 3)}, 0, ())
-    encoded = [write._compressed(*e) for e in write.encode(batch, (tables.MetricColumns("failure"),))]
+    metrics = (tables.MetricColumns("failure"),)
+    encoded = [write._compressed(*e) for e in write.encode(batch, metrics)]
     assert len(encoded) == 3
-    assert [r.num_rows for r in write.decoded(reversed([v for _, v in encoded]))] == [1, 1, 1]
+    columns = tables.instance_columns((), metrics)
+    assert [r.num_rows for r in write.decoded(reversed([v for _, v in encoded]), columns)] == [1, 1, 1]
