@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from ..schemas.errors import ConfigError, EvalbeamError
 from .commands import adk, going, grounding, rapid, run, small
 from .commands.base import CONFIG, RUN
+from .console import open_streams
 
 COMMANDS = (run, small, going, adk, rapid, grounding)
 """Where the commands stand, in the order of the help."""
@@ -45,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 passed, 1 a criterion failed or could not be evaluated, 2 the configuration or the command line cannot be
         used, 3 the run failed or was stopped.
     """
+    open_streams()
     given = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in given or os.environ.get("EVALBEAM_DEBUG") == "1"
     try:

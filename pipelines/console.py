@@ -19,18 +19,43 @@ MOST_CHARACTERS = 2000
 """Characters of one message."""
 
 
+def open_streams() -> None:
+    """Gives a process that was started without a standard stream an empty one, lest the next file opened be it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        try:
+            os.fstat(number)
+        except OSError:  # those below it are open, so it is the next to be
+            os.open(os.devnull, os.O_RDWR)
+        setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
+
+
 def say(text: str) -> None:
-    """Writes a result; a reader that has gone away (`| head`) is none of our business."""
+    """Writes a result; a reader that has gone away (`| head`) is none of our business.
+
+    Raises:
+        RunError: It cannot be written.
+    """
     try:
         _replacing(sys.stdout)
         print(text.rstrip("\n"), flush=True)
-    except BrokenPipeError:
+    except OSError as error:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  the interpreter flushes it when it ends
+        if not isinstance(error, BrokenPipeError):
+            raise RunError(f"the standard output cannot be written: {error.strerror}") from error
 
 
 def note(text: str) -> None:
     """Writes a remark."""
-    print(f"evalbeam: {one_line(text)}", file=sys.stderr, flush=True)
+    remark(sys.stderr, f"evalbeam: {one_line(text)}\n")
+
+
+def remark(stream: TextIO, text: str) -> None:
+    """Writes at once what may get lost: a terminal that is gone and a disk that is full end nothing."""
+    with contextlib.suppress(OSError, ValueError):
+        stream.write(text)
+        stream.flush()
 
 
 def fault(text: str) -> None:
@@ -41,10 +66,15 @@ def fault(text: str) -> None:
 def one_line(text: str) -> str:
     """The text on one line, without characters that would steer a terminal."""
     words = " ".join(text.split())
-    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
+    shown = "".join(c if printable(c) else "\N{REPLACEMENT CHARACTER}" for c in words)
     if len(shown) <= MOST_CHARACTERS:
         return shown
     return f"{shown[: MOST_CHARACTERS * 3 // 4]} … {shown[-MOST_CHARACTERS // 4 :]}"
+
+
+def printable(character: str) -> bool:
+    """Whether a character may go to a terminal as it is; Persian, Indic scripts and emoji need joiners."""
+    return character.isprintable() or character in "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 
 def width() -> int:
@@ -87,7 +117,7 @@ def workers_unheard(hush: bool) -> Iterator[None]:
     Args:
         hush: Whether to do so at all.
     """
-    sys.stderr.flush()
+    remark(sys.stderr, "")
     if not hush:
         yield
         return

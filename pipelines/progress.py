@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from ..transforms import counters
+from .console import remark
 
 TICK = 0.2
 """Seconds between two looks at the counters."""
@@ -66,8 +67,7 @@ class Progress:
         """Writes a line above the bar."""
         with self._lock:
             self._clear()
-            self.stream.write(text + "\n")
-            self.stream.flush()
+            remark(self.stream, text + "\n")
 
     def clear(self) -> None:
         """Takes the bar away."""
@@ -87,18 +87,15 @@ class Progress:
         while now - self._seen[0][0] > RATE_OVER and len(self._seen) > 2:
             self._seen.popleft()
         if self.bar:
-            self.stream.write(_ERASE + self._line(counts, self.width() - 1))
-            self.stream.flush()
+            remark(self.stream, _ERASE + self._line(counts, self.width() - 1))
             self._drawn = True
         elif (changed and any(counts.values())) or now - self._said >= LINE_EVERY:
             self._said = now
-            self.stream.write(self._text(counts) + "\n")
-            self.stream.flush()
+            remark(self.stream, self._text(counts) + "\n")
 
     def _clear(self) -> None:
         if self._drawn:
-            self.stream.write(_ERASE)
-            self.stream.flush()
+            remark(self.stream, _ERASE)
             self._drawn = False
 
     def _done(self, counts: Mapping[str, int]) -> int:

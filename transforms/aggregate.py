@@ -13,7 +13,7 @@ from ..schemas.config import CompatConfig, StatisticsConfig
 from ..schemas.result import ScoredBatch, SliceKey, Summary
 from .accumulators import Accumulator, Distribution
 from .intervals import about_mean, normal_quantile, normal_share, t_quantile, wilson
-from .slices import MetricFacts, SliceValues, distinct_slices, partials
+from .slices import MetricFacts, SliceValues, distinct_slices, partials, slice_order
 
 
 @dataclass
@@ -122,8 +122,8 @@ def arranged(
 ) -> list[Summary]:
     """The rows of the summary table in their order, every metric of the whole dataset among them.
 
-    The whole dataset comes first, then the slices as configured, each by its values (missing ones first); the metrics
-    stand in the order they were given. A dataset without rows has a row of zero rows for each metric.
+    The whole dataset comes first, then the slices as configured, each by its values (missing ones first, then numbers);
+    the metrics stand in the order they were given. A dataset without rows has a row of zero rows for each metric.
     """
     metrics = {row.name: row for one in facts for row in one.rows()}
     ranks = {name: i for i, name in enumerate(metrics)}
@@ -136,7 +136,7 @@ def arranged(
 
     def place(s: Summary) -> tuple:
         columns = tuple(column for column, _ in s.slice)
-        return places[columns], [(value is not None, value or "") for _, value in s.slice], ranks[s.metric]
+        return places[columns], [slice_order(value) for _, value in s.slice], ranks[s.metric]
 
     return sorted(found.values(), key=place)
 

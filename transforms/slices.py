@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -66,13 +67,28 @@ def distinct_slices(slices: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
 
 
 def slice_text(value: Json) -> str | None:
-    """A column's value as a slice shows it: a string as it is, a missing one `None`, any other as its JSON text."""
+    """A column's value as a slice shows it: a string as it is, a missing one `None`, any other as its JSON text.
+
+    Numbers are equal as JSON's are: 1.0 is 1.
+    """
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
     except TypeError:  # integers beyond 64 bits
         return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def slice_order(value: str | None) -> tuple[int, float, str]:
+    """Where a slice stands among those of its columns: missing values first, then numbers, then text."""
+    if value is None:
+        return 0, 0.0, ""
+    return (1, float(value), value) if _NUMBER.fullmatch(value) else (2, 0.0, value)
+
+
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d+)?(e[+-]?\d{1,2})?", re.ASCII)
 
 
 def partials(

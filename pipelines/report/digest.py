@@ -7,7 +7,7 @@ import gzip
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TextIO
@@ -60,6 +60,18 @@ _RATED = {word: score for score, word in RATINGS.items()}
 def summary_rows(result: EvaluationResult) -> list[Row]:
     """Rows of the summary table, each `slice` as a dict."""
     return [{**row, "slice": orjson.loads(row["slice"])} for row in rows_of(result, "summary")]
+
+
+def empty_columns(columns: Sequence[str], slices: Iterable[Sequence[Json]]) -> str:
+    """What is to be said of columns that no row has a value in; "" where there are none.
+
+    Args:
+        columns: Columns of some slices.
+        slices: Values of each slice, in the order of the columns.
+    """
+    values = zip(columns, zip(*slices, strict=True), strict=True)
+    empty = [repr(column) for column, found in values if not any(value is not None for value in found)]
+    return f"No row has a value in the column {' or '.join(empty)}." if empty else ""
 
 
 def reasons(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[tuple[str, int]]]:

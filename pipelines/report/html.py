@@ -12,7 +12,7 @@ import orjson
 from ...schemas.instance import Json
 from ...transforms import storage
 from ..result import EvaluationResult
-from .digest import Row, failing, rows_of, summary_rows
+from .digest import Row, empty_columns, failing, rows_of, summary_rows
 from .spent import HEADINGS, NUMBERS, spent_cells
 from .terminal import NOTHING, counts_text, cut, interval, judged_name, number, outcome, share, tables_of, unscored
 
@@ -78,6 +78,7 @@ table { border-collapse: collapse; font-size: .9rem; min-width: 100%; }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 th { background: var(--band); font-weight: 600; white-space: nowrap; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.wide:focus-visible { outline: 2px solid var(--soft); }
 td.t { overflow-wrap: break-word; min-width: 5rem; max-width: 34rem; }
 small { color: var(--soft); }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; font: .85rem/1.45 ui-monospace, monospace; }
@@ -109,11 +110,11 @@ def _json(value: Json) -> str:
 
 
 def _pre(text: Json) -> str:
-    return f"<pre>{_text(text)}</pre>"
+    return f'<pre dir="auto">{_text(text)}</pre>'
 
 
 def _section(title: str, body: str) -> str:
-    return f"<section>\n<h2>{escape(title)}</h2>\n{body}\n</section>"
+    return f"<section>\n<h2>{_text(title)}</h2>\n{body}\n</section>"
 
 
 def _details(title: str, body: str) -> str:
@@ -122,12 +123,13 @@ def _details(title: str, body: str) -> str:
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[str] = _NUMBERS) -> str:
     """A table of cells that are HTML already; columns of `numbers` are aligned to the right."""
-    kinds = ["n" if h in numbers else "t" for h in headings]
-    head = "".join(f'<th class="{k}">{_text(h)}</th>' for k, h in zip(kinds, headings, strict=True))
+    kinds = ['class="n"' if h in numbers else 'class="t" dir="auto"' for h in headings]
+    head = "".join(f"<th {k}>{_text(h)}</th>" for k, h in zip(kinds, headings, strict=True))
     body = "\n".join(
-        "<tr>" + "".join(f'<td class="{k}">{c}</td>' for k, c in zip(kinds, row, strict=True)) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td {k}>{c}</td>" for k, c in zip(kinds, row, strict=True)) + "</tr>" for row in rows
     )
-    return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
+    cells = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
+    return f'<div class="wide" tabindex="0"><table>\n{cells}\n</table></div>'
 
 
 def _verdict(verdict: str | None) -> str:
@@ -186,7 +188,8 @@ def _slice_table(columns: tuple[str, ...], slices: Sequence[Sequence[Row]]) -> s
         }
         values = (_text(v if v is None else str(v)) for v in rows[0]["slice"].values())
         body.append([*values, *(cells.get(name, NOTHING) for name in names)])
-    note = '<p class="soft">Mean, rows scored / rows.</p>'
+    words = empty_columns(columns, [tuple(rows[0]["slice"].values()) for rows in slices])
+    note = f'<p class="soft">Mean, rows scored / rows. {_text(words)}</p>'
     if len(slices) > MOST_SLICES:
         note += f'<p class="soft">{len(slices) - MOST_SLICES:,} more slices are in the summary table.</p>'
     return _section("By " + ", ".join(columns), note + _table((*columns, *names), body, numbers=names))

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...schemas.instance import Json
 from ...transforms import storage
+from ..console import printable
 from ..result import EvaluationResult
-from .digest import Row, reasons, summary_rows
+from .digest import Row, empty_columns, reasons, summary_rows
 from .spent import HEADINGS, NUMBERS, spent_cells
 
 NOTHING = "–"
@@ -17,6 +18,9 @@ MOST_SLICES = 24
 """Slices shown of one list of columns."""
 MOST_REASONS = 3
 _NAME_AT_LEAST = 16
+
+_OVER_OTHERS = ("Mn", "Me", "Cf")
+"""Categories of characters that take no column of their own: marks, joiners."""
 
 Cell = str
 Values = tuple[Json, ...]
@@ -72,14 +76,15 @@ def slice_name(values: dict[str, Json]) -> str:
 
 def plain(text: str) -> str:
     """The text on one line, without characters that would steer a terminal."""
-    return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(c if printable(c) else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def columns_of(text: str) -> int:
     """Columns a text takes on a terminal."""
     return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )  # fmt: skip
+        0 if unicodedata.category(c) in _OVER_OTHERS else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
 
 
 def cut(text: str, width: int) -> str:
@@ -180,7 +185,8 @@ def _slices(summary: Sequence[Row], width: int) -> Iterator[list[str]]:
     for columns, slices in groups.items():
         names = list(dict.fromkeys(metric for cells in slices.values() for metric in cells))
         first = max(map(columns_of, names))
-        lines = [f"By {', '.join(columns)}: mean, rows scored / rows"]
+        lines = [plain(f"By {', '.join(columns)}: mean, rows scored / rows")]
+        lines += [plain(words)] if (words := empty_columns(columns, slices)) else []
         shown = list(slices)[:MOST_SLICES]
         while shown:
             size = _fitting(shown, slices, width - first)

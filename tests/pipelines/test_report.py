@@ -93,6 +93,16 @@ def test_many_slices_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "… and 19 more in the summary table" in text
 
 
+def test_a_slice_by_a_column_of_no_row_is_told(tmp_path: Path) -> None:
+    result = run(tmp_path, "--set", f"slices=[[group], [grup], [group, {json.dumps('x' + HOSTILE)}]]")
+    columns = ("grup", "x" + HOSTILE)
+    words = [plain(f"No row has a value in the column {column!r}.") for column in columns]
+    assert re.findall(r"No row has .*", render(result)) == words
+    text = html.page(result)
+    assert " ".join(Reader(text).text).count("No row has a value in the column") == 2
+    assert not re.search("[\x00-\x08\x1b\u202e]", text)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -112,6 +122,9 @@ def test_tables_are_aligned_and_cut() -> None:
     assert narrow == ["Name" + " " * 23 + "  N", "a" * 26 + "…  1"]
     assert cut("日本語日本語", 5) == "日本…"
     assert plain("a\x1b[2J\tb\u202e\n") == "a�[2J b� "
+    assert plain("می\u200cخواهم") == "می\u200cخواهم"
+    assert columns_of("می\u200cخواهم") == 7
+    assert columns_of("ที่นี่ e\u0301") == 4
 
 
 # ------------------------------------------------------------------------------------------------- what is read

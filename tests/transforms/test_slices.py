@@ -13,7 +13,7 @@ from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, SliceKey
 from evalbeam.transforms.accumulators import Accumulator
 from evalbeam.transforms.criteria import Threshold
-from evalbeam.transforms.slices import MetricFacts, distinct_slices, partials, slice_text, summary_names
+from evalbeam.transforms.slices import MetricFacts, distinct_slices, partials, slice_order, slice_text, summary_names
 
 QUALITY = MetricFacts("quality", worst=1.0, best=5.0)
 CHOICE = MetricFacts("choice", pairwise=True)
@@ -37,7 +37,10 @@ def only(batch: ScoredBatch, facts: MetricFacts, **options: Any) -> Accumulator:
         ("", ""),
         (None, None),
         (2134, "2134"),
-        (1.0, "1.0"),
+        (1.0, "1"),
+        (-0.0, "0"),
+        (1.5, "1.5"),
+        (1e300, "1e+300"),
         (True, "true"),
         ({"b": [1, None], "a": "ä"}, '{"a":"ä","b":[1,null]}'),
         (2**70, "1180591620717411303424"),
@@ -45,6 +48,12 @@ def only(batch: ScoredBatch, facts: MetricFacts, **options: Any) -> Accumulator:
 )
 def test_slice_text(value: Any, text: str | None) -> None:
     assert slice_text(value) == text
+
+
+def test_slices_stand_by_missing_values_numbers_and_text() -> None:
+    ordered = [None, "-2.5", "0", "9", "10", "1e+22", "", "007", "10 km", "1e999", "2026-11-22", "a"]
+    mixed = [*ordered[::2], *ordered[1::2]]
+    assert sorted(mixed, key=slice_order) == ordered
 
 
 def test_rows_stand_in_the_whole_and_in_one_slice_of_each_list() -> None:
