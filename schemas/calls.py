@@ -113,7 +113,7 @@ class CallPolicy(BaseModel):
         return policy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: to be made would take twice as long, for each call
 class Call:
     """One call to make.
 
@@ -132,7 +132,7 @@ class Call:
     endpoint: str = "agent"
 
 
-@dataclass(slots=True)  # not frozen: to be made would take four times as long, for each call
+@dataclass(slots=True)  # not frozen, for the same reason
 class Outcome:
     """What came of one call.
 

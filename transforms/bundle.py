@@ -79,14 +79,15 @@ class Bundle:
             self._finished.append(ticket)
             return
         self._submitted += ticket.remaining
-        found, flights = ticket.outcomes, defaultdict[str, list[Flight]](list)
+        found, flights = ticket.outcomes, defaultdict[Line, list[Flight]](list)
         now = self._lane.loop.time()
         for i, call in enumerate(calls):
             if found[i] is None:
-                flights[call.endpoint].append(Flight(self, self._lines[call.endpoint], ticket, i, call, now))
-        for endpoint in flights:
-            self._lines[endpoint].open()
-        groups = [(self._lines[endpoint].lane, group) for endpoint, group in flights.items()]
+                line = self._lines[call.endpoint]
+                flights[line].append(Flight(self, line, ticket, i, call, now))
+        for line in flights:
+            line.open()
+        groups = [(line.lane, group) for line, group in flights.items()]
         self._waiting.append((ticket.remaining, groups))
         if self._begun - self._started < self._ahead:  # else the next call that starts has them begin
             groups[0][0].post(self._feed)
@@ -194,9 +195,10 @@ class Bundle:
     def started(self) -> None:
         """A call has left the queue."""
         self._started += 1
-        if self._waiting:
+        if self._waiting and self._begun - self._started < self._ahead:
             self._feed()
-        self._notify()
+        if self._awaited is not None:
+            self._notify()
 
     def ended(self, flight: Flight, outcome: Outcome) -> None:
         """A call has its outcome."""

@@ -26,9 +26,12 @@ from .permits import Permits, connected
 from .stop import Breaker
 from .threads import LoopExecutor, Threads
 
-_SWITCH = 0.0005
-_YOUNG = 10_000
-"""New objects between two looks for garbage: the calls in flight alone have more than Python's default of 700."""
+_SWITCH, _SWITCH_OF_PLACE = 0.0005, 0.0000025
+"""Seconds for which a busy thread keeps the loop from calls that end; with thousands in flight it has always some to go
+on with, and to change threads costs more."""
+_YOUNG, _YOUNG_OF_PLACE = 10_000, 20
+"""New objects between two looks for garbage: Python's default of 700 is less than the calls in flight have, and less
+than 20 for each of them is what calls that begin and end come to by turns."""
 
 
 class Line:
@@ -140,7 +143,7 @@ class Engine:
         """The line of the caller `token` stands for, made for the first of its DoFn instances in this process."""
         with self._lock:
             if not self._lines:
-                self._heed_calls()
+                self._remember()
             line, users, _ = self._lines.get(token, (None, 0, endpoint))
             if line is None:
                 lane = self._lanes.get(endpoint) or Lane(self.loop)
@@ -175,16 +178,19 @@ class Engine:
             if not self._lines:
                 self._heed_no_more()
 
-    def _heed_calls(self) -> None:
-        """Has this process see to calls that end before all else."""
+    def _remember(self) -> None:
+        """Notes how this process does without calls."""
         self._froze = not gc.get_freeze_count()
         if self._froze:
             gc.freeze()  # a walk over all that Beam has loaded stops every call for a tenth of a second
-        self._thresholds = gc.get_threshold()
+        self._switching, self._thresholds = sys.getswitchinterval(), gc.get_threshold()
+
+    def _heed_calls(self) -> None:
+        """Has this process see to calls that end before all else."""
+        places = sum(line.policy.max_in_flight for line, _, _ in self._lines.values())
         if self._thresholds[0]:  # else nobody wants garbage to be looked for
-            gc.set_threshold(_YOUNG, *self._thresholds[1:])
-        self._switching = sys.getswitchinterval()
-        sys.setswitchinterval(min(self._switching, _SWITCH))  # else each busy thread keeps the loop from them for 5 ms
+            gc.set_threshold(max(_YOUNG, _YOUNG_OF_PLACE * places), *self._thresholds[1:])
+        sys.setswitchinterval(min(self._switching, max(_SWITCH, _SWITCH_OF_PLACE * places)))
 
     def _heed_no_more(self) -> None:
         if self._froze:
@@ -193,6 +199,7 @@ class Engine:
         sys.setswitchinterval(self._switching)
 
     def _limit(self, endpoint: str) -> None:
+        self._heed_calls()
         lane = self._lanes[endpoint]
         policies = [line.policy for line, _, name in self._lines.values() if name == endpoint]
         if policies:

@@ -216,14 +216,19 @@ class _MakeCalls(beam.DoFn):
         except StopIteration as done:
             yield WindowedValue(done.value, task.timestamp, (task.window,))
             return
-        known: list[Outcome | None] = [None] * len(calls)
-        order = sorted(range(len(calls)), key=lambda i: calls[i].prefix)  # of all a journal keeps, a part is in memory
-        for i in order:
-            known[i] = self._known(calls[i])
-        bundle.submit(Ticket(task, known), calls)
+        bundle.submit(Ticket(task, self._known(calls)), calls)
 
-    def _known(self, call: Call) -> Outcome | None:
-        """What came of a call before, or comes to one that is not made here; `None` where it is to be made."""
+    def _known(self, calls: list[Call]) -> list[Outcome | None]:
+        """What came of each call before, or comes to one that is not made here; `None` where it is to be made."""
+        known: list[Outcome | None] = [None] * len(calls)
+        if self._journal is None and not self._replayed and not self._handoff.folders:
+            return known
+        prefixes = [call.prefix for call in calls]
+        for i in sorted(range(len(calls)), key=prefixes.__getitem__):  # a journal has a part of its folders in memory
+            known[i] = self._find(calls[i])
+        return known
+
+    def _find(self, call: Call) -> Outcome | None:
         if (elsewhere := self._elsewhere.get(call.endpoint)) is not None:
             return elsewhere.find(call) or _LACKING
         found = None if self._journal is None else self._journal.find(call)
@@ -235,8 +240,8 @@ class _MakeCalls(beam.DoFn):
     def _count(self, outcomes: Sequence[Outcome]) -> None:
         made = [o.attempts for o in outcomes if not o.replayed]
         _CALLS.inc(len(made))
-        _FAILED.inc(sum(o.kind != "ok" for o in outcomes))
-        _RETRIES.inc(sum(attempts - 1 for attempts in made if attempts))
+        _FAILED.inc(len(outcomes) - [o.kind for o in outcomes].count("ok"))
+        _RETRIES.inc(sum(made) - len(made) + made.count(0))
         seconds = int(self._throttling() - self._throttled)
         if seconds > 0:
             self._throttled += seconds

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..schemas.calls import Call, CallClass, CallPolicy, Outcome
+from ..schemas.calls import NOT_MADE, Call, CallClass, CallPolicy, Outcome
 from ..schemas.errors import RunError
 from ..schemas.instance import Usage
 from . import counters
@@ -172,7 +172,7 @@ class Lane:
     def expire(self, flight: Flight) -> None:
         """An attempt has taken too long."""
         self._abandon(flight)
-        self._decide(flight, None, TimeoutError(_SLOW if self._left(flight) > 0 else _LATE), 0.0)
+        self._land(flight, None, TimeoutError(_SLOW if self._left(flight) > 0 else _LATE), 0.0)
 
     def wake(self) -> None:
         """Something that the calls waited for has changed."""
@@ -245,7 +245,7 @@ class Lane:
             line.stopped = why
             self.loop.call_soon(self.stop, line, why)
         if why is not None:
-            bundle.ended(flight, self._outcome(flight, None, kind_of(why), "NotCalled", f"not called: {why}"))
+            self._ended(flight, None, kind_of(why), "NotCalled", f"not called: {why}")
             return
         self.in_flight += 1
         flight.attempts += 1
@@ -265,7 +265,7 @@ class Lane:
                 self._land(flight, None, error, 0.0)
 
     async def _fly(self, flight: Flight, awaitable: Any) -> None:
-        flight.attempt = task = asyncio.current_task()
+        flight.attempt = task = asyncio.current_task(self.loop)
         value = error = None
         try:
             value = await awaitable
@@ -315,25 +315,24 @@ class Lane:
         self.in_flight -= 1
 
     def _land(self, flight: Flight, value: Any, error: BaseException | None, seconds: float) -> None:
-        self._free(flight)
-        self._decide(flight, value, error, seconds)
-
-    def _decide(self, flight: Flight, value: Any, error: BaseException | None, seconds: float) -> None:
         """The attempt has ended: that is the call's outcome, or there is another attempt."""
-        bundle = flight.bundle
+        if flight.attempt is not None:
+            self._free(flight)
+        line = flight.line
         try:
-            fault = None if error is None else flight.line.understand(error)
-            if self.pace.counts_tokens or flight.line.ledger is not None:
+            fault = None if error is None else line.understand(error)
+            if self.pace.counts_tokens or line.ledger is not None:
                 self._used(flight, tokens_of(value if fault is None else fault.spent))
+            if fault is None or fault.kind not in RETRIED:
+                self.retries.answered()
+                self.pace.accepted()
             if fault is None:
-                self._answered()
-                if flight.earlier is not None:
-                    value = with_earlier(value, flight.earlier)
-                self._ended(flight, self._outcome(flight, value, "ok", None, None, seconds))
+                answer = value if flight.earlier is None else with_earlier(value, flight.earlier)
+                self._ended(flight, answer, "ok", latency=seconds)
             else:
                 self._failed(flight, fault)
         except Exception as broken:  # whatever it is, the bundle's thread must not wait for ever
-            bundle.fail(broken)
+            flight.bundle.fail(broken)
         self._pump()
 
     def _used(self, flight: Flight, tokens: int) -> None:
@@ -352,41 +351,33 @@ class Lane:
             self.pace.refused(now, flight.began, fault.retry_after)
             if self.pace.stalled(now) >= policy.max_refusal:
                 self.stop(flight.line, _REFUSED)
-        elif fault.kind not in RETRIED:
-            self._answered()
         crowded = fault.kind == "timeout" and 2 * len(self.hung) >= policy.max_hung
         gone = crowded or flight.line.stopped is not None
         wait = None if gone else self.retries.wait(policy, flight.attempts, flight.refusals, fault, self._left(flight))
         spent = with_earlier(fault.spent, flight.earlier)
         if wait is None:
-            self._ended(flight, self._outcome(flight, spent, fault.kind, fault.error_type, fault.message))
+            self._ended(flight, spent, fault.kind, fault.error_type, fault.message)
         else:
             flight.earlier = usage_in(spent)
             flight.backoff += wait
             self.loop.call_later(wait, self._again, flight)
 
-    def _ended(self, flight: Flight, outcome: Outcome) -> None:
-        flight.bundle.ended(flight, outcome)
-        reason = flight.line.breaker.ended(outcome.kind != "ok")
-        if reason:
-            self.stop(flight.line, reason)
-
-    def _answered(self) -> None:
-        self.retries.answered()
-        self.pace.accepted()
-
-    def _again(self, flight: Flight) -> None:
-        self._waiting.appendleft(flight)
-        self._pump()
-
-    def _outcome(
+    def _ended(
         self,
         flight: Flight,
         value: Any,
         kind: CallClass,
-        error_type: str | None,
-        message: str | None,
+        error_type: str | None = None,
+        message: str | None = None,
         latency: float | None = None,
-    ) -> Outcome:
-        queued, backoff = flight.queued, flight.backoff
-        return Outcome(value, kind, error_type, message, flight.attempts, latency, queued, backoff, flight.refusals)
+    ) -> None:
+        """The call has its outcome."""
+        queued, backoff, refusals = flight.queued, flight.backoff, flight.refusals
+        outcome = Outcome(value, kind, error_type, message, flight.attempts, latency, queued, backoff, refusals)
+        flight.bundle.ended(flight, outcome)
+        if kind not in NOT_MADE and (reason := flight.line.breaker.ended(kind != "ok")):
+            self.stop(flight.line, reason)
+
+    def _again(self, flight: Flight) -> None:
+        self._waiting.appendleft(flight)
+        self._pump()

@@ -271,27 +271,31 @@ def test_the_collector_leaves_alone_what_was_there_before_the_first_call(frozen_
     gc.unfreeze()
 
 
-@pytest.mark.parametrize(("before", "meanwhile"), [(700, 10_000), (200_000, 10_000), (0, 0)])
-def test_garbage_is_looked_for_as_calls_need_it(before, meanwhile):
+@pytest.mark.parametrize(
+    ("before", "places", "meanwhile"), [(700, 64, 10_000), (200_000, 64, 10_000), (700, 2000, 40_000), (0, 64, 0)]
+)
+def test_garbage_is_looked_for_as_calls_need_it(before, places, meanwhile):
     thresholds = gc.get_threshold()
     gc.set_threshold(before, 11, 12)
     engine = Engine.here()
-    engine.join("token", "agent", lambda: print, CallPolicy())
+    engine.join("token", "agent", lambda: print, CallPolicy(max_in_flight=places))
     assert gc.get_threshold() == (meanwhile, 11, 12)
     engine.leave("token")
     assert gc.get_threshold() == (before, 11, 12)
     gc.set_threshold(*thresholds)
 
 
-def test_threads_take_turns_more_often_while_calls_are_made():
+def test_threads_take_turns_more_often_while_calls_are_made_but_not_with_thousands_in_flight():
     before = sys.getswitchinterval()
     engine = Engine.here()
-    for token in "ab":
-        engine.join(token, "agent", lambda: print, CallPolicy())
-    assert sys.getswitchinterval() <= 0.001 < before
+    for token, places in {"a": 64, "b": 64, "c": 2000}.items():
+        engine.join(token, token, lambda: print, CallPolicy(max_in_flight=places))
+        assert (sys.getswitchinterval() <= 0.001 < before) == (token != "c")
+    assert sys.getswitchinterval() == before
+    for token in "cb":
+        engine.leave(token)
+        assert sys.getswitchinterval() <= 0.001
     engine.leave("a")
-    assert sys.getswitchinterval() <= 0.001
-    engine.leave("b")
     assert sys.getswitchinterval() == before
 
 
