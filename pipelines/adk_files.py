@@ -40,7 +40,7 @@ def adk_migrate(source: str, destination: str, initial_session_file: str | None 
         Cases written.
 
     Raises:
-        ConfigError: The file cannot be read, is no eval set, or has a malformed case.
+        ConfigError: The file cannot be read, is no eval set, or has a malformed case; or the new one cannot be written.
     """
     cases = load_cases(source)
     session = _session(load(initial_session_file)) if initial_session_file else None
@@ -50,7 +50,7 @@ def adk_migrate(source: str, destination: str, initial_session_file: str | None 
         for number, invocation in enumerate(case.get("conversation") or ()):
             if not (invocation.get("invocation_id") or invocation.get("invocationId")):
                 invocation["invocation_id"] = _id(case["eval_id"], number)
-    storage.write_bytes(destination, eval_set(cases[0]["eval_set_id"] if cases else "", cases))
+    _write(destination, eval_set(cases[0]["eval_set_id"] if cases else "", cases))
     return len(cases)
 
 
@@ -66,7 +66,7 @@ def to_evalset(source: str, destination: str, eval_set_id: str | None = None) ->
         Cases written; rows without an answer are left out.
 
     Raises:
-        ConfigError: There is no such run.
+        ConfigError: There is no such run, or the file cannot be written.
     """
     name = destination.replace("\\", "/").rpartition("/")[2]
     set_id = eval_set_id or next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name.partition(".")[0])
@@ -76,8 +76,15 @@ def to_evalset(source: str, destination: str, eval_set_id: str | None = None) ->
     kept = [c for c in result.manifest["tables"]["instances"]["columns"] if c.get("is", c["name"]) not in OWN_NAMES]
     types = {c.get("is", c["name"]): c["type"] for c in kept}
     cases = list(_recorded(rows_of(result, "instances"), lambda row: _prompt(row, types, rules)))
-    storage.write_bytes(destination, eval_set(set_id, cases))
+    _write(destination, eval_set(set_id, cases))
     return len(cases)
+
+
+def _write(path: str, data: bytes) -> None:
+    try:
+        storage.write_bytes(path, data)
+    except Exception as error:  # each filesystem has exceptions of its own
+        raise ConfigError(f"cannot be written: {error}", where=path, allowed="a file in a folder of yours") from error
 
 
 def _prompt(row: Mapping[str, Any], types: Mapping[str, str], rules: RowRules) -> str:
@@ -100,7 +107,9 @@ def _recorded(
         if row["status"] != "ok":
             continue
         base = str(row.get("eval_id") or row["instance_id"])
-        name = base if base not in names else f"{base}-{row['trial']}"
+        name, number = base, int(row["trial"])
+        while name in names:  # another trial, or a case of that name of another set
+            name, number = f"{base}-{number}", number + 1
         names.add(name)
         case: dict[str, Json] = {"eval_id": name, "conversation": []}
         for number, turn in enumerate(_turns(row, prompt_of)):

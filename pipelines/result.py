@@ -132,7 +132,7 @@ class EvaluationResult:
             raise ConfigError(f"the run wrote no {name} table: {reason}", where=self.output)
         frames = [_read(path, described["columns"]) for path in self.files(name)]
         frames = [f for f in frames if len(f)] or frames[:1]
-        table = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+        table = _with_digits(pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0])
         for column in described["columns"]:
             if column["type"] == "json":
                 table[column["name"]] = table[column["name"]].map(_loaded).astype(object)
@@ -171,14 +171,20 @@ def _read(path: str, columns: list[dict[str, Json]]) -> pd.DataFrame:
     raw = io.BytesIO(_bytes(path))
     if path.endswith(".parquet"):
         return _parquet(raw.getvalue())
-    text = {c["name"]: object for c in columns if c["type"] not in ("int64", "float64", "bool")}
+    text = {c["name"]: object for c in columns if c["type"] not in ("float64", "bool")}
+    integers = [c["name"] for c in columns if c["type"] == "int64"]
     compression: Any = "gzip" if path.endswith(".gz") else None
     if ".jsonl" in path:
         import gzip
 
         data = gzip.decompress(raw.getvalue()) if compression else raw.getvalue()
-        return pd.DataFrame([orjson.loads(line) for line in data.splitlines()], columns=[c["name"] for c in columns])
-    return pd.read_csv(raw, dtype=text, compression=compression, keep_default_na=False, na_values=[""])
+        rows = [orjson.loads(line) for line in data.splitlines()]
+        table = pd.DataFrame(rows, columns=[c["name"] for c in columns])
+        whole = {name: [row.get(name) for row in rows] for name in integers}
+    else:
+        table = pd.read_csv(raw, dtype=text, compression=compression, keep_default_na=False, na_values=[""])
+        whole = {name: [None if pd.isna(cell) else int(cell) for cell in table[name]] for name in integers}
+    return table.assign(**{name: pd.array(values, dtype="Int64") for name, values in whole.items()})
 
 
 def _bytes(path: str) -> bytes:
@@ -197,13 +203,26 @@ def _parquet(data: bytes) -> pd.DataFrame:
     Arrow's threads may let go of the Python object they read from later than they return the table; where the
     interpreter ends just then, they abort the process.
     """
+    import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False)
     names = [(f.metadata or {}).get(ORIGINAL, f.name.encode()).decode() for f in table.schema]  # BigQuery has its own
     table = table.rename_columns(names).select([name for name in names if name])
-    return table.to_pandas(use_threads=False)
+    return table.to_pandas(use_threads=False, types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+
+
+def _with_digits(table: pd.DataFrame) -> pd.DataFrame:
+    """A table whose integers are numpy's, or floats where some are missing, unless floats would lose their digits."""
+    for name in table.columns[table.dtypes == "Int64"]:
+        column = table[name]
+        missing = column.isna()
+        if not missing.any():
+            table[name] = column.astype("int64")
+        elif missing.all() or max(int(column.max()), -int(column.min())) <= 2**53:
+            table[name] = column.astype("float64")
+    return table
 
 
 def _loaded(value: Any) -> Any:

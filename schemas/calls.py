@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from .instance import Json
+from .storage_config import ConfigPart
 
 CallClass: TypeAlias = Literal[
     "ok", "transient", "rate_limited", "permanent", "timeout", "invalid_answer", "not_called", "over_budget"
@@ -16,7 +17,7 @@ CallClass: TypeAlias = Literal[
 NOT_MADE: frozenset[str] = frozenset(("not_called", "over_budget"))
 
 
-class RateLimit(BaseModel):
+class RateLimit(ConfigPart):
     """A rate limit service of Envoy's kind that is asked before each call; what it allows is up to its configuration.
 
     Attributes:
@@ -26,14 +27,12 @@ class RateLimit(BaseModel):
             would for one of them.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     service: str = Field(pattern=r"^[^\s/]+:\d+$")
     domain: str = Field(min_length=1)
     descriptors: tuple[dict[str, str], ...] = Field(min_length=1)
 
 
-class CallPolicy(BaseModel):
+class CallPolicy(ConfigPart):
     """How the calls of one endpoint are made.
 
     Attributes:
@@ -64,8 +63,6 @@ class CallPolicy(BaseModel):
         backoff: Seconds of the first wait between attempts, doubled for each further one, with full jitter.
         max_backoff: Seconds a wait may last at most.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     timeout: float = Field(default=60.0, gt=0)
     deadline: float | None = Field(default=None, gt=0)

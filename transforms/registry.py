@@ -161,7 +161,8 @@ def load_object(target: str, where: str) -> Any:
     except ImportError as error:
         missing = getattr(error, "name", None)
         reason = f"module {missing!r} not found" if missing else str(error)
-        raise ConfigError(f"cannot import {module_name!r}: {reason}", where=where) from error
+        places = "a module in the current folder, installed, or on PYTHONPATH" if missing == module_name else ""
+        raise ConfigError(f"cannot import {module_name!r}: {reason}", where=where, allowed=places) from error
     except (Exception, SystemExit) as error:  # a script that ends itself would end the command
         raise ConfigError(f"importing {module_name!r} failed: {type(error).__name__}: {error}", where=where) from error
     found: Any = module

@@ -87,8 +87,11 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
         note(f"{len(evaluation.scenarios)} scenarios need a user simulator: {', '.join(evaluation.scenarios[:10])}")
     if os.path.isdir(args.agent):
         folder = os.path.join(args.agent, ".adk", "eval_history")
-        for path in write_results(evaluation, folder, os.path.basename(os.path.abspath(args.agent))):
-            note(f"results: {path}")
+        try:
+            for path in write_results(evaluation, folder, os.path.basename(os.path.abspath(args.agent))):
+                note(f"results: {path}")
+        except OSError as error:
+            note(f"the result files could not be written: {error}")
     note(f"tables: {evaluation.run.output}")
     return PASSED if evaluation.passed else CRITERION
 

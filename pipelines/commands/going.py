@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ...schemas.errors import ConfigError
 from .base import PASSED, no_more, show_end
 
 _CANCEL = """\
@@ -20,10 +21,20 @@ def add(commands: Any) -> None:
     cancel = commands.add_parser("cancel", help="stop the calls of a run", description=_CANCEL)
     cancel.add_argument("--now", action="store_true", help="end the run on its engine at once, without tables")
     wait = commands.add_parser("wait", help="wait for the end of a run", description=_WAIT)
-    wait.add_argument("--timeout", type=float, metavar="SECONDS", help="wait at most so long")
+    wait.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="wait at most so long")
     for command, handle in ((cancel, _cancel), (wait, _wait)):
         command.set_defaults(handle=handle)
         command.add_argument("output", metavar="OUTPUT", help="folder of the run")
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if seconds >= 0:
+        return seconds
+    raise ConfigError(f"found {text!r}", where="--timeout", allowed="seconds, 0 or more")
 
 
 def _cancel(args: argparse.Namespace, rest: list[str]) -> int:

@@ -72,6 +72,25 @@ def test_a_run_becomes_a_set_that_expects_its_answers(tmp_path):
     )
 
 
+def test_cases_of_one_name_get_names_of_their_own(tmp_path):
+    from evalbeam.pipelines.adk_files import _recorded
+
+    rows = [{"status": "ok", "trial": trial, "eval_id": "a", "response": "r"} for trial in (0, 0, 1, 0)]
+    assert [c["eval_id"] for c in _recorded(iter(rows), lambda _: "p")] == ["a", "a-0", "a-1", "a-2"]
+
+
+@pytest.mark.parametrize("command", ["to-evalset", "adk-migrate"])
+def test_a_file_that_cannot_be_written_is_named(command, tmp_path, capsys):
+    source = tmp_path / "run"
+    if command == "to-evalset":
+        evaluate([{"prompt": "p", "response": "r"}], ["failure"], output=str(source))
+    else:
+        source.write_text('{"eval_set_id": "s", "eval_cases": []}')
+    (tmp_path / "folder").mkdir()
+    assert main([command, str(source), str(tmp_path / "folder")]) == 2
+    assert f"evalbeam: error: {tmp_path}/folder: cannot be written: " in capsys.readouterr().err
+
+
 def test_a_run_that_is_not_there(tmp_path):
     from evalbeam.pipelines.adk_files import to_evalset
 

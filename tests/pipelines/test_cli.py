@@ -284,6 +284,10 @@ def test_the_verdict_is_the_exit_code(criteria: str, code: int) -> None:
         ),
         (["run", "eval.yaml", "--trials", "on"], "eval.yaml: trials: found True (allowed: a number)"),
         (
+            ["run", "eval.yaml", "--set", "agent.max_in_flight=yes"],
+            "eval.yaml: agent.max_in_flight: found True (allowed: a number)",
+        ),
+        (
             ["run", "eval.yaml", "--set", "criteria.exact_match=yes"],
             "eval.yaml: criteria.0.min: found True (allo",
         ),

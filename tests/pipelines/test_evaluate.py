@@ -218,3 +218,16 @@ def test_objects_that_cannot_be_pickled_are_called_where_they_are(tmp_path):
     options = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
     with pytest.raises(RunError, match="cannot pickle 'generator' object"):
         evaluate(path, ["exact_match"], live, output=str(tmp_path / "two"), options=options)
+
+
+@pytest.mark.parametrize("format_", ["parquet", "jsonl", "csv"])
+def test_integers_keep_their_digits_beside_missing_ones(format_: str) -> None:
+    large = [2**62 + 1, None, -(2**63), 2**53 + 1]
+    rows = [
+        {"prompt": str(i), "response": "a", "large": number, "small": number and 3, "all": i}
+        for i, number in enumerate(large)
+    ]
+    table = evaluate(rows, ["failure"], output_options={"format": format_, "shards": 2}).metrics_table
+    assert [None if pd.isna(number) else int(number) for number in table["large"]] == large
+    kinds = {name: str(table[name].dtype) for name in ("small", "all", "input_tokens")}
+    assert kinds == {"small": "float64", "all": "int64", "input_tokens": "float64"}

@@ -71,6 +71,13 @@ def test_a_wait_has_an_end(tmp_path: Path, flink) -> None:
         waiting(tmp_path)
 
 
+@pytest.mark.parametrize("seconds", ["-1", "nan", "soon"])
+def test_seconds_to_wait_are_no_less_than_none(seconds: str, tmp_path: Path, capsys) -> None:
+    assert main(["wait", str(tmp_path), f"--timeout={seconds}"]) == 2
+    said = f"evalbeam: error: --timeout: found '{seconds}' (allowed: seconds, 0 or more)\n"
+    assert capsys.readouterr().err == said
+
+
 def test_there_must_be_a_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no run at"):
         waiting(tmp_path / "nothing")

@@ -143,7 +143,10 @@ def test_load_object(module: Path) -> None:
         ("answer", "agent.target: 'answer' names no object (allowed: \"module:name\")"),
         (":answer", "agent.target: ':answer' names no object"),
         ("agent_of_mine:", "agent.target: 'agent_of_mine:' names no object"),
-        ("agent_of_yours:x", "agent.target: cannot import 'agent_of_yours': module 'agent_of_yours' not found"),
+        (
+            "agent_of_yours:x",
+            "agent.target: cannot import 'agent_of_yours': module 'agent_of_yours' not found (allowed: a module in the",
+        ),
         ("needy_of_mine:x", "agent.target: cannot import 'needy_of_mine': module 'not_installed_anywhere' not found"),
         ("broken_of_mine:x", "agent.target: importing 'broken_of_mine' failed: RuntimeError: no key"),
         ("ending_of_mine:x", "agent.target: importing 'ending_of_mine' failed: SystemExit: 3"),

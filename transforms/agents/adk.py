@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import time
 import types as python
@@ -60,8 +61,9 @@ class AdkAgent(Agent):
 
     def __post_init__(self) -> None:
         require_module("google.adk", "adk", "an agent of type adk", "agent")
-        if self.turn_timeout is not None and self.turn_timeout <= 0:
-            raise ValueError(f"turn_timeout is {self.turn_timeout}, allowed: more than 0")
+        seconds = self.turn_timeout
+        if seconds is not None and (isinstance(seconds, bool) or not 0 < seconds < math.inf):
+            raise ValueError(f"turn_timeout is {seconds}, allowed: a number above 0")
         simulator_of(original(self.simulator))
         self.app()
 

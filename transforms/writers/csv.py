@@ -13,13 +13,13 @@ import pyarrow.csv
 
 from .base import Writer, compressed, register
 
-_FORMULA = r"^([=+\-@\t\r])"
+_FORMULA = r"^([=+\-@\t\r\n])"
 
 
 @register("writer", "csv")
 @dataclass(frozen=True)
 class CsvFiles(Writer):
-    """CSV, plain or gzip; `escape_formulas` puts an apostrophe before text that starts with = + - @ tab or CR."""
+    """CSV, plain or gzip; `escape_formulas` puts an apostrophe before text that starts with = + - @ tab, CR or LF."""
 
     compressions: ClassVar = ("none", "gzip")
     suffix: ClassVar = ".csv"

@@ -255,3 +255,9 @@ def test_a_worker_imports_no_more_of_adk_than_its_runner():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [[], []]
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf"), True])
+def test_a_turn_takes_a_number_of_seconds(seconds):
+    with pytest.raises(ValueError, match=r"turn_timeout is .*, allowed: a number above 0"):
+        AdkAgent(None, turn_timeout=seconds)
