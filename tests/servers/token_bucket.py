@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_ROUNDING = 1e-9  # of times: without it a wait can be too short for a virtual clock to move
+
 
 class Bucket:
     """Tokens that come at a rate, as many as fit; a question that finds too few takes none.
@@ -21,7 +23,7 @@ class Bucket:
         if self._at is not None:
             self._tokens = min(self.size, self._tokens + (now - self._at) * self.rate)
         self._at = now
-        if self._tokens < tokens:
+        if self._tokens < tokens - _ROUNDING:
             return (tokens - self._tokens) / self.rate
         self._tokens -= tokens
         return 0.0

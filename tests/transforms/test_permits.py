@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 from apache_beam.io.components.rate_limiter import EnvoyRateLimiter
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rate_limits import RateLimitDescriptor, RateLimitDescriptorEntry, RateLimits, serving
 from token_bucket import Bucket
@@ -76,6 +76,7 @@ def ideal(bucket_rate, size, calls):
 
 
 @settings(deadline=None, max_examples=20)
+@example(rate=50.0, size=5, latency=0.0, places=1, seconds=0.01)
 @given(
     rate=st.sampled_from([2.0, 50.0, 900.0]),
     size=st.integers(1, 30),
