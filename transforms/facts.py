@@ -68,17 +68,16 @@ class RunFacts:
     picks: list[int] = field(default_factory=list)
     asked: list[int] = field(default_factory=lambda: [0, 0])
 
-    def see(self, row: dict[str, Json]) -> None:
-        """Takes the types of a row's values in."""
-        columns = self.columns
-        for name, value in row.items():
-            kind = type(value)
-            known = columns.get(name)
-            if known is None:
-                known = columns[name] = [0, 0]
+    def see(self, rows: Sequence[dict[str, Json]]) -> None:
+        """Takes the types of the rows' values in."""
+        found: set[tuple[str, type]] = set()
+        for row in rows:
+            found.update(zip(row, map(type, row.values()), strict=True))
+        for name, kind in found:
+            known = self.columns.setdefault(name, [0, 0])
             known[0] |= _BITS[kind]
-            if kind is int and abs(value) > known[1]:
-                known[1] = abs(value)
+            if kind is int:
+                known[1] = max(known[1], *(abs(row[name]) for row in rows if type(row.get(name)) is int))
 
     def merge(self, other: RunFacts, limit: int | None = None) -> RunFacts:
         """Takes another part of the dataset in; returns itself."""

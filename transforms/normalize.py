@@ -7,7 +7,7 @@ import hashlib
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import apache_beam as beam
@@ -16,7 +16,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from ..schemas.batch import RowBlock, pack, pack_row
+from ..schemas.batch import RowBlock, compress, pack_row
 from ..schemas.conversation import is_conversation, said
 from ..schemas.errors import RowError
 from ..schemas.instance import ALIASES, Instance, Json
@@ -57,10 +57,14 @@ class RowRules:
         Raises:
             RowError: The row cannot be read in its dialect.
         """
-        for dialect in self.dialects:
-            if dialect.splits and dialect.recognises(row):
+        for dialect in self._splitting:
+            if dialect.recognises(row):
                 return dialect.rows(row)
         return [row]
+
+    @cached_property
+    def _splitting(self) -> tuple[Dialect, ...]:
+        return tuple(dialect for dialect in self.dialects if dialect.splits)
 
     def read(self, row: dict[str, Json]) -> tuple[str, dict[str, Json]]:
         """(instance_id without ordinal, standard fields found elsewhere than under their name) of a row.
@@ -144,11 +148,13 @@ def _sorted(value: Json) -> bytes:
 
 
 def _get(name: str, fields: Mapping[str, Json], row: Mapping[str, Json]) -> Json:
-    for spelling in (name, *ALIASES.get(name, ())):
-        value = fields.get(spelling, row.get(spelling))
-        if value is not None:
-            return value
-    return None
+    value = fields.get(name, row.get(name))
+    if value is None:
+        for alias in ALIASES.get(name, ()):
+            value = fields.get(alias, row.get(alias))
+            if value is not None:
+                break
+    return value
 
 
 @dataclass
@@ -191,7 +197,7 @@ class _Normalize(beam.DoFn):
 
     def start_bundle(self) -> None:
         deque(self.packing.rest(), maxlen=0)  # of a bundle that failed
-        self.held: defaultdict[int, bytearray] = defaultdict(bytearray)  # joined: a row's own bytes cost twice the time
+        self.held: defaultdict[int, bytearray] = defaultdict(_opened)
         self.total = 0
         self.facts = RunFacts()
         self.picks: list[int] = []
@@ -201,49 +207,49 @@ class _Normalize(beam.DoFn):
         facts, rules = self.facts, self.rules
         self.first |= element.range == 0
         facts.lines[(element.file, element.range)] = element.lines
-        kept, refused = facts.rows, facts.rejected
+        refused, taken = len(element.rejected), []
         for rejected in element.rejected:
-            facts.rejected += 1
             yield TaggedOutput("rejected", rejected)
         for line, row in element.rows:
             try:
-                found = [(each, *rules.read(each)) for each in rules.rows(row)]
+                taken += [(each, *rules.read(each)) for each in rules.rows(row)]
             except RowError as error:
-                facts.rejected += 1
+                refused += 1
                 yield TaggedOutput("rejected", _rejected(element, line, row, error))
-                continue
-            for each, instance_id, fields in found:
-                if rules.keeps(instance_id):
-                    self._take(instance_id, each, fields)
-                    if self.total >= _HELD_BYTES:
-                        self._flush(max(self.held, key=lambda shard: len(self.held[shard])))
-                        yield from self.packing.ready()
-        counters.add("rows_read", facts.rows - kept)
-        counters.add("rows_rejected", facts.rejected - refused)
+        facts.rejected += refused
+        if rules.sample is not None:
+            taken = [found for found in taken if rules.keeps(found[1])]
+        self._take(taken)
+        while self.total >= _HELD_BYTES:
+            self._flush(max(self.held, key=lambda shard: len(self.held[shard])))
+            yield from self.packing.ready()
+        counters.add("rows_read", len(taken))
+        counters.add("rows_rejected", refused)
 
-    def _take(self, instance_id: str, row: dict[str, Json], fields: dict[str, Json]) -> None:
-        packed = pack_row(instance_id, row, fields)
-        held = self.held[position(instance_id, self.shards)]
-        if held:
-            held += b","
-            self.total += 1
-        held += packed
-        self.total += len(packed)
-        facts = self.facts
-        facts.rows += 1
-        facts.bytes += len(packed)
-        facts.see(row)
+    def _take(self, found: Sequence[tuple[dict[str, Json], str, dict[str, Json]]]) -> None:
+        facts, held, shards, size = self.facts, self.held, self.shards, 0
+        for row, instance_id, fields in found:
+            packed = pack_row(instance_id, row, fields)
+            size += len(packed)
+            joined = held[position(instance_id, shards)]
+            joined += packed
+            joined += b","
+        self.total += size + len(found)
+        facts.rows += len(found)
+        facts.bytes += size
+        facts.see([row for row, _, _ in found])
         if self.needs is not None:
-            counts = self.needs.of(Instance(instance_id, row, fields))
-            self.facts.asked = [a + b for a, b in zip(self.facts.asked, counts, strict=True)]
+            for row, instance_id, fields in found:
+                counts = self.needs.of(Instance(instance_id, row, fields))
+                facts.asked = [a + b for a, b in zip(facts.asked, counts, strict=True)]
         if self.limit is not None:
-            self.picks.append(selection_hash(instance_id))
+            self.picks += [selection_hash(instance_id) for _, instance_id, _ in found]
             if len(self.picks) > 2 * self.limit + 1024:
                 self.picks = smallest(self.picks, self.limit)
 
     def _flush(self, shard: int) -> None:
         held = self.held.pop(shard)
-        self.total -= len(held)
+        self.total -= len(held) - 1
         self.packing.submit(_packed, shard, held)
 
     def finish_bundle(self) -> Iterator[Any]:
@@ -259,8 +265,14 @@ class _Normalize(beam.DoFn):
         yield TaggedOutput("facts", WindowedValue(self.facts, 0, (GlobalWindow(),)))
 
 
-def _packed(shard: int, joined: bytearray) -> tuple[int, bytes]:
-    return shard, pack((joined,))
+def _opened() -> bytearray:
+    """A JSON list to which rows are added, each with a comma; as bytes of their own they would cost twice the time."""
+    return bytearray(b"[")
+
+
+def _packed(shard: int, rows: bytearray) -> tuple[int, bytes]:
+    rows[-1:] = b"]"
+    return shard, compress(rows)
 
 
 def _rejected(block: RowBlock, line: int, row: dict[str, Json], error: RowError) -> Rejected:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.schemas.batch import MAX_ROWS, pack, pack_row, unpack
+from evalbeam.schemas.batch import MAX_ROWS, compress, pack_row, unpack
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms.cut import cut, in_order
 from evalbeam.transforms.normalize import position
@@ -48,4 +48,5 @@ def test_batches_end_at_the_row_limit_and_at_the_byte_limit():
 @given(INSTANCES)
 def test_packed_instances_come_back(rows):
     rows = [Instance(r.instance_id, r.row, {"prompt": "p"} if i % 2 else {}) for i, r in enumerate(rows)]
-    assert unpack(pack(pack_row(r.instance_id, r.row, r.fields) for r in rows)) == rows
+    packed = b",".join(pack_row(r.instance_id, r.row, r.fields) for r in rows)
+    assert unpack(compress(b"[" + packed + b"]")) == rows
