@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
+from itertools import chain
 
 from ..schemas.errors import ConfigError
 from ..transforms import storage
@@ -16,29 +17,31 @@ _FOLDERS = ("instances", JOURNAL, FOLDER, ".tmp")
 _FILES = (*(table + ending for table in ("summary", "errors") for ending in TABLE_ENDINGS), "report.html", STOP)
 
 
-def refuse_others(output: str, dataset: Iterable[str] = ()) -> None:
+def refuse_others(output: str, dataset: Sequence[str] = (), files: Collection[str] = ()) -> None:
     """Refuses a folder in which a run would replace or drop what is not its own.
 
     Args:
         output: Folder of a run that is to start.
-        dataset: Files that it is to read.
+        dataset: Paths of its dataset: files, folders and globs.
+        files: The files that these stand for.
 
     Raises:
         ConfigError: The folder has never been a run's, and holds a file under a name that a run writes; its
-            manifest.json is somebody else's; or the run would replace its own dataset.
+            manifest.json is somebody else's; the run would replace its own dataset, or a later one would read its
+            tables as rows.
     """
     tables = storage.join(output, "instances")
-    if own := next((path for path in dataset if _lies_in(path, tables)), None):
+    if own := next((path for path in files if storage.same(path.rpartition("/")[0], tables)), None):
         found = f"{own} is where this run writes its instances table"
         raise ConfigError(found, where="output.path", allowed="another folder than the dataset's")
+    folders = (path.partition("**")[0] for path in dataset if path not in files)
+    if above := next((folder for folder in folders if storage.is_found_below(folder, output)), None):
+        found = f"{output} lies in the dataset's folder {above!r}, whose files are all read, those of runs too"
+        raise ConfigError(found, where="output.path", allowed="a folder beside the dataset's, or a glob for its files")
     if manifest_at(output) is not None or lease.latest(output) is not None or journals(output):
         return
-    folders = (path for name in _FOLDERS for path in storage.below(storage.join(output, name))[:1])
-    files = (path for name in _FILES if storage.exists(path := storage.join(output, name)))
-    if others := next((path for found in (folders, files) for path in found), None):
+    inside = (path for name in _FOLDERS for path in storage.below(storage.join(output, name))[:1])
+    beside = (path for name in _FILES if storage.exists(path := storage.join(output, name)))
+    if others := next(chain(inside, beside), None):
         found = f"{others} belongs to no run, and this one would replace it"
         raise ConfigError(found, where="output.path", allowed="a folder of its own")
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    return storage.same(path.rpartition("/")[0], folder)

@@ -260,7 +260,7 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
     files = expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
     rules, writer = build_rules(config, agent), build_writer(config)
     plan = Plan(config, tuple(files), rules, agent, metrics, writer, judges=judges, packages=packages)
-    refuse_others(config.output.path, (f.path for f in files))
+    refuse_others(config.output.path, config.dataset.paths, {f.path for f in files})
     if config.baseline is not None:
         baseline_files(config.baseline)
     if (loading := plan.loading()) is not None:

@@ -28,6 +28,12 @@ def same(one: str, other: str) -> bool:
     return _plain(one) == _plain(other)
 
 
+def is_found_below(folder: str, path: str) -> bool:
+    """Whether who searches a folder at any depth finds what lies at a path; hidden folders are not searched."""
+    above, below = _plain(folder or ".").rstrip("/") + "/", _plain(path) + "/"
+    return below.startswith(above) and not any(part[0] in "._" for part in below[len(above) :].split("/") if part)
+
+
 def create(path: str) -> BinaryIO:
     """Opens a new file for writing, the folders above it made where the filesystem has folders."""
     _make_folder_of(path)

@@ -85,3 +85,32 @@ def test_a_run_without_its_lease_is_still_a_run(capsys: pytest.CaptureFixture[st
         left.unlink()
     assert main([*COMMAND, "out", "--agent", "agent_of_belongings:ask"]) == 0
     assert "1 calls are paid for" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("dataset", "output", "refused"),
+    [
+        ("data", "data/out", True),
+        ("data/", "./data/../data/a/b", True),
+        ("data", "data", True),
+        (".", "out", True),
+        ("data/**", "data/out", True),
+        ("data/**.jsonl", "data/out", True),
+        ("data", "data/_out", False),
+        ("data", "data/.runs/1", False),
+        ("data", "data2", False),
+        ("data/*.jsonl", "data/out", False),
+        ("data/rows.jsonl", "data/out", False),
+        ("data/rows.jsonl", "data", False),
+    ],
+)
+def test_no_run_reads_what_an_earlier_one_wrote(
+    dataset: str, output: str, refused: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("data").mkdir()
+    Path("rows.jsonl").rename("data/rows.jsonl")
+    assert main(["check", "--dataset", dataset, "--metrics", "exact_match", "--output", output]) == (
+        2 if refused else 0
+    )
+    said = f"evalbeam: error: output.path: {output} lies in the dataset's folder "
+    assert capsys.readouterr().err.startswith(said) == refused
