@@ -140,11 +140,13 @@ class _Sample:
         values: The value each position counts with; `None` where it has none.
         unscored: Status of the positions without a score.
         failed: The value a position counts with where the agent failed and this is asked for.
+        counts: How often each value occurs, where that is known already.
     """
 
     values: Sequence[float | None]
     unscored: Mapping[int, Status] = field(default_factory=dict)
     failed: float | None = None
+    counts: dict[float, int] | None = None
 
     def with_failures(self, column: ScoreColumn) -> _Sample:
         """The sample with the rows whose agent failed at `failed`."""
@@ -154,12 +156,14 @@ class _Sample:
         values = list(self.values)
         for i in lost:
             values[i] = self.failed
-        return replace(self, values=values)
+        return replace(self, values=values, counts=None)
 
     def over(self, group: _Group, threshold: Threshold | None) -> Accumulator:
         """The accumulator of a slice's rows."""
         values = group.pick(self.values)
-        counts = counted(values)
+        counts = self.counts if group.positions is None else None
+        if counts is None:
+            counts = counted(values)
         if group.positions is None:
             kinds = Counter(self.unscored.values())
         else:
@@ -198,9 +202,8 @@ def _sample(column: ScoreColumn, facts: MetricFacts) -> _Sample:
     """A numeric metric's sample; a score that is no finite number and no verdict in words is an error."""
     values, unscored = column.values, column.status
     usual = values.count(None) == len(unscored) and all(values[i] is None for i in unscored)
-    distinct: Any = {*values} - {None}
-    if usual and math.isfinite(sum(distinct)):
-        return _Sample(values, unscored, facts.worst)
+    if usual and math.isfinite(sum(counts := counted(values))):
+        return _Sample(values, unscored, facts.worst, counts)
     clean: list[float | None] = [None] * len(values)
     status = dict(unscored)
     for i, value in enumerate(values):

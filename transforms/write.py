@@ -142,10 +142,16 @@ def _stream(records: pa.RecordBatch) -> pa.Buffer:
     places = [found.setdefault(_identity(column), len(found)) for column in records.columns]
     distinct = records.select([places.index(place) for place in range(len(found))])
     distinct = distinct.replace_schema_metadata({"places": orjson.dumps(places)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, distinct.schema) as stream:
-        stream.write_batch(distinct)
-    return sink.getvalue()
+    measured = pa.MockOutputStream()
+    _send(distinct, measured)
+    stream = pa.allocate_buffer(measured.size())  # one that grows is copied each time
+    _send(distinct, pa.FixedSizeBufferWriter(stream))
+    return stream
+
+
+def _send(records: pa.RecordBatch, sink: Any) -> None:
+    with pa.ipc.new_stream(sink, records.schema) as stream:
+        stream.write_batch(records)
 
 
 def _identity(column: pa.Array) -> tuple[Any, ...]:

@@ -69,4 +69,4 @@ if __name__ == "__main__":
     given = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     with tempfile.TemporaryDirectory() as made:
         compare(58, 16_384, given, Path(made))
-        compare(600, 2_048, given, Path(made))
+        compare(600, 8_192, given, Path(made))

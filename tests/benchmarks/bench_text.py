@@ -4,8 +4,9 @@
 
 The corpus is prose that Python itself ships (`pydoc_data.topics`), cut into references of about 66 and 600 ROUGE
 tokens; a response is its reference with a quarter of the words changed and sentences dropped or swapped. Every row
-also carries two trajectories and two tool-call texts. Both sides start from JSON lines and end with one list of
-values for each metric, which must be equal. Times are CPU seconds of this process; the sides alternate, medians count.
+also carries two trajectories; its texts are no tool calls, and that is what the tool-call metrics find. Both sides
+start from JSON lines and end with one list of values for each metric, which must be equal. Times are CPU seconds of
+this process; the sides alternate, medians count.
 """
 
 from __future__ import annotations
