@@ -24,6 +24,7 @@ from .faults import Fault, fault_of
 from .lane import Lane, Timeouts
 from .permits import Permits, connected
 from .stop import Breaker
+from .tasks import Loop
 from .threads import LoopExecutor, Threads
 
 _SWITCH, _SWITCH_OF_PLACE = 0.0005, 0.0000025
@@ -92,7 +93,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.loop = asyncio.new_event_loop()
+        self.loop = Loop()
         self._threads = Threads(self.loop)
         self.loop.set_default_executor(LoopExecutor(self._threads))
         self._lines: dict[Hashable, tuple[Line, int, str]] = {}

@@ -23,12 +23,12 @@ from .faults import RETRIED, Fault
 from .pace import DOUBLING, Pace
 from .retries import RetryBudget
 from .stop import kind_of
-from .tasks import Starter
 from .threads import Job, Threads
 
 if TYPE_CHECKING:
     from .bundle import Bundle
     from .engine import Line
+    from .tasks import Loop
 
 _GRACE = 1.0
 _SLOW = "no answer within the timeout"
@@ -112,7 +112,7 @@ class Timeouts:
 class Lane:
     """The window and the queue of one endpoint; everything but `post` runs on the loop's thread."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: Loop) -> None:
         self.loop = loop
         self.pace = Pace()
         self.throttled = 0.0
@@ -120,7 +120,7 @@ class Lane:
         self.retries = RetryBudget()
         self.hung: set[Any] = set()
         self._waiting: deque[Flight] = deque()
-        self._tasks, self._threads = Starter(loop), Threads(loop)
+        self._threads = Threads(loop)
         self._pumping = False
         self._alarm_at = math.inf
         self._held_since: float | None = None
@@ -256,7 +256,7 @@ class Lane:
         call = line.call
         assert call is not None
         if line.on_loop:
-            self._tasks.start(self._fly(flight, call(flight.call)), flight.call.key, line.context.copy())
+            self.loop.begin(self._fly(flight, call(flight.call)), flight.call.key, line.context.copy())
         else:
             flight.attempt = job = Job(call, flight.call, partial(self._job_done, flight), line.context.copy())
             try:
@@ -282,7 +282,7 @@ class Lane:
         if flight.attempt is not job:
             self.hung.discard(job)
         elif job.error is None and inspect.isawaitable(job.value):
-            self._tasks.start(self._fly(flight, job.value), flight.call.key, job.context)
+            self.loop.begin(self._fly(flight, job.value), flight.call.key, job.context)
         else:
             self._land(flight, job.value, job.error, job.seconds)
 

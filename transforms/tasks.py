@@ -1,4 +1,4 @@
-"""Tasks that begin at once, each in a context of its own."""
+"""The event loop of the calls, whose tasks begin at once, each in a context of its own."""
 
 from __future__ import annotations
 
@@ -9,44 +9,37 @@ from contextvars import Context
 from typing import Any
 
 
-class Starter:
-    """Starts tasks of a loop whose first step is taken at once, as by `eager_start` of Python 3.12.
+class Loop(asyncio.SelectorEventLoop):
+    """asyncio's loop, and tasks whose first step is taken at once, as by `eager_start` of Python 3.12.
 
     A task of asyncio's asks its loop for its first step in the loop's next round: after all that is ready now.
-
-    Args:
-        loop: Whose tasks they are; `start` is called on its thread.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._context: Context | None = None
-        self._step: Callable[[], None] = _nothing
+    _begun: Context | None = None
+    _step: Callable[[], None] | None = None
 
-    def start(self, coroutine: Coroutine[Any, Any, None], name: str, context: Context) -> None:
+    def begin(self, coroutine: Coroutine[Any, Any, None], name: str, context: Context) -> None:
         """Starts a task that runs in `context`, and nothing else; another task, which starts it, goes on afterwards."""
-        loop, self._context = self._loop, context
-        loop.call_soon = self._asked  # type: ignore[method-assign]
+        self._begun = context
         try:
-            asyncio.Task(coroutine, loop=loop, name=name, context=context)
+            asyncio.Task(coroutine, loop=self, name=name, context=context)
         finally:
-            del loop.call_soon
-            step, self._step, self._context = self._step, _nothing, None
-        outer = asyncio.current_task(loop)
+            step, self._step, self._begun = self._step, None, None
+        assert step is not None
+        outer = asyncio.current_task(self)
         if outer is None:
             context.run(step)
             return
-        _leave_task(loop, outer)
+        _leave_task(self, outer)
         try:
             context.run(step)
         finally:
-            _enter_task(loop, outer)
+            _enter_task(self, outer)
 
-    def _asked(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
-        if context is not None and context is self._context:
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Any:
+        """As in asyncio, but for its checks in debug mode; what a task asks for that begins is kept for `begin`."""
+        if context is not None and context is self._begun:
             self._step = callback
             return None
-        return type(self._loop).call_soon(self._loop, callback, *args, context=context)  # not the task: a finalizer
-
-
-def _nothing() -> None: ...
+        self._check_closed()
+        return self._call_soon(callback, args, context)

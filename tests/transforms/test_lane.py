@@ -20,6 +20,7 @@ from evalbeam.transforms.budget import tokens_of
 from evalbeam.transforms.bundle import Bundle
 from evalbeam.transforms.engine import Line
 from evalbeam.transforms.lane import Lane, Ticket
+from evalbeam.transforms.tasks import Loop
 
 
 class _NoWait(selectors.SelectSelector):
@@ -32,7 +33,7 @@ class _NoWait(selectors.SelectSelector):
         return super().select(0)
 
 
-class VirtualLoop(asyncio.SelectorEventLoop):
+class VirtualLoop(Loop):
     def __init__(self):
         self._clock = _NoWait()
         super().__init__(self._clock)

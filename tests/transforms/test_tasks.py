@@ -6,7 +6,7 @@ from contextvars import Context, ContextVar
 
 import pytest
 
-from evalbeam.transforms.tasks import Starter
+from evalbeam.transforms.tasks import Loop
 
 from .test_lane import HttpError, World
 
@@ -15,7 +15,7 @@ NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 
 @pytest.fixture
 def loop():
-    loop = asyncio.new_event_loop()
+    loop = Loop()
     yield loop
     loop.close()
 
@@ -32,7 +32,7 @@ def test_the_first_step_is_taken_at_once_by_the_new_task(loop):
     async def main():
         outer = asyncio.current_task()
         for name in "ab":
-            Starter(loop).start(act(name), name, Context())
+            loop.begin(act(name), name, Context())
             assert asyncio.current_task() is outer
         assert seen == [("a", "a"), ("b", "b")]
         await asyncio.sleep(0)
@@ -43,18 +43,18 @@ def test_the_first_step_is_taken_at_once_by_the_new_task(loop):
 
 
 def test_a_task_may_start_another_and_timeouts_are_its_own(loop):
-    starter, seen = Starter(loop), []
+    seen = []
 
     async def act(depth):
         if depth:
-            starter.start(act(depth - 1), str(depth), Context())
+            loop.begin(act(depth - 1), str(depth), Context())
         try:
             async with asyncio.timeout(0.001):
                 await asyncio.sleep(3600)
         except TimeoutError:
             seen.append((depth, asyncio.current_task().cancelling()))
 
-    loop.call_soon(starter.start, act(3), "first", Context())
+    loop.call_soon(loop.begin, act(3), "first", Context())
 
     async def all_of_them():
         while len(seen) < 4:
@@ -65,7 +65,7 @@ def test_a_task_may_start_another_and_timeouts_are_its_own(loop):
 
 
 def test_a_callback_asked_for_meanwhile_is_not_taken_for_the_step(loop):
-    seen, starter = [], Starter(loop)
+    seen = []
 
     class Intruder(str):
         """A name that has something done while the task is made, as a finalizer may."""
@@ -78,13 +78,12 @@ def test_a_callback_asked_for_meanwhile_is_not_taken_for_the_step(loop):
         seen.append("act")
 
     async def main():
-        starter.start(act(), Intruder(), Context())
+        loop.begin(act(), Intruder(), Context())
         assert seen == ["act"]
         await asyncio.sleep(0)
         assert seen == ["act", "intruder"]
 
     loop.run_until_complete(main())
-    assert "call_soon" not in vars(loop)
 
 
 def test_a_step_that_fails_is_the_task_s_own_failure(loop):
@@ -95,7 +94,7 @@ def test_a_step_that_fails_is_the_task_s_own_failure(loop):
         raise ValueError("mine")
 
     async def main():
-        Starter(loop).start(act(), "name", Context())
+        loop.begin(act(), "name", Context())
 
     loop.run_until_complete(main())
     assert [str(error) for error in told] == ["mine"]
