@@ -28,6 +28,7 @@ from .threads import Job, Threads
 if TYPE_CHECKING:
     from .bundle import Bundle
     from .engine import Line
+    from .permits import Permits
     from .tasks import Loop
 
 _GRACE = 1.0
@@ -190,13 +191,14 @@ class Lane:
                 if not left:  # calls that end at once leave the loop to others now and then
                     self.loop.call_soon(self._pump)
                     return
-                bundle = self._waiting[0].bundle
-                if (bundle.full() and not bundle.cancelled) or not self._may_start(now):
+                flight = self._waiting[0]
+                if flight.bundle.cancelled:
+                    self._waiting.popleft()
+                    continue
+                if flight.bundle.full() or not self._may_start(flight.line.permits, now):
                     return
-                flight = self._waiting.popleft()
-                if not flight.bundle.cancelled:
-                    self._start(flight, now)
-                    now = self.loop.time()
+                self._start(self._waiting.popleft(), now)
+                now = self.loop.time()
             if growing and self._waiting:
                 self._alarm(DOUBLING)
         finally:
@@ -205,8 +207,7 @@ class Lane:
                 counters.add("calls_in_flight", self.in_flight - self._shown)
                 self._shown = self.in_flight
 
-    def _may_start(self, now: float) -> bool:
-        permits = self._waiting[0].line.permits
+    def _may_start(self, permits: Permits | None, now: float) -> bool:
         if permits is not None and not permits.ready(min(len(self._waiting), self.pace.limit - self.in_flight)):
             if permits.refused and self._held_since is None:
                 self._held_since = now

@@ -41,5 +41,5 @@ class Loop(asyncio.SelectorEventLoop):
         if context is not None and context is self._begun:
             self._step = callback
             return None
-        self._check_closed()
-        return self._call_soon(callback, args, context)
+        self._check_closed()  # type: ignore[attr-defined]
+        return self._call_soon(callback, args, context)  # type: ignore[attr-defined]
