@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from apache_beam.options.pipeline_options import (
@@ -140,12 +141,11 @@ def _dataflow(options: PipelineOptions, report: EngineReport, plan: Plan | None)
 def _agent(options: PipelineOptions, plan: Plan, report: EngineReport) -> None:
     config = plan.config.agent
     if engines.calls_from_here(options):
-        for name, reference in config.secrets.items():
-            if reference.startswith("${env:"):
-                try:
-                    secrets.resolved(reference, f"agent.secrets.{name}")
-                except ConfigError as error:
-                    report.problems.append(str(error))
+        asked = {f"judges.{name}": plan.config.judges[name].params for name in plan.judges}
+        called = {} if plan.recorded or plan.config.replay else {"agent": config.params}
+        found = [secrets.look_up(config.secrets, "agent.secrets")]
+        found += [secrets.look_up(keys, where, config.secrets) for where, keys in {**called, **asked}.items()]
+        report.problems += map(str, chain.from_iterable(found))
         return
     if config.target is not None and not isinstance(config.target, str):
         text = "an object given from Python cannot reach the workers"

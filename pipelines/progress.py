@@ -36,10 +36,11 @@ class Progress:
         stream: Where the text goes.
         bar: Whether `stream` is a terminal, whose last line is drawn anew at each tick.
         expected: (rows that were read) -> examples to expect.
-        live: Whether an agent is called.
+        live: Whether an agent is called, or judges are.
         clock: Seconds, from any start.
         width: Gives the columns of the terminal.
         state: What the engine says of the run, in a few words.
+        judged: Whether judges are called; nobody knows beforehand how often.
     """
 
     read: Callable[[], Mapping[str, int]]
@@ -50,6 +51,7 @@ class Progress:
     clock: Callable[[], float] = time.monotonic
     width: Callable[[], int] = lambda: shutil.get_terminal_size().columns
     state: Callable[[], str] = lambda: ""
+    judged: bool = False
     _started: float | None = None
     _phase: str = ""
     _phase_since: float = 0.0
@@ -103,7 +105,12 @@ class Progress:
         return counts[names[self._phase]]
 
     def _total(self, counts: Mapping[str, int]) -> int | None:
-        return None if self._phase == READING else self.expected(counts["rows_read"]) or None
+        unknown = self._phase == READING or self._counts_calls
+        return None if unknown else self.expected(counts["rows_read"]) or None
+
+    @property
+    def _counts_calls(self) -> bool:
+        return self._phase == CALLING and self.judged
 
     def _rate(self) -> float | None:
         (first, before), (last, after) = self._seen[0], self._seen[-1]
@@ -111,7 +118,8 @@ class Progress:
 
     def _text(self, counts: Mapping[str, int]) -> str:
         done, total, rate = self._done(counts), self._total(counts), self._rate()
-        parts = [f"{done:,} rows" if total is None else f"{done:,}/{total:,} rows"]
+        unit = "calls" if self._counts_calls else "rows"
+        parts = [f"{done:,} {unit}" if total is None else f"{done:,}/{total:,} {unit}"]
         if counts["rows_rejected"]:
             parts.append(f"{counts['rows_rejected']:,} unusable")
         if self._phase == CALLING:
@@ -153,14 +161,14 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def shown(stream: TextIO, limit: int | None, trials: int, live: bool) -> Iterator[Progress]:
+def shown(stream: TextIO, limit: int | None, trials: int, live: bool, judged: bool = False) -> Iterator[Progress]:
     """Shows the progress of what this process, and those it starts, does meanwhile.
 
     Args:
         stream: Where to.
         limit: Rows at most.
         trials: Examples of each row.
-        live: Whether an agent is called.
+        live, judged: As of `Progress`.
     """
     with counters.watched() as folder:
         progress = Progress(
@@ -169,6 +177,7 @@ def shown(stream: TextIO, limit: int | None, trials: int, live: bool) -> Iterato
             bar=draws(stream),
             expected=lambda rows: (rows if limit is None else min(rows, limit)) * trials,
             live=live,
+            judged=judged,
         )
         with ticking(progress, TICK):
             yield progress

@@ -89,13 +89,15 @@ class JobState:
 
 
 @contextmanager
-def shown(stream: TextIO, output: str, live: bool, state: Callable[[], str] | None = None) -> Iterator[Progress]:
+def shown(
+    stream: TextIO, output: str, live: bool, state: Callable[[], str] | None = None, judged: bool = False
+) -> Iterator[Progress]:
     """Shows the progress of a run whose workers are elsewhere.
 
     Args:
         stream: Where to.
         output: Folder of the run.
-        live: Whether an agent is called.
+        live, judged: As of `Progress`.
         state: Says what the engine says; default: by the run's lease.
     """
     progress = Progress(
@@ -103,6 +105,7 @@ def shown(stream: TextIO, output: str, live: bool, state: Callable[[], str] | No
         stream=stream,
         bar=draws(stream),
         live=live,
+        judged=judged,
         state=state or JobState(output),
     )
     with ticking(progress, REMOTE_TICK if "://" in output else LOCAL_TICK):

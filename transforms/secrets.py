@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
 
 from ..schemas.errors import ConfigError
 
@@ -63,6 +64,30 @@ def resolved(value: str | None, where: str, environ: Mapping[str, str] = os.envi
     check_reference(value, where)
     match = _REFERENCE.fullmatch(value or "")
     return None if match is None else _look(match[1], match[2], where, environ)
+
+
+def look_up(value: Any, where: str, provided: Container[str] = ()) -> Iterator[ConfigError]:
+    """What the references in a configuration's value, at any depth, do not find here; Secret Manager is not asked.
+
+    Args:
+        value: Text, or lists and mappings of it.
+        where: Its key of the configuration.
+        provided: Variables of the environment that are set before the value is used.
+    """
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from look_up(inner, f"{where}.{key}", provided)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from look_up(inner, where, provided)
+    elif isinstance(value, str):
+        for kind, name in _REFERENCE.findall(value):
+            if kind == "secret" or (kind == "env" and name in provided):
+                continue
+            try:
+                _look(kind, name, where, os.environ)
+            except ConfigError as error:
+                yield error
 
 
 class Secrets:

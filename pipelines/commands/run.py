@@ -68,8 +68,9 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
     with workers_unheard(hush), stoppable(hint):
         here = engines.calls_from_here(options)
         limit, trials = config.dataset.limit, config.trials
-        shown = progress.shown(sys.stderr, limit, trials, live) if here else remote.shown(sys.stderr, path, live)
-        with shown as bar, logs(args.debug, bar.say):
+        judged = bool(plan.judges)
+        local = progress.shown(sys.stderr, limit, trials, live, judged) if here else None
+        with local or remote.shown(sys.stderr, path, live, judged=judged) as bar, logs(args.debug, bar.say):
             result = run(plan, options)
     try:
         write_report(result)

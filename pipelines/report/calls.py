@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...schemas.errors import ConfigError
 from ...transforms.journal_summary import JournalSummary, summarize
+from ..judges import JUDGES
 from ..resume import journals
 
 
@@ -16,7 +17,11 @@ def calls_report(output: str) -> str:
     folders = journals(output)
     if not folders:
         raise ConfigError(f"no journal at {output!r}", where="journal", allowed="the output folder of a run that calls")
-    return "\n\n".join(_shown(summarize(folder)) for folder in folders)
+    return "\n\n".join(f"{_called(folder)}\n{_shown(summarize(folder))}" for folder in folders)
+
+
+def _called(folder: str) -> str:
+    return "judges" if folder.rstrip("/").endswith(f"/{JUDGES}") else "agent"
 
 
 def _shown(found: JournalSummary) -> str:

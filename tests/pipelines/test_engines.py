@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,25 @@ def test_a_secret_is_a_reference_that_is_looked_up_where_the_agent_runs(
     err = capsys.readouterr().err
     assert "agent.secrets: found something else (allowed: names of environment variables" in err
     assert "sk-12345" not in err
+
+
+def test_references_that_lead_nowhere_are_told_before_the_first_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "x", "response": "y"}\n')
+    judge = (
+        "judges={default: {type: openai, model: m, api_key: '${env:KEY_OF_NOBODY}', base_url: 'http://127.0.0.1:9'}}"
+    )
+    agent = "agent={target: 'http://127.0.0.1:9', headers: {Authorization: 'Bearer ${file:no/token}'}}"
+    missing = "judges.default.api_key: the environment has no variable 'KEY_OF_NOBODY'"
+    unread = "agent.headers.Authorization: the file 'no/token' cannot be read: FileNotFoundError"
+    run = ["--dataset", "rows.jsonl", "--metrics", "fluency", "--output", "out", "--set", judge]
+    for arguments, told in ((run, [missing]), ([*run, "--set", agent], [unread, missing])):
+        assert main(["check", *arguments]) == 2
+        assert re.findall("error: (.*)", capsys.readouterr().err) == told
+        assert main(["run", *arguments]) == 2
+        assert told[0] in capsys.readouterr().err
+    provided = ["--set", "agent.secrets={KEY_OF_NOBODY: '${env:HOME}'}"]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["check", *run, *provided]) == 0

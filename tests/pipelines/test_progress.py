@@ -75,6 +75,15 @@ def test_lines_come_at_changes_and_every_ten_seconds() -> None:
     )
 
 
+def test_calls_are_counted_where_judges_make_some() -> None:
+    stage = Stage(bar=False)
+    stage.progress.judged = True
+    stage.at(0, rows_read=3)
+    assert stage.at(1, calls_done=5, calls_in_flight=2) == "calling: 5 calls, 2 in flight, 0 failed\n"
+    assert stage.at(12, calls_done=16, calls_in_flight=0).startswith("calling: 16 calls, 0 failed, ")
+    assert stage.at(13, rows_scored=3, rows_written=3) == "writing: 3/3 rows\n"
+
+
 def test_the_rate_is_that_of_the_last_ten_seconds() -> None:
     stage = Stage(bar=False)
     stage.at(0, rows_read=10_000, calls_in_flight=1)

@@ -127,6 +127,23 @@ def test_tables_are_aligned_and_cut() -> None:
     assert columns_of("ที่นี่ e\u0301") == 4
 
 
+def test_the_calls_of_agent_and_judges_stand_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "hello"}\n{"prompt": "good morning"}\n')
+    demo = "evalbeam.pipelines.demo"
+    parts = [
+        "--agent",
+        f"{demo}.agent:answer",
+        "--set",
+        f"judges.default={{type: function, target: '{demo}.judge:fake'}}",
+    ]
+    rest = ["--metrics", "fluency", "--output", str(tmp_path / "out")]
+    assert main(["run", "--dataset", str(tmp_path / "rows.jsonl"), *parts, *rest]) == 0
+    capsys.readouterr()
+    assert main(["journal", str(tmp_path / "out")]) == 0
+    found = re.findall(r"^(\w+)\ncalls +(\d+)$", capsys.readouterr().out, re.M)
+    assert found == [("agent", "2"), ("judges", "1")]  # both are answered alike
+
+
 # ------------------------------------------------------------------------------------------------- what is read
 
 
