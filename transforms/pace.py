@@ -1,22 +1,27 @@
 """How many calls an endpoint is given at once, and how fast: careful at first, and paced once it says it is too many.
 
 At the head of a run the window starts small and grows fast, and all processes of a run start as carefully together as
-one does alone. A refusal for the rate (HTTP 429 and its like) alone says little: an endpoint may refuse some calls at
-any rate, and to slow down would not help. A window that still opens gives up the place of a refused call and stops
-growing while refusals come one upon the other; pacing starts only where surely more than a small share of the calls is
-refused, or, since a window that doubles meets an exhausted quota all at once, half of them while it opens.
+one does alone. The window of one process alone doubles with each round of answers; that of one of several opens by time
+only, since each of them hears of its own refusals alone. A refusal for the rate (HTTP 429 and its like) alone says
+little: an endpoint may refuse some calls at any rate, and to slow down would not help. A window that still opens gives
+up the place of a refused call and stops growing while refusals come one upon the other; pacing starts only where surely
+more than a small share of the calls is refused, or, since a window that doubles meets an exhausted quota all at once,
+half of them while it opens.
 
-From then on a refusal cuts the calls per second for a while, and they return to a little less than they were, and go
-beyond it as the cubic of TCP CUBIC does (RFC 9438), scaled to the rate so that it fits one call a minute and thousands
-a second. Only where the refusals are surely too many is what they return to the pace at which they came: else bad luck
-alone would leave one of several processes far behind the others. Where refusals are a smaller share than what is put up
-with, the pace is at least that of Scalable TCP (Kelly 2003), whose calls add what a refused one takes away. Other
-failures never slow anything down. Time is the caller's: seconds of any clock.
+From then on a refusal halves the calls per second; they are back where they were after a time T and grow ever faster
+from there, as peak x 2^((t/T)^2.5 - 1) after t seconds. So one refusal is made up for, several within T add up, and
+quota that others no longer use is soon found. T is common to all processes, or slow ones would fall behind; it grows
+with the square root of their number, because each of them probes the quota, and where calls are rare it is what some of
+them take. Where refusals are a smaller share than what is put up with, the pace is at least that of Scalable TCP (Kelly
+2003), whose calls add what a refused one takes away. An endpoint that does nothing but refuse is tried ever more rarely
+and at random moments, or processes that were refused together would be together again each time. Other failures never
+slow anything down. Time is the caller's: seconds of any clock.
 """
 
 from __future__ import annotations
 
 import math
+import random
 
 from ..schemas.calls import CallPolicy
 
@@ -36,13 +41,20 @@ _HOLDING = 0.5
 """Doubt from which on the window does not grow, 1 being sure; one refusal is not yet a reason."""
 _HOLD = 1.0
 """Seconds without a refusal after which it grows in any case: an endpoint may be slow to answer."""
-_CUT = 0.7
-_KEPT = 0.9
-"""Share of its pace that a process returns to after a refusal."""
-_RECOVERY = 2.5
-_CALLS_TO_RECOVER = 6.0
+_SHAPE = 2.5
+"""Exponent of the growth: little right after a refusal, and ever more."""
+_RECOVERY, _SHORTEST, _ENOUGH = 0.85, 2.0, 4.0
+"""Seconds T for the root of the number of processes, and their bounds."""
+_CALLS_TO_RECOVER, _LONGEST = 8.0, 10.0
+"""Calls that T takes at least, unless they take longer than so many seconds."""
+_DELAYS = 8.0
+"""Times as long as a refusal takes to come, T takes at least: until then it is not known what the pace does."""
 _CALLS_TO_TELL = 2.0
 """Calls after a cut before another one: until then the refusals are of the same moment."""
+_MOST = 3.0
+"""Times T after which the pace grows no more; it would overflow."""
+_UNUSED = 4.0
+"""Times the pace that was used lately; what is not used is not known to be possible."""
 _SLOWEST = 0.05
 _MEMORY = 1.0
 _USUAL = 60.0
@@ -70,7 +82,8 @@ class Pace:
         self._refused_since: float | None = None
         self._refused_at = -math.inf
         self._doubt = 0.0
-        self._paced = self._guessed = False
+        self._paced = False
+        self._processes = 1
         self._peak = self._recovery = self._scalable = 0.0
         self._cut_at = -math.inf
         self._next = -math.inf
@@ -80,7 +93,8 @@ class Pace:
     def open(self, policies: list[CallPolicy]) -> None:
         """Takes over the ceilings of those who use the lane: the least of each."""
         if not self._most:
-            self.limit = self._first = max(1, _FIRST // max(p.processes for p in policies))
+            self._processes = max(p.processes for p in policies)
+            self.limit = self._first = max(1, _FIRST // self._processes)
         self._most = min(p.max_in_flight for p in policies)
         self._ceiling = min((p.max_calls_per_minute or math.inf) for p in policies) / 60
         self._tokens_ceiling = min((p.max_tokens_per_minute or math.inf) for p in policies) / 60
@@ -90,9 +104,10 @@ class Pace:
         """Calls a second that may be started; infinite where nothing bounds them."""
         if not self._paced:
             return self._ceiling
-        since = (now - self._cut_at) / self._recovery - 1.0
-        cubic = self._peak * (1.0 + (1.0 - _CUT) * (since**3 if since > 0.0 else -(since**2)))
-        rate = max(self._least(now), cubic, self._scalable)
+        since = min(_MOST, (now - self._cut_at) / self._recovery)
+        grown = self._peak * 2.0 ** (since**_SHAPE - 1.0)
+        used = max(1.0, self._peak, self._lately.mean(now))
+        rate = max(self._least(now), min(grown, _UNUSED * used), self._scalable)
         if (stalled := self.stalled(now)) > self._recovery:  # looked for again now and then
             rate = min(rate, 1.0 / (_PATIENCE * stalled))
         return min(self._ceiling, rate)
@@ -107,6 +122,8 @@ class Pace:
             self._held = True
             return self._next - now
         gap = max(1.0 / self.rate(now), self.tokens / self._tokens_ceiling)
+        if self._paced and self.stalled(now) > self._recovery:
+            gap *= random.uniform(0.0, 2.0)
         if gap:
             # A little of the pace may be made up for after a short stall, none of it after a long one.
             self._next = max(self._next, now - 0.1) + gap
@@ -141,7 +158,7 @@ class Pace:
     def accepted(self) -> None:
         """The endpoint did what it was asked, or failed for another reason than the rate."""
         self._refused_since = None
-        if self.limit < self._most and (self._paced or self._doubt <= _HOLDING):
+        if self.limit < self._most and (self._paced or (self._processes == 1 and self._doubt <= _HOLDING)):
             self._grow(self.limit + 1)
 
     @property
@@ -169,38 +186,33 @@ class Pace:
         if self._paced:
             self._slow_down(now, began, sure)
         elif sure:
-            self._start_pacing(now)
+            self._start_pacing(now, began)
         elif self._opening:
             self.limit = self._first = max(1, self.limit - 1)
             self._opened = now
 
-    def _start_pacing(self, now: float) -> None:
+    def _start_pacing(self, now: float, began: float) -> None:
         """The window is no bound any more, the pace is."""
-        self._paced = self._guessed = True
+        self._paced = True
         self._opening, self.limit = False, self._most
-        self._scalable = _CUT * self._admitted(now)
-        self._cut(now, self._admitted(now))
-
-    def _admitted(self, now: float) -> float:
-        """Calls a second that were admitted lately, or not refused yet."""
-        return max(_UNKNOWN, self._lately.at(now) / _MEMORY)
+        self._cut(now, now - began, max(_UNKNOWN, self._lately.mean(now)))  # admitted lately, or not refused yet
+        self._scalable = self._peak / 2
 
     def _slow_down(self, now: float, began: float, sure: bool) -> None:
-        if self._guessed and began <= self._cut_at:  # it was taken for admitted when pacing began
-            self._peak = min(self._peak, self._admitted(now))
         if began <= self._cut_at + _CALLS_TO_TELL / self._peak or self.stalled(now) > self._recovery:
             return  # sent before the last cut or right after it, or while nothing is admitted: it says nothing new
-        self._guessed = False
         self._scalable = max(0.0, self._scalable - (1 + _TOLERATED) * self._step())
         rate = max(self._least(now), self.rate(now))
         if sure:
-            self._scalable = min(self._scalable, _CUT * rate)
-        self._cut(now, rate if sure else max(self._least(now), _KEPT * max(self._peak, rate)))
+            self._scalable = min(self._scalable, rate / 2)
+        self._cut(now, now - began, rate)
 
-    def _cut(self, now: float, peak: float) -> None:
-        """Has the pace fall below a peak and return to it."""
+    def _cut(self, now: float, delay: float, peak: float) -> None:
+        """Has the pace fall to half of a peak and return to it; a refusal took `delay` seconds to come."""
         self._peak, self._cut_at = peak, now
-        self._recovery = max(_RECOVERY, _CALLS_TO_RECOVER / max(peak, self._usual.at(now) / _USUAL))
+        rare = min(_LONGEST, _CALLS_TO_RECOVER / max(peak, self._usual.mean(now)))
+        shared = min(_ENOUGH, _RECOVERY * math.sqrt(self._processes))
+        self._recovery = max(_SHORTEST, shared, _DELAYS * delay, rare)
         self._next = max(self._next, now)
 
     def _step(self) -> float:
@@ -235,13 +247,22 @@ class Fading:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._value = self._at = self._step = 0.0
+        self._since: float | None = None
 
     def at(self, now: float) -> float:
         """The count that is left at some time, at least 0."""
         return max(0.0, self._value) * math.exp((self._at - now) / self._seconds)
 
+    def mean(self, now: float) -> float:
+        """Counts a second, of what is not forgotten."""
+        if self._since is None:
+            return 0.0
+        remembered = self._seconds * (1.0 - math.exp((self._since - now) / self._seconds))
+        return self.at(now) / max(1.0, remembered)
+
     def add(self, now: float, count: float) -> None:
         """Counts something; what comes within a hundredth of the time counts as of one moment."""
+        self._since = now if self._since is None else self._since
         if now > self._step:
             self._value *= math.exp((self._at - now) / self._seconds)
             self._at, self._step = now, now + self._seconds / 100

@@ -35,8 +35,11 @@ RATE = 100.0
 """Calls a second that the server admits."""
 LATENCY = 0.1
 """Seconds of an answer."""
-CASES = {"8 even": (8, 1 / 8, False), "16 even": (16, 1 / 16, False), "16 halved": (16, 1 / 16, True),
-         "8 skewed": (8, 1 / 2, False)}  # fmt: skip
+CASES = {
+    f"{processes} {kind}": (processes, first or 1 / processes, kind == "halved")
+    for processes in (8, 16)
+    for kind, first in (("even", 0.0), ("halved", 0.0), ("skewed", 0.5))
+}
 """(processes, the first one's share of the calls, whether the quota is halved after half of the time)."""
 FORMS: dict[str, tuple[str, ...]] = {"paced": (), "split": ("--split",), "full rate": ("--unpaced",)}
 """What the processes are told."""

@@ -1,6 +1,7 @@
 """The window and the pace by themselves: time is a number. `test_lane.py` has them at work, against servers."""
 
 import math
+import random
 
 import pytest
 from hypothesis import given
@@ -24,9 +25,9 @@ def refuse(pace, now, times=1):
         pace.refused(now, now, None)
 
 
-def paced(rate, now=10.0):
+def paced(rate, now=10.0, processes=1):
     """A pace that has just begun, since so many calls a second were admitted and then none."""
-    pace = opened()
+    pace = opened(processes)
     for i in range(int(10 * rate)):
         assert pace.wait(now - 10 + i / rate) == 0.0
     while math.isinf(pace.rate(now)):
@@ -45,8 +46,8 @@ def test_all_processes_of_a_run_start_as_carefully_together_as_one(processes, fi
 
 def test_a_caller_that_joins_later_does_not_start_the_window_again():
     pace = opened(16)
-    for _ in range(9):
-        pace.accepted()
+    for step in range(9):
+        pace.growing(step / 4)
     pace.open([CallPolicy(max_in_flight=5).for_one_of(16), CallPolicy(max_in_flight=MOST).for_one_of(16)])
     assert pace.limit == 5
     pace.open([CallPolicy(max_in_flight=MOST).for_one_of(16)])
@@ -114,18 +115,71 @@ def test_a_tenth_of_the_calls_refused_while_the_window_opens_begins_no_pacing():
     assert math.isinf(pace.rate(now))
 
 
+def test_the_window_of_one_of_several_processes_opens_by_time_alone():
+    alone, one = opened(), opened(2)
+    for pace in (alone, one):
+        assert pace.growing(0.0)
+        for _ in range(20):
+            pace.accepted()
+    assert (alone.limit, one.limit) == (28, 4)
+
+
+def recovered(pace, rate, now=10.0):
+    """When the pace is what it was: calls that are never refused are made as soon as they may."""
+    while pace.rate(now) < rate:
+        now += pace.wait(now) or 0.5 / rate
+        pace.accepted()
+    return now
+
+
 @pytest.mark.parametrize("rate", [2.0, 5.0, 50.0, 500.0])
 def test_a_single_refusal_slows_down_for_a_while_and_leaves_nobody_behind(rate):
-    pace, now = paced(rate), 10.0
-    while pace.rate(now) < rate:  # back to what it was, some seconds later
-        now += pace.wait(now) or 1 / rate
+    pace = paced(rate)
+    now = recovered(pace, rate)
     before = pace.rate(now)
     pace.refused(now, now, None)
-    assert pace.rate(now) < 0.9 * before
+    assert before / 2 <= pace.rate(now) < 0.6 * before
     pace.accepted()
-    later = now + max(3.0, 6.0 / rate)
-    assert 0.85 * before <= pace.rate(later) <= 1.05 * before
-    assert pace.rate(now + 4 * (later - now)) > 1.5 * before
+    back = now + max(2.0, 8.0 / before)
+    assert pace.rate(back) == pytest.approx(before, rel=0.05)
+    assert pace.rate(now + 0.5 * (back - now)) < 0.6 * before
+    assert pace.rate(now + 1.5 * (back - now)) > 3 * before
+
+
+def test_refusals_within_the_time_of_a_recovery_add_up():
+    pace = paced(50.0)
+    now = recovered(pace, 50.0)
+    for _ in range(3):
+        for _ in range(6):
+            pace.refused(now, now, None)
+        pace.accepted()
+        now += 0.2
+    assert pace.rate(now) < 50.0 / 7
+
+
+def test_pace_that_is_not_used_is_not_known_to_be_possible():
+    pace = paced(20.0)
+    assert pace.rate(10.0 + 3600.0) <= 4 * 20.0
+
+
+def test_more_processes_probe_the_quota_more_rarely_each():
+    rates = [paced(20.0, processes=n).rate(12.0) for n in (1, 4, 16, 64)]
+    assert rates[0] == rates[1] > rates[2] > rates[3]
+
+
+def test_processes_that_were_refused_together_do_not_come_together_again():
+    random.seed(7)
+    paces = [paced(20.0) for _ in range(8)]
+    starts = []
+    for pace in paces:
+        now = 10.0
+        while pace.stalled(now) < 60:  # nothing but refusals
+            if wait := pace.wait(now):
+                now += wait
+            else:
+                pace.refused(now, now, None)
+        starts.append(now)
+    assert len({round(now) for now in starts}) > 4
 
 
 def test_refusals_of_one_moment_are_one_reason_to_slow_down():
