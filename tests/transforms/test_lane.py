@@ -391,8 +391,7 @@ def test_workers_that_know_nothing_of_each_other_share_a_quota(workers, rate, ha
     loop.close()
     assert {o.kind for t in tickets for o in t.outcomes} == {"ok"}
     asked = sum(shares) - rate  # beside the tokens the server starts with
-    before = min(asked, halved_at * rate)
-    oracle = before / rate + (asked - before) / (rate / 2)
+    oracle = asked / rate + max(0.0, asked / rate - halved_at)
     assert server.ended <= slower * oracle
     assert server.refused <= refused * server.accepted
 
