@@ -8,6 +8,7 @@ from typing import Any
 
 from ..schemas.adk_config import AdkConfig
 from ..schemas.errors import ConfigError
+from ..schemas.values import mean
 from ..transforms import registry
 from .adk_eval import AdkEvaluation, adk_evaluate, config_of, eval_files
 from .adk_report import detailed
@@ -104,9 +105,9 @@ def _failures(evaluation: AdkEvaluation) -> Iterator[str]:
             name = criterion.name
             scores = _scores(runs, name)
             open_runs = [r for r in runs if r[f"{name}/status"] not in ("scored", "not_applicable")]
-            mean = sum(scores) / len(scores) if scores else None
-            if mean is not None and mean < criterion.threshold:
-                yield f"{set_id}: {eval_id}: {name} is {mean:.4g}, expected at least {criterion.threshold:g}"
+            found = mean(scores) if scores else None
+            if found is not None and found < criterion.threshold:
+                yield f"{set_id}: {eval_id}: {name} is {found:.4g}, expected at least {criterion.threshold:g}"
             elif open_runs:  # the mean of the other runs is not that of the case
                 yield f"{set_id}: {eval_id}: {name} {open_runs[0][f'{name}/error'] or 'it has no score'}"
 

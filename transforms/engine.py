@@ -34,6 +34,9 @@ _YOUNG, _YOUNG_OF_PLACE = 10_000, 20
 """New objects between two looks for garbage: Python's default of 700 is less than the calls in flight have, and less
 than 20 for each of them is what calls that begin and end come to by turns."""
 
+_FEW = 10_000
+"""Objects that are frozen on purpose are more: Python 3.12 itself begins with some hundred."""
+
 
 class Line:
     """One caller's way to its endpoint in this process: a callable made at the first call, and its limits.
@@ -181,7 +184,7 @@ class Engine:
 
     def _remember(self) -> None:
         """Notes how this process does without calls."""
-        self._froze = not gc.get_freeze_count()
+        self._froze = gc.get_freeze_count() < _FEW
         if self._froze:
             gc.freeze()  # a walk over all that Beam has loaded stops every call for a tenth of a second
         self._switching, self._thresholds = sys.getswitchinterval(), gc.get_threshold()

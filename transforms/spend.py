@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any, TypeAlias
 
 import apache_beam as beam
@@ -93,7 +95,7 @@ def spending(
 def total(values: Iterable[float | None]) -> Any:
     """The sum, `None` where one of the values is not known."""
     found = list(values)
-    return None if None in found else sum(v for v in found if v is not None)
+    return None if None in found else reduce(add, (v for v in found if v is not None), 0)
 
 
 def costed(

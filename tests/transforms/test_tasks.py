@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 from contextvars import Context, ContextVar
 
 import pytest
@@ -97,6 +98,7 @@ def test_a_step_that_fails_is_the_task_s_own_failure(loop):
         loop.begin(act(), "name", Context())
 
     loop.run_until_complete(main())
+    gc.collect()
     assert [str(error) for error in told] == ["mine"]
 
 

@@ -12,6 +12,7 @@ from ...schemas.errors import ConfigError, RowError
 from ...schemas.instance import Json
 from ...schemas.judging import Answer, Ask
 from ...schemas.result import ScoreError
+from ...schemas.values import mean
 from ..grounding.check import Outcome, Pair, Source, Verdict
 from ..grounding.passages import Text
 from ..grounding.request import Request
@@ -52,7 +53,7 @@ class _Asked:
     def verdicts(self, values: Sequence[Mapping[str, str]]) -> list[Verdict]:
         """The mean of the votes for each text."""
         found = [[_VERDICTS[value[f"text_{i}"]] for value in values] for i in range(1, len(self.texts) + 1)]
-        return [Verdict(*(sum(part) / len(votes) for part in zip(*votes, strict=True))) for votes in found]
+        return [Verdict(*(mean(part) for part in zip(*votes, strict=True))) for votes in found]
 
 
 @register("checker", "judge")
@@ -97,7 +98,7 @@ class JudgeChecker(AskingChecker):
             values = {"prompt": request.prompt, "answer": request.answer}
             answers = yield list(map(load("grounding/helpfulness").asking(_HELPFUL, values), places))
             scores = [value["score"] for value in _values(answers)]
-            response["helpfulnessScore"] = sum(scores) / len(scores) / 10
+            response["helpfulnessScore"] = mean(scores) / 10
         return response
 
     def check(

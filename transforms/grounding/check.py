@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
 from ...schemas.errors import RowError
+from ...schemas.values import mean
 from .claims import Claim
 from .passages import Passage, Text, joined
 
@@ -151,8 +152,8 @@ def checking(claims: Sequence[Claim], source: Source, spec: Spec) -> Checking:
 def _outcome(results: Sequence[ClaimResult]) -> Outcome:
     scores = [r.score for r in results if r.score is not None]
     against = [r.contradicted for r in results if r.contradicted is not None]
-    support = sum(scores) / len(scores) if scores else 1.0
-    return Outcome(support, sum(against) / len(against) if against else 0.0, tuple(results))
+    support = mean(scores) if scores else 1.0
+    return Outcome(support, mean(against) if against else 0.0, tuple(results))
 
 
 @dataclass(slots=True)

@@ -12,6 +12,8 @@ from .passages import Passage, Text
 
 K1, B = 1.2, 0.75
 """The customary constants of BM25: how soon repetition stops to count, and how much length matters."""
+_DIGITS = 9
+"""Decimals of a score: passages that differ by rounding alone are equal, and the first of them is found."""
 
 
 class Index:
@@ -74,4 +76,4 @@ class Index:
                 low, high = self._bounds[number], self._bounds[number + 1]
                 idf = np.log1p((len(self.passages) - (high - low) + 0.5) / (high - low + 0.5))
                 scores[self._places[low:high]] += idf * self._weights[low:high]
-        return scores
+        return np.round(scores, _DIGITS)

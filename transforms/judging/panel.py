@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ...schemas.judging import Answer, Ask
 from ...schemas.result import Score, ScoreError
+from ...schemas.values import mean
 
 MAX_SAMPLES = 101
 """Votes of one judge on a question, at most."""
@@ -133,7 +134,7 @@ def decided(votes: Sequence[Vote], size: int, rule: Rule) -> Value | None:
     if left or not values:
         return None
     if rule.aggregate == "mean":
-        return sum(float(v) for v in values) / len(values)
+        return mean([float(v) for v in values])
     return _lower_median(values)
 
 

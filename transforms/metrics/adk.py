@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from ...schemas.instance import Example, Instance, Invocation, Turn
 from ...schemas.result import Score, ScoreColumn
+from ...schemas.values import mean
 from .. import registry
 from .base import Metric, ScoringBatch, register
 
@@ -66,7 +67,7 @@ class TurnMean(Metric):
         known = [v for v in values if v is not None]
         if not known:
             return Score.skipped(f"missing_{self.missing}", f"no turn of the row has a {self.missing}")
-        return Score(sum(known) / len(known), details={"turns": values})
+        return Score(mean(known), details={"turns": values})
 
 
 def _numbered(ones: Sequence[Example | None]) -> list[tuple[int, Example | None]]:
@@ -159,7 +160,7 @@ class TurnFigure(Metric):
         known = [v for v in values if v is not None]
         if not known:
             return Score.skipped("not_reported", f"the answer does not say {self.words}")
-        return Score(sum(known) / len(known), details={"turns": values})
+        return Score(mean(known), details={"turns": values})
 
     @abstractmethod
     def _value(self, turn: Turn) -> float | None: ...

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from ...schemas.instance import Example, Json, Turn
 from ...schemas.judging import Judging
 from ...schemas.result import Score
+from ...schemas.values import mean
 from ..judging.metric import rating, read_score
 from ..judging.panel import Seat, Vote
 from ..judging.shapes import TEXT, list_of, object_of, one_of
@@ -137,7 +138,7 @@ class RubricJudge(JointTurnJudge):
         by_rubric: dict[str, list[float]] = {}
         for name, value in _rubric_scores(turns):
             by_rubric.setdefault(name, []).append(value)
-        means = [{"rubric_id": name, "score": sum(v) / len(v)} for name, v in by_rubric.items()]
+        means = [{"rubric_id": name, "score": mean(v)} for name, v in by_rubric.items()]
         details: Any = score.details
         return replace(score, details={**details, "rubric_scores": means})
 

@@ -16,6 +16,7 @@ from ...schemas.errors import RowError
 from ...schemas.instance import Example, Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score
+from ...schemas.values import mean
 from ..judging.metric import JudgedMetric
 from ..judging.panel import Rule, Seat, Vote
 from ..judging.prompts import Prompt, load
@@ -159,7 +160,7 @@ class ChunkRelevance(AgentJudge):
         }
         values = [s.value for s in scores if s.value is not None]
         if values:
-            return Score(sum(values) / len(values), details=details)
+            return Score(mean(values), details=details)
         error = next((s.error for s in scores if s.error is not None), None)
         if error is not None:
             return Score(status="error", error=error, details=details)
