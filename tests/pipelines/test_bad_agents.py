@@ -47,28 +47,43 @@ import sys
 
 from evalbeam import evaluate
 
-kinds = "raises exits hangs huge large none number list odd empty binary trajectory fine".split()
+kinds, timeout = sys.argv[2].split(), float(sys.argv[3])
 rows = [
     {"prompt": f"{kinds[i % len(kinds)]} {i}", "reference": f"fine {i}", "reference_trajectory": []}
     for i in range(1000)
 ]
-policy = {"timeout": 4, "max_attempts": 1, "max_in_flight": 64, "abort_when": None}
+policy = {"timeout": timeout, "max_attempts": 1, "max_in_flight": 64, "abort_when": None}
 metrics = ["exact_match", "trajectory_exact_match", "tool_call_valid"]
 evaluate(rows, metrics, "bad_agent:ask", output=sys.argv[1], agent=policy)
 print("the run ended")
 """
 
 
-def test_a_thousand_rows_and_an_agent_that_does_everything_wrong(tmp_path):
+def table_of(tmp_path, kinds, timeout):
+    """The instances of a run of its own process, which has to end; each row's kind is in a column."""
     (tmp_path / "bad_agent.py").write_text(textwrap.dedent(AGENT))
     (tmp_path / "run.py").write_text(RUN)
-    command = [sys.executable, "run.py", str(tmp_path / "out")]
+    command = [sys.executable, "run.py", str(tmp_path / "out"), kinds, str(timeout)]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert ended.stdout.endswith("the run ended\n")
     table = pd.concat(pd.read_parquet(p) for p in sorted((tmp_path / "out/instances").iterdir()))
     assert len(table) == 1000
     table["kind"] = table["prompt"].str.partition(" ")[0]
+    return table
+
+
+def test_three_hundred_of_a_thousand_calls_that_never_end_hold_nothing_up(tmp_path):
+    table = table_of(tmp_path, "hangs fine fine hangs fine fine hangs fine fine fine", timeout=4)
+    failed = table[table["status"] == "failed"]
+    assert (len(failed), set(failed["kind"]), set(failed["error_type"])) == (300, {"hangs"}, {"TimeoutError"})
+    assert set(table[table["kind"] == "fine"]["status"]) == {"ok"}
+
+
+def test_a_thousand_rows_and_an_agent_that_does_everything_wrong(tmp_path):
+    table = table_of(
+        tmp_path, "raises exits hangs huge large none number list odd empty binary trajectory fine", timeout=4
+    )
     failed = table[table["status"] == "failed"].groupby("kind")["error_type"].agg(lambda e: sorted(set(e)))
     assert failed.to_dict() == {
         "raises": ["RuntimeError"],
