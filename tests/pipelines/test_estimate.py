@@ -18,7 +18,7 @@ from evalbeam.schemas.judging import Reply
 from evalbeam.transforms.judging.forecast import made_up
 
 ROWS = [{"prompt": f"question {i}", "response": f"answer {i}", "context": "text " * i} for i in range(1, 13)]
-ROWS += [{"prompt": f"question {i}", "response": f"answer {i}"} for i in range(8)]
+ROWS += [{"prompt": f"question {i}", "response": f"answer {i}"} for i in range(13, 21)]
 METRICS = ["fluency", {"metric": "groundedness", "samples": 5, "judge": ["default", "other"]}, "exact_match"]
 PRICES = {"m-1": {"input": 2.0, "output": 10.0, "date": "2026-11-01"}}
 SEEN: list[tuple[str, int]] = []

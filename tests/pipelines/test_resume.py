@@ -194,7 +194,9 @@ def test_the_journal_tells_what_was_called(folder: Path, capsys) -> None:
     assert run(folder, "out").returncode == 0
     capsys.readouterr()
     assert command("journal", str(folder / "out")) == 0
-    lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    heading, *shown = capsys.readouterr().out.splitlines()
+    assert heading == "agent"
+    lines = dict(line.split("  ", 1) for line in shown)
     assert {k: lines[k].strip() for k in ("calls", "answered", "failed", "attempts")} == {
         "calls": "120",
         "answered": "120",
