@@ -30,12 +30,14 @@ def jsonl(rows: list[dict[str, Any]]) -> bytes:
 
 def test_recorded_answers_on_gs_give_the_tables_they_give_on_a_disk(cloud: Any, tmp_path: Path) -> None:
     lines = jsonl(ROWS) + b"{broken\n" + jsonl([{"reference": "x"}])
+    data = tmp_path / "data"
+    data.mkdir()
     for i in range(3):
         cloud.put(f"same/data/part-{i}.jsonl", lines)
-        (tmp_path / f"part-{i}.jsonl").write_bytes(lines)
+        (data / f"part-{i}.jsonl").write_bytes(lines)
     options: dict[str, Any] = {"slices": [["tags"]], "output_options": {"shards": 4}}
     there = evaluate(cloud.url("same/data"), ["exact_match"], output=cloud.url("same/run"), **options)
-    here = evaluate(str(tmp_path), ["exact_match"], output=str(tmp_path / "out"), **options)
+    here = evaluate(str(data), ["exact_match"], output=str(tmp_path / "out"), **options)
     ours, theirs = tables(tmp_path / "out"), tables(cloud.file("same/run"))
     assert ours.pop("errors.parquet") != theirs.pop("errors.parquet")  # which names the files
     assert ours == theirs
