@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("schemas", "transforms", "pipelines")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-SOURCES = [ROOT / "__init__.py", *sorted(p for room in ROOMS for p in (ROOT / room).rglob("*.py"))]
+SOURCES = [*sorted(ROOT.glob("*.py")), *sorted(p for room in ROOMS for p in (ROOT / room).rglob("*.py"))]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 PART_FOLDERS = ("agents", "checkers", "dialects", "judges", "metrics", "readers", "writers")
 CLOUD = ("google", "gcsfs", "apache_beam")

@@ -44,7 +44,7 @@ def test_the_wheel_carries_the_package_its_data_and_its_licence(wheel: Path) -> 
     sources = [p for room in ("schemas", "transforms", "pipelines") for p in (ROOT / room).rglob("*.py")]
     sources += (ROOT / "transforms" / "judging" / "prompts").rglob("*.md")
     wanted = {f"evalbeam/{p.relative_to(ROOT).as_posix()}" for p in sources}
-    wanted |= {"evalbeam/__init__.py", "evalbeam/py.typed"}
+    wanted |= {"evalbeam/__init__.py", "evalbeam/__main__.py", "evalbeam/py.typed"}
     wanted |= {f"evalbeam/pipelines/demo/{name}" for name in ("rows.jsonl", "eval.yaml")}
     packed = {name for name in names if not name.startswith("evalbeam-")}
     assert packed == wanted

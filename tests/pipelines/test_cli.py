@@ -469,3 +469,13 @@ def test_the_program_ends_with_its_code_whatever_is_left_behind(folder: Path) ->
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (7, "no newline; a handler\n")
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["metrics"], 0), (["check", "no.yaml"], 2)])
+def test_the_package_is_a_program_too(arguments: list[str], code: int) -> None:
+    ended = subprocess.run([sys.executable, "-m", "evalbeam", *arguments], capture_output=True, text=True, check=False)
+    assert ended.returncode == code
+    assert ("exact_match" in ended.stdout, ended.stderr) == (
+        code == 0,
+        "evalbeam: error: no.yaml: no such file\n" * bool(code),
+    )
