@@ -182,7 +182,10 @@ def _read(path: str, columns: list[dict[str, Json]]) -> pd.DataFrame:
         table = pd.DataFrame(rows, columns=[c["name"] for c in columns])
         whole = {name: [row.get(name) for row in rows] for name in integers}
     else:
-        table = pd.read_csv(raw, dtype=text, compression=compression, keep_default_na=False, na_values=[""])
+        names = [c["name"] for c in columns]  # the file's own may be protected from spreadsheets
+        table = pd.read_csv(
+            raw, names=names, header=0, dtype=text, compression=compression, keep_default_na=False, na_values=[""]
+        )
         whole = {name: [None if pd.isna(cell) else int(cell) for cell in table[name]] for name in integers}
     return table.assign(**{name: pd.array(values, dtype="Int64") for name, values in whole.items()})
 

@@ -172,8 +172,10 @@ def _jsonl(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -
 def _csv(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:
     csv.field_size_limit(1 << 30)
     with _text(path) as stream:
-        for row in csv.DictReader(stream):
-            yield {name: _cell(value, types.get(name, "string")) for name, value in row.items()}
+        cells = csv.reader(stream)
+        next(cells)  # the names there may be protected from spreadsheets
+        for row in cells:
+            yield {name: _cell(value, kind) for (name, kind), value in zip(types.items(), row, strict=True)}
 
 
 @contextmanager

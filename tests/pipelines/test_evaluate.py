@@ -10,6 +10,7 @@ import pytest
 
 from evalbeam import ConfigError, RunError
 from evalbeam.pipelines.evaluate import evaluate
+from evalbeam.pipelines.report.digest import rows_of
 from evalbeam.transforms import read
 from evalbeam.transforms.registry import build
 
@@ -231,3 +232,15 @@ def test_integers_keep_their_digits_beside_missing_ones(format_: str) -> None:
     assert [None if pd.isna(number) else int(number) for number in table["large"]] == large
     kinds = {name: str(table[name].dtype) for name in ("small", "all", "input_tokens")}
     assert kinds == {"small": "float64", "all": "int64", "input_tokens": "float64"}
+
+
+def test_a_table_that_is_protected_from_spreadsheets_is_read_back(tmp_path: Path) -> None:
+    rows = [{"prompt": "a", "=1+1": "x", "mixed": -5}, {"prompt": "b", "=1+1": "-y", "mixed": [1]}]
+    out = str(tmp_path / "out")
+    result = evaluate(rows, ["failure"], ask, output=out, output_options={"format": "csv", "escape_formulas": True})
+    table = result.metrics_table
+    assert table["mixed"].tolist() == [-5, [1]]
+    assert table["=1+1"].tolist() == ["x", "'-y"]
+    assert [row["=1+1"] for row in rows_of(result, "instances")] == table.sort_values("instance_id")["=1+1"].tolist()
+    (file,) = result.files("instances")
+    assert '"\'=1+1"' in Path(file).read_text().splitlines()[0]

@@ -136,15 +136,17 @@ def _read(data: bytes, writer) -> dict:
 
 
 def test_formulas_are_neutralised_on_request_only():
-    schema = pa.schema([("a", pa.string()), ("n", pa.int64())])
-    batch = pa.record_batch([pa.array(["=1+1", "-2", "\n@x", "fine", None]), pa.array([1, -2, 3, 4, 5])], schema=schema)
+    schema = tables.schema([tables.Column("=1+1", "string"), tables.Column("n", "int64"), tables.Column("j", "json")])
+    cells = [pa.array(["=1+1", "-2", "\n@x", "fine", None]), pa.array([1, -2, 3, 4, 5])]
+    batch = pa.record_batch([*cells, pa.array(["{}", "-2", None, "[]", "1"])], schema=schema)
     for escape, expected in ((False, ["=1+1", "-2", "\n@x", "fine"]), (True, ["'=1+1", "'-2", "'\n@x", "fine"])):
         stream = io.BytesIO()
         with CsvFiles(escape_formulas=escape).open(stream, schema) as sink:
             sink.write(batch)
-        lines = list(csv.reader(io.StringIO(stream.getvalue().decode(), newline="")))[1:]
+        head, *lines = csv.reader(io.StringIO(stream.getvalue().decode(), newline=""))
+        assert head == [expected[0], "n", "j"]
         assert [line[0] for line in lines][:4] == expected
-        assert lines[1][1] == "-2"
+        assert lines[1][1:] == ["-2", "-2"]
 
 
 def test_an_empty_batch_is_a_marker_and_an_empty_part_a_file_with_columns(tmp_path):

@@ -13,13 +13,16 @@ import pyarrow.csv
 
 from .base import Writer, compressed, register
 
-_FORMULA = r"^([=+\-@\t\r\n])"
+_FORMULA = pc.ReplaceSubstringOptions(pattern=r"^([=+\-@\t\r\n])", replacement=r"'\1")
 
 
 @register("writer", "csv")
 @dataclass(frozen=True)
 class CsvFiles(Writer):
-    """CSV, plain or gzip; `escape_formulas` puts an apostrophe before text that starts with = + - @ tab, CR or LF."""
+    """CSV, plain or gzip; `escape_formulas` puts an apostrophe before text that starts with = + - @ tab, CR or LF.
+
+    That holds for names of columns, too. JSON text is no formula, whatever it starts with, and stays as it is.
+    """
 
     compressions: ClassVar = ("none", "gzip")
     suffix: ClassVar = ".csv"
@@ -27,8 +30,10 @@ class CsvFiles(Writer):
     @contextmanager
     def open(self, stream: BinaryIO, schema: pa.Schema) -> Iterator[_CsvSink]:
         out = compressed(stream, self.codec)
+        if self.escape_formulas:
+            schema = pa.schema([field.with_name(_escaped(pa.scalar(field.name)).as_py()) for field in schema])
         with pyarrow.csv.CSVWriter(out, schema) as writer:
-            yield _CsvSink(writer, self.escape_formulas)
+            yield _CsvSink(writer, schema, self.escape_formulas)
         if out is not stream:
             out.close()
 
@@ -36,16 +41,20 @@ class CsvFiles(Writer):
 @dataclass(frozen=True)
 class _CsvSink:
     writer: Any
+    schema: pa.Schema
     escape: bool
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self.writer.write(_escaped(batch) if self.escape else batch)
+        columns = batch.columns
+        if self.escape:
+            columns = [_escaped(c) if _may_run(f) else c for f, c in zip(self.schema, columns, strict=True)]
+        self.writer.write(pa.record_batch(columns, schema=self.schema))
 
 
-def _escaped(batch: pa.RecordBatch) -> pa.RecordBatch:
-    options = pc.ReplaceSubstringOptions(pattern=_FORMULA, replacement=r"'\1")
-    columns = [
-        pc.call_function("replace_substring_regex", [c], options) if pa.types.is_string(c.type) else c
-        for c in batch.columns
-    ]
-    return pa.record_batch(columns, schema=batch.schema)
+def _may_run(field: pa.Field) -> bool:
+    """Whether a spreadsheet could take cells of a column for formulas."""
+    return pa.types.is_string(field.type) and (field.metadata or {}).get(b"evalbeam.type") != b"json"
+
+
+def _escaped(text: Any) -> Any:
+    return pc.call_function("replace_substring_regex", [text], _FORMULA)
