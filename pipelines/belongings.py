@@ -17,13 +17,16 @@ _FOLDERS = ("instances", JOURNAL, FOLDER, ".tmp")
 _FILES = (*(table + ending for table in ("summary", "errors") for ending in TABLE_ENDINGS), "report.html", STOP)
 
 
-def refuse_others(output: str, dataset: Sequence[str] = (), files: Collection[str] = ()) -> None:
+def refuse_others(
+    output: str, dataset: Sequence[str] = (), files: Collection[str] = (), written: Collection[str] = ()
+) -> None:
     """Refuses a folder in which a run would replace or drop what is not its own.
 
     Args:
         output: Folder of a run that is to start.
         dataset: Paths of its dataset: files, folders and globs.
         files: The files that these stand for.
+        written: Files that the run writes beside those of every run.
 
     Raises:
         ConfigError: The folder has never been a run's, and holds a file under a name that a run writes; its
@@ -41,7 +44,7 @@ def refuse_others(output: str, dataset: Sequence[str] = (), files: Collection[st
     if manifest_at(output) is not None or lease.latest(output) is not None or journals(output):
         return
     inside = (path for name in _FOLDERS for path in storage.below(storage.join(output, name))[:1])
-    beside = (path for name in _FILES if storage.exists(path := storage.join(output, name)))
+    beside = (path for path in (*(storage.join(output, name) for name in _FILES), *written) if storage.exists(path))
     if others := next(chain(inside, beside), None):
         found = f"{others} belongs to no run, and this one would replace it"
         raise ConfigError(found, where="output.path", allowed="a folder of its own")

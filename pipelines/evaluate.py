@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +24,7 @@ from ..transforms.facts import CombineFacts
 from ..transforms.finish import FinishRun
 from ..transforms.held import holding
 from ..transforms.normalize import Normalize, relax_collector
-from ..transforms.read import ReadRows
+from ..transforms.read import ReadRows, expand
 from ..transforms.score import ScoreExamples
 from ..transforms.spend import SumSpending
 from ..transforms.write import WriteErrors, WriteInstances
@@ -115,7 +115,7 @@ def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave:
     named = options.view_as(GoogleCloudOptions).job_name if engines.goes_on(options) else None
     holder = Holder.here(engines.engine(options), engines.master(options), named)
     with lease.held(plan.config.output.path, holder, leave=leave):
-        plan = replace(plan, fingerprint=prepare(plan), processes=engines.processes(options), start=uuid.uuid4().hex)
+        plan = replace(_prepared(plan), processes=engines.processes(options), start=uuid.uuid4().hex)
         batches.take_in(plan)
         batches.hand_over(plan)  # what a start that nobody waited for has left
         plan = replace(plan, budget=allot(plan))
@@ -131,6 +131,26 @@ def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave:
                 raise RunError(_cause(error)) from error
         if not leave:
             batches.hand_over(plan)
+
+
+def _prepared(plan: Plan) -> Plan:
+    """The plan, its output made ready and its dataset on storage.
+
+    Rows in memory are written aside first: unusable ones end a start before it touches what an earlier one has left.
+    """
+    if plan.rows is None:
+        return replace(plan, fingerprint=prepare(plan))
+    from ..transforms.readers.memory import spill
+
+    data = plan.config.dataset
+    aside = storage.join(plan.config.output.path, ".tmp", uuid.uuid4().hex)
+    try:
+        (written,), _ = spill(plan.rows, aside)
+        own = prepare(plan)
+        storage.move(written, data.paths[0])
+    finally:
+        storage.delete_folder(aside)
+    return replace(plan, fingerprint=own, files=tuple(expand(data.paths, data.format)), rows=None)
 
 
 def _graph(plan: Plan, options: PipelineOptions) -> beam.Pipeline:
@@ -175,27 +195,30 @@ def evaluate(
         RunError: The run itself failed.
     """
     path = output or tempfile.mkdtemp(prefix="evalbeam-")
-    section, in_order = dataset_section(dataset, path)
-    section |= config.pop("dataset_options", {})
+    section, rows = dataset_section(dataset, path, config.pop("dataset_options", {}))
     agent = dict(config.pop("agent", None) or {})
     if runnable is not None:
         agent["target"] = runnable
     out = {**config.pop("output_options", {}), "path": path}
     config |= {"dataset": section, "metrics": list(metrics), "agent": agent, "output": out}
-    plan = make_plan(EvaluationConfig.parse(config))
-    return run(plan, engines.pipeline_options(options)).with_order(in_order)
+    plan = make_plan(EvaluationConfig.parse(config), rows=rows)
+    return run(plan, engines.pipeline_options(options)).with_order(rows is not None)
 
 
-def dataset_section(dataset: Any, output: str) -> tuple[dict[str, Any], bool]:
-    """The `dataset` section of what a caller gave, and whether it was in memory and now lies in `<output>/input`."""
+def dataset_section(dataset: Any, output: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """The `dataset` section of what a caller gave, and the rows that are in memory and will lie in `<output>/input`."""
     if isinstance(dataset, Mapping) and (isinstance(dataset.get("path"), str | list) or "query_into" in dataset):
-        return dict(dataset), False
+        return {**dataset, **options}, None
     if isinstance(dataset, str) or (isinstance(dataset, list) and dataset and all(isinstance(d, str) for d in dataset)):
-        return {"path": dataset}, False
-    from ..transforms.readers.memory import spill
-
-    paths, format_ = spill(dataset, storage.join(output, "input"))
-    return {"path": paths, "format": format_}, True
+        return {"path": dataset, **options}, None
+    if isinstance(dataset, bytes) or not isinstance(dataset, Iterable):
+        allowed = "a path, a pandas DataFrame, an iterable of dicts, or a dict of columns"
+        raise ConfigError(f"found {type(dataset).__name__}", where="dataset", allowed=allowed)
+    section = {"path": [storage.join(output, "input", "rows.jsonl")], "format": "jsonl"}
+    if said := next((key for key in section if key in options), None):
+        found = f"found {options[said]!r}, and the dataset is in memory"
+        raise ConfigError(found, where=f"dataset_options.{said}", allowed="a dataset, or the path of one")
+    return {**section, **options}, dataset
 
 
 @contextmanager

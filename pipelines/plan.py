@@ -56,6 +56,7 @@ class Plan:
         budget: What this start of the run may spend; `None` is no bound.
         judges: The judges that metrics ask, by name; none where no metric asks one.
         packages: The agent's code, for the workers.
+        rows: Dataset in memory, whose file is yet to be written; `None` where the dataset is files.
     """
 
     config: EvaluationConfig
@@ -70,6 +71,7 @@ class Plan:
     budget: Budget | None = None
     judges: Mapping[str, JudgeUse] = field(default_factory=dict)
     packages: Packages = Packages()
+    rows: Any = None
 
     @property
     def computed(self) -> tuple[MetricUse, ...]:
@@ -238,8 +240,13 @@ class Plan:
         return _shown(self.config.model_dump(mode="python", exclude_defaults=False, by_alias=True))
 
 
-def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
-    """Resolves and builds everything a configuration names.
+def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Plan:
+    """Resolves and builds everything a configuration names, and writes nothing.
+
+    Args:
+        config: What the user asked for.
+        where: Stands before the names of keys in errors.
+        rows: A dataset in memory; the run writes it to `dataset.path`.
 
     Raises:
         ConfigError: Something named does not exist, does not fit, or contradicts something else.
@@ -257,10 +264,11 @@ def make_plan(config: EvaluationConfig, where: str = "") -> Plan:
     _check_others(config, judges)
     facts = [_facts(u, config) for u in metrics]
     criteria.check(config.criteria, summary_names(facts), config.slices)
-    files = expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
+    written = () if rows is None else config.dataset.paths
+    files = [] if written else expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
     rules, writer = build_rules(config, agent), build_writer(config)
-    plan = Plan(config, tuple(files), rules, agent, metrics, writer, judges=judges, packages=packages)
-    refuse_others(config.output.path, config.dataset.paths, {f.path for f in files})
+    plan = Plan(config, tuple(files), rules, agent, metrics, writer, judges=judges, packages=packages, rows=rows)
+    refuse_others(config.output.path, () if written else config.dataset.paths, {f.path for f in files}, written)
     if config.baseline is not None:
         baseline_files(config.baseline)
     if (loading := plan.loading()) is not None:

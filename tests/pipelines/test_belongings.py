@@ -114,3 +114,62 @@ def test_no_run_reads_what_an_earlier_one_wrote(
     )
     said = f"evalbeam: error: output.path: {output} lies in the dataset's folder "
     assert capsys.readouterr().err.startswith(said) == refused
+
+
+IN_MEMORY = [
+    {"prompt": "a", "response": "yes", "reference": "yes"},
+    {"prompt": "b", "response": "no", "reference": "yes"},
+]
+
+
+@pytest.mark.parametrize("name", ["instances/a.jpg", "input/rows.jsonl"])
+def test_rows_in_memory_are_written_to_no_folder_that_is_refused(name: str) -> None:
+    path = Path("own") / name
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    before = files()
+    with pytest.raises(ConfigError, match=f"own/{name} belongs to no run"):
+        evaluate(IN_MEMORY, ["exact_match"], output="own")
+    assert files() == before
+
+
+def test_a_mistake_in_the_configuration_leaves_nothing_of_rows_in_memory() -> None:
+    before = files()
+    with pytest.raises(ConfigError, match="exact_mach"):
+        evaluate(IN_MEMORY, ["exact_mach"], output="out")
+    assert files() == before
+    assert not Path("out").exists()
+    assert evaluate(IN_MEMORY, ["exact_match"], output="out").summary_metrics["row_count"] == 2
+
+
+@pytest.mark.parametrize("rows", [[{"prompt": "c", "response": "x", "reference": "x"}], [{"prompt": object()}]])
+def test_a_refused_start_leaves_the_rows_of_a_finished_run(rows: list[dict[str, object]]) -> None:
+    first = evaluate(IN_MEMORY, ["exact_match"], output="out")
+    before = {path: data for path, data in files().items() if "lease" not in path.parts}
+    with pytest.raises(ConfigError):
+        evaluate(rows, ["exact_match"], output="out")
+    assert {path: data for path, data in files().items() if "lease" not in path.parts} == before
+    assert first.metrics_table["prompt"].tolist() == ["a", "b"]
+
+
+def test_rows_that_cannot_be_written_leave_what_would_be_overwritten() -> None:
+    evaluate(IN_MEMORY, ["exact_match"], output="out")
+    before = {path: data for path, data in files().items() if "lease" not in path.parts}
+    with pytest.raises(ConfigError, match=r"dataset\[1\]\['prompt'\]"):
+        evaluate(
+            [*IN_MEMORY[:1], {"prompt": object()}], ["exact_match"], output="out", output_options={"overwrite": True}
+        )
+    assert {path: data for path, data in files().items() if "lease" not in path.parts} == before
+
+
+@pytest.mark.parametrize(("key", "value"), [("path", "rows.jsonl"), ("format", "csv")])
+def test_rows_in_memory_are_no_files(key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=rf"dataset_options\.{key}: found '{value}', and the dataset is in memory"):
+        evaluate(IN_MEMORY, ["exact_match"], output="out", dataset_options={key: value})
+
+
+@pytest.mark.parametrize("dataset", [None, 3, b"rows.jsonl"])
+def test_what_is_no_dataset(dataset: object) -> None:
+    with pytest.raises(ConfigError, match=r"dataset: found (NoneType|int|bytes) \(allowed: a path, a pandas DataFrame"):
+        evaluate(dataset, ["exact_match"], output="out")
+    assert not Path("out").exists()
