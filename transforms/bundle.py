@@ -16,7 +16,8 @@ from ..schemas.calls import Call, Outcome
 from ..schemas.errors import RunError
 from . import counters
 from .engine import Engine, Line
-from .lane import Flight, Lane, Ticket
+from .flight import Flight
+from .lane import Lane, Ticket
 
 MAX_HELD_BYTES = 256 << 20
 """Bytes of answers, as the journal keeps them, that a bundle holds before it waits for its batches to leave."""

@@ -21,7 +21,8 @@ from ..schemas.calls import Call, CallPolicy
 from ..schemas.errors import RunError
 from .budget import Budget, Ledger
 from .faults import Fault, fault_of
-from .lane import Lane, Timeouts
+from .flight import Timeouts
+from .lane import Lane
 from .permits import Permits, connected
 from .stop import Breaker
 from .tasks import Loop

@@ -201,7 +201,7 @@ def _seconds_until(date: Any) -> float | None:
     try:
         moment = parsedate_to_datetime(str(date))
         return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

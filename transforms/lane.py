@@ -12,11 +12,11 @@ import math
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ..schemas.calls import NOT_MADE, Call, CallClass, CallPolicy, Outcome
+from ..schemas.calls import NOT_MADE, CallClass, CallPolicy, Outcome
 from ..schemas.errors import RunError
-from ..schemas.instance import Usage
 from . import counters
 from .budget import tokens_of, usage_in, with_earlier
 from .faults import RETRIED, Fault
@@ -28,6 +28,7 @@ from .threads import Job, Threads
 if TYPE_CHECKING:
     from .bundle import Bundle
     from .engine import Line
+    from .flight import Flight
     from .permits import Permits
     from .tasks import Loop
 
@@ -56,60 +57,6 @@ class Ticket:
         self.size = 0
 
 
-class Flight:
-    """One call on its way through its attempts."""
-
-    __slots__ = (
-        "attempt", "attempts", "backoff", "began", "bundle", "call", "earlier", "first", "index", "line", "queued",
-        "refusals", "submitted", "ticket", "tokens",
-    )  # fmt: skip
-
-    def __init__(
-        self, bundle: Bundle, line: Line, ticket: Ticket, index: int, call: Call, submitted: float = 0.0
-    ) -> None:
-        self.bundle, self.line, self.ticket, self.index, self.call = bundle, line, ticket, index, call
-        self.submitted = submitted
-        self.attempts = self.refusals = 0
-        self.first = self.began = self.queued = self.backoff = self.tokens = 0.0
-        self.attempt: asyncio.Task[Any] | Job | None = None
-        self.earlier: Usage | None = None
-
-
-class Timeouts:
-    """Attempts of one line in flight, oldest first; one timer watches the oldest.
-
-    A timer for each call would cost more than everything else that is done for it: nearly all are cancelled unused.
-
-    Args:
-        loop: Whose clock is used.
-        seconds: What one attempt may take.
-        expire: Called with each attempt that takes longer; removes it.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, expire: Callable[[Flight], None]) -> None:
-        self.flights: dict[Flight, None] = {}
-        self._loop, self._seconds, self._expire = loop, seconds, expire
-        self._armed = False
-
-    def add(self, flight: Flight) -> None:
-        """An attempt begins now."""
-        self.flights[flight] = None
-        if not self._armed:
-            self._armed = True
-            self._loop.call_later(self._seconds, self._ring)
-
-    def _ring(self) -> None:
-        self._armed = False
-        while self.flights:
-            oldest = next(iter(self.flights))
-            due = oldest.began + self._seconds
-            if due > self._loop.time():
-                self._armed = True
-                self._loop.call_at(due, self._ring)
-                return
-            self._expire(oldest)
-
-
 class Lane:
     """The window and the queue of one endpoint; everything but `post` runs on the loop's thread."""
 
@@ -121,6 +68,8 @@ class Lane:
         self.retries = RetryBudget()
         self.hung: set[Any] = set()
         self._waiting: deque[Flight] = deque()
+        self._aside: list[Flight] = []
+        self._resting: dict[Flight, asyncio.TimerHandle] = {}
         self._threads = Threads(loop)
         self._pumping = False
         self._alarm_at = math.inf
@@ -150,10 +99,8 @@ class Lane:
     def stop(self, line: Line, reason: str) -> None:
         """Makes no more calls of a line: those in flight may end, the others are not called."""
         line.stopped = line.stopped or reason
-        waiting, self._waiting = self._waiting, deque(f for f in self._waiting if f.line is not line)
-        for flight in waiting:
-            if flight.line is line:
-                self._start(flight, self.loop.time())
+        for flight in self._taken_out(lambda f: f.line is line):
+            self._start(flight, self.loop.time())
         self._pump()
 
     def submit(self, flights: list[Flight]) -> None:
@@ -165,18 +112,30 @@ class Lane:
 
     def drop(self, bundle: Bundle, line: Line) -> None:
         """Forgets a bundle's calls of a line: those queued are not made, those in flight are cancelled."""
-        self._waiting = deque(f for f in self._waiting if f.bundle is not bundle)
+        self._taken_out(lambda f: f.bundle is bundle)
         for flight in [f for f in line.timeouts.flights if f.bundle is bundle]:
-            self._abandon(flight)
+            self._abandon(flight, flight.began + line.policy.timeout - self.loop.time())
         self._pump()
+
+    def _taken_out(self, of: Callable[[Flight], bool]) -> list[Flight]:
+        """Calls that are not in flight, none of which waits for anything any more."""
+        found = [f for f in chain(self._waiting, self._aside, self._resting) if of(f)]
+        self._waiting = deque(f for f in self._waiting if not of(f))
+        self._aside = [f for f in self._aside if not of(f)]
+        for flight in found:
+            if (timer := self._resting.pop(flight, None)) is not None:
+                timer.cancel()
+        return found
 
     def expire(self, flight: Flight) -> None:
         """An attempt has taken too long."""
-        self._abandon(flight)
+        self._abandon(flight, 0.0)
         self._land(flight, None, TimeoutError(_SLOW if self._left(flight) > 0 else _LATE), 0.0)
 
     def wake(self) -> None:
         """Something that the calls waited for has changed."""
+        self._waiting.extendleft(reversed(self._aside))
+        self._aside.clear()
         self._pump()
 
     def _pump(self) -> None:
@@ -195,7 +154,10 @@ class Lane:
                 if flight.bundle.cancelled:
                     self._waiting.popleft()
                     continue
-                if flight.bundle.full() or not self._may_start(flight.line.permits, now):
+                if flight.bundle.full():  # its thread may wait for calls of others before it comes to put them away
+                    self._aside.append(self._waiting.popleft())
+                    continue
+                if not self._may_start(flight.line.permits, now):
                     return
                 self._start(self._waiting.popleft(), now)
                 now = self.loop.time()
@@ -241,19 +203,22 @@ class Lane:
         if not flight.attempts:
             flight.first, flight.queued = now, now - flight.submitted
             bundle.started()
+        elif line.stopped is None and self._left(flight) <= 0.0:
+            self._ended(flight, with_earlier(None, flight.earlier), "timeout", "TimeoutError", _LATE)
+            return
         why = line.stopped or (_HUNG if self.hung and len(self.hung) >= line.policy.max_hung else None)
         if why is None and line.ledger is not None and (why := line.ledger.take()) is not None:
             line.stopped = why
             self.loop.call_soon(self.stop, line, why)
         if why is not None:
-            self._ended(flight, None, kind_of(why), "NotCalled", f"not called: {why}")
+            self._ended(flight, with_earlier(None, flight.earlier), kind_of(why), "NotCalled", f"not called: {why}")
             return
         self.in_flight += 1
         flight.attempts += 1
         flight.began, flight.tokens = now, self.pace.tokens
         line.timeouts.add(flight)
         if line.policy.deadline is not None and (left := self._left(flight)) < line.policy.timeout:
-            self.loop.call_later(left, self._expire_row, flight, flight.attempts)
+            flight.alarm = self.loop.call_later(left, self.expire, flight)
         call = line.call
         assert call is not None
         if line.on_loop:
@@ -292,26 +257,31 @@ class Lane:
         deadline = flight.line.policy.deadline
         return math.inf if deadline is None else flight.first + deadline - self.loop.time()
 
-    def _expire_row(self, flight: Flight, number: int) -> None:
-        if flight.attempt is not None and flight.attempts == number:
-            self.expire(flight)
+    def _abandon(self, flight: Flight, grace: float) -> None:
+        """Gives an attempt up: its place is free at once, and it counts as hung until it has really ended.
 
-    def _abandon(self, flight: Flight) -> None:
-        """Gives an attempt up: its place is free at once, and it counts as hung until it has really ended."""
+        Args:
+            grace: Seconds that a thread may go on before it counts; coroutines are cancelled and have one.
+        """
         attempt = flight.attempt
         self._free(flight)
-        if isinstance(attempt, Job):
-            self.hung.add(attempt)
-        elif attempt is not None:
+        if isinstance(attempt, asyncio.Task):
             attempt.cancel()
-            self.loop.call_later(_GRACE, self._look_after, attempt)
+            grace = _GRACE
+        if grace > 0.0:
+            self.loop.call_later(grace, self._look_after, attempt)
+        else:
+            self._look_after(attempt)
 
-    def _look_after(self, task: asyncio.Task[None]) -> None:
-        if not task.done():
-            self.hung.add(task)
+    def _look_after(self, attempt: asyncio.Task[Any] | Job | None) -> None:
+        if attempt is not None and not attempt.done():
+            self.hung.add(attempt)
 
     def _free(self, flight: Flight) -> None:
         flight.attempt = None
+        if flight.alarm is not None:
+            flight.alarm.cancel()
+            flight.alarm = None
         del flight.line.timeouts.flights[flight]
         self.in_flight -= 1
 
@@ -349,7 +319,8 @@ class Lane:
             flight.refusals += 1
             if flight.line.ledger is not None:
                 flight.line.ledger.give_back()
-            self.pace.refused(now, flight.began, fault.retry_after)
+            pause = None if fault.retry_after is None else min(fault.retry_after, policy.max_refusal)
+            self.pace.refused(now, flight.began, pause)
             if self.pace.stalled(now) >= policy.max_refusal:
                 self.stop(flight.line, _REFUSED)
         crowded = fault.kind == "timeout" and 2 * len(self.hung) >= policy.max_hung
@@ -361,7 +332,7 @@ class Lane:
         else:
             flight.earlier = usage_in(spent)
             flight.backoff += wait
-            self.loop.call_later(wait, self._again, flight)
+            self._resting[flight] = self.loop.call_later(wait, self._again, flight)
 
     def _ended(
         self,
@@ -375,10 +346,14 @@ class Lane:
         """The call has its outcome."""
         queued, backoff, refusals = flight.queued, flight.backoff, flight.refusals
         outcome = Outcome(value, kind, error_type, message, flight.attempts, latency, queued, backoff, refusals)
-        flight.bundle.ended(flight, outcome)
+        try:
+            flight.bundle.ended(flight, outcome)
+        except Exception as broken:  # the bundle's thread must not wait for ever
+            flight.bundle.fail(broken)
         if kind not in NOT_MADE and (reason := flight.line.breaker.ended(kind != "ok")):
             self.stop(flight.line, reason)
 
     def _again(self, flight: Flight) -> None:
+        del self._resting[flight]
         self._waiting.appendleft(flight)
         self._pump()

@@ -117,12 +117,13 @@ class Permits:
             self._wake()
             return
         self._width = 1
-        since = self._without_since
-        if since is not None and self._loop.time() - since >= self._patience:
+        since, now = self._without_since, self._loop.time()
+        left = self._patience if since is None else since + self._patience - now
+        if left <= 0.0:
             self._stop(self._reason(answer))
         elif not self._paused:
             self._paused = True
-            self._loop.call_later(self._pause(answer), self._resume)
+            self._loop.call_later(min(left, self._pause(answer)), self._resume)
             self._wake()
 
     def _pause(self, answer: Answer) -> float:

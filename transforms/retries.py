@@ -49,7 +49,7 @@ class RetryBudget:
         made, most = (refusals, 10 * policy.max_attempts) if limited else (attempts - refusals, policy.max_attempts)
         if fault.kind not in RETRIED or made >= most or policy.max_attempts == 1 or (self.left < 1.0 and not limited):
             return None
-        wait = random.uniform(0.0, min(policy.max_backoff, policy.backoff * 2.0 ** (attempts - 1)))
+        wait = random.uniform(0.0, min(policy.max_backoff, policy.backoff * 2.0 ** min(100, attempts - 1)))
         if fault.retry_after is not None:
             if fault.retry_after > MAX_RETRY_AFTER:
                 return None

@@ -70,16 +70,25 @@ class StopSign:
         if self._known or now - self._looked < POLL:
             return None
         self._looked = now
-        if not storage.exists(self._path):
+        try:
+            if not storage.exists(self._path):
+                return None
+            reason = storage.read_bytes(self._path).decode("utf-8", "replace")
+        except Exception as error:  # each filesystem has exceptions of its own; there is another look soon
+            _log.warning("whether the run should stop could not be read: %s", error)
             return None
         self._known = True
-        return storage.read_bytes(self._path).decode("utf-8", "replace") or "stopped"
+        return reason or "stopped"
 
     def put(self, reason: str) -> None:
-        """Stops the run in all its processes; the first reason stays."""
+        """Stops the run in all its processes; the first reason stays. What storage refuses is put again next time."""
         if self._known:
+            return
+        try:
+            if not storage.exists(self._path):
+                storage.write_whole(self._path, reason.encode())
+        except Exception as error:
+            _log.warning("the other processes could not be told to make no more calls: %s", error)
             return
         self._known = True
         _log.warning("no more calls are made: %s", reason)
-        if not storage.exists(self._path):
-            storage.write_whole(self._path, reason.encode())

@@ -137,6 +137,10 @@ def move(source: str, destination: str) -> None:
         if exists(destination):
             return
         raise FileNotFoundError(f"neither {source} nor {destination} exists")
+    if "://" not in destination:
+        Path(destination).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(source, destination)
+        return
     if has_folders(destination):
         delete([destination])
         _make_folder_of(destination)

@@ -23,12 +23,13 @@ class Job:
         seconds: How long it took.
     """
 
-    __slots__ = ("argument", "call", "context", "done", "error", "seconds", "value")
+    __slots__ = ("_over", "argument", "call", "context", "error", "seconds", "tell", "value")
 
     def __init__(
-        self, call: Callable[[Any], Any], argument: Any, done: Callable[[Job], None], context: Context
+        self, call: Callable[[Any], Any], argument: Any, tell: Callable[[Job], None], context: Context
     ) -> None:
-        self.call, self.argument, self.done, self.context = call, argument, done, context
+        self.call, self.argument, self.tell, self.context = call, argument, tell, context
+        self._over = False
         self.value: Any = None
         self.error: BaseException | None = None
         self.seconds = 0.0
@@ -41,6 +42,11 @@ class Job:
         except BaseException as error:  # an agent that calls sys.exit() is a failed row
             self.error = error
         self.seconds = time.monotonic() - began
+        self._over = True
+
+    def done(self) -> bool:
+        """Whether it has ended, as a task says it."""
+        return self._over
 
 
 class Threads:
@@ -108,7 +114,7 @@ class Threads:
                 self._jobs.put(None)
             else:
                 self._idle += 1
-            job.done(job)
+            job.tell(job)
 
 
 class LoopExecutor(ThreadPoolExecutor):

@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import pyarrow.parquet as pq
+import pytest
+from apache_beam.io.filesystems import FileSystems
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.calls import Call, Outcome
+from evalbeam.transforms import storage
 from evalbeam.transforms.compact import NAME, Compacted
 from evalbeam.transforms.journal import Journal, compact, read_journal, segments_of
 from evalbeam.transforms.journal_summary import summarize
@@ -51,6 +54,22 @@ def test_nothing_changes_but_the_files(records, data, tmp_path_factory):
         assert (outcome is None) == (found[i] is None)
         given = [as_replayed(o) for k, o in records if k == i]
         assert outcome is None or outcome in given
+
+
+def test_a_compaction_that_ends_at_its_last_step_loses_nothing(tmp_path, monkeypatch):
+    write(tmp_path, [(i, Outcome(i)) for i in range(10)], "first")
+    compact(str(tmp_path))
+    write(tmp_path, [(i, Outcome(i)) for i in range(10, 21)], "second")
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileSystems, "rename", killed)
+        patched.setattr(storage.os, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            compact(str(tmp_path))
+    assert answers(tmp_path) == {i: Outcome(i, replayed=True) for i in range(21)}
 
 
 def answers(folder):

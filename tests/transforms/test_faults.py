@@ -8,7 +8,7 @@ import grpc
 import pytest
 import requests
 from google.api_core import exceptions as google
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evalbeam.transforms.faults import Fault, clean, fault_of
@@ -75,6 +75,14 @@ def test_retry_after_in_seconds_and_as_a_date():
     assert fault_of(requests_error(429, {"Retry-After": "soon"})).retry_after is None
     assert fault_of(requests_error(429, {"Retry-After": "-1"})).retry_after is None
     assert fault_of(requests_error(400, {"Retry-After": "12"})).retry_after is None
+
+
+@given(st.text("0123456789 :,+-JanFebMarWedGMTUTC", max_size=40))
+@example("Wed, 21 Oct 99999999999999 07:28:00 GMT")
+@example("Fri, 31 Dec 9999 23:59:59 -9999")
+def test_no_word_of_a_server_is_an_error_of_ours(text):
+    wait = fault_of(requests_error(429, {"Retry-After": text})).retry_after
+    assert wait is None or 0 <= wait < float("inf")
 
 
 @pytest.mark.parametrize(

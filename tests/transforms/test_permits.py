@@ -140,6 +140,7 @@ def begin(world, count):
     ("answer", "reason"),
     [
         (Answer(False, error="UNAVAILABLE"), "has not answered during max_refusal: UNAVAILABLE"),
+        (Answer(False, 86400.0), "has allowed no call of domain 'models' during max_refusal"),
         (Answer(False, 7.0), "has allowed no call of domain 'models' during max_refusal"),
         (Answer(False), "has allowed no call of domain 'models' during max_refusal"),
     ],

@@ -27,6 +27,24 @@ def test_the_sign_is_looked_for_now_and_then(tmp_path):
     assert path.read_text() == "a budget is spent"
 
 
+def test_storage_that_fails_for_a_moment_neither_ends_nor_stops_the_run(tmp_path, monkeypatch):
+    now, path, usual = [0.0], tmp_path / "stop", stops.storage.exists
+
+    def refuse(path):
+        raise OSError("503")
+
+    sign, other = (StopSign(str(path), clock=lambda: now[0]) for _ in range(2))
+    monkeypatch.setattr(stops.storage, "exists", refuse)
+    assert sign.seen() is None
+    sign.put("a budget is spent")
+    assert not path.exists()
+    monkeypatch.setattr(stops.storage, "exists", usual)
+    assert other.seen() is None
+    sign.put("a budget is spent")
+    now[0] += stops.POLL
+    assert other.seen() == "a budget is spent"
+
+
 def run(agent, folder, policy):
     """(status, error message) of 300 examples in batches of 10."""
     rows = [Instance(f"{i:032x}", {"prompt": str(i)}) for i in range(300)]

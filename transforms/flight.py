@@ -1,0 +1,71 @@
+"""One call on its way through its attempts, and the watch over how long they take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..schemas.calls import Call
+from ..schemas.instance import Usage
+from .threads import Job
+
+if TYPE_CHECKING:
+    from .bundle import Bundle
+    from .engine import Line
+    from .lane import Ticket
+
+
+class Flight:
+    """One call on its way through its attempts."""
+
+    __slots__ = (
+        "alarm", "attempt", "attempts", "backoff", "began", "bundle", "call", "earlier", "first", "index", "line",
+        "queued", "refusals", "submitted", "ticket", "tokens",
+    )  # fmt: skip
+
+    def __init__(
+        self, bundle: Bundle, line: Line, ticket: Ticket, index: int, call: Call, submitted: float = 0.0
+    ) -> None:
+        self.bundle, self.line, self.ticket, self.index, self.call = bundle, line, ticket, index, call
+        self.submitted = submitted
+        self.attempts = self.refusals = 0
+        self.first = self.began = self.queued = self.backoff = self.tokens = 0.0
+        self.attempt: asyncio.Task[Any] | Job | None = None
+        self.alarm: asyncio.TimerHandle | None = None
+        self.earlier: Usage | None = None
+
+
+class Timeouts:
+    """Attempts of one line in flight, oldest first; one timer watches the oldest.
+
+    A timer for each call would cost more than everything else that is done for it: nearly all are cancelled unused.
+
+    Args:
+        loop: Whose clock is used.
+        seconds: What one attempt may take.
+        expire: Called with each attempt that takes longer; removes it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, expire: Callable[[Flight], None]) -> None:
+        self.flights: dict[Flight, None] = {}
+        self._loop, self._seconds, self._expire = loop, seconds, expire
+        self._armed = False
+
+    def add(self, flight: Flight) -> None:
+        """An attempt begins now."""
+        self.flights[flight] = None
+        if not self._armed:
+            self._armed = True
+            self._loop.call_later(self._seconds, self._ring)
+
+    def _ring(self) -> None:
+        self._armed = False
+        while self.flights:
+            oldest = next(iter(self.flights))
+            due = oldest.began + self._seconds
+            if due > self._loop.time():
+                self._armed = True
+                self._loop.call_at(due, self._ring)
+                return
+            self._expire(oldest)
