@@ -44,7 +44,7 @@ def write_compacted(folder: str, prefixes: Iterable[tuple[str, Iterable[Record]]
 
     Args:
         folder: Folder of the journal.
-        prefixes: (prefix, records), in the order of the prefixes. Records that are equal are written once.
+        prefixes: (prefix, records), in the order of the prefixes.
     """
     count, temporary = 0, storage.join(folder, f".{NAME}")
     with storage.create(temporary) as stream, pq.ParquetWriter(stream, _SCHEMA, compression="zstd") as writer:
@@ -56,22 +56,27 @@ def write_compacted(folder: str, prefixes: Iterable[tuple[str, Iterable[Record]]
     return count
 
 
-def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """The rows without repetitions, in groups that are read at once."""
+def distinct(records: Iterable[Record]) -> Iterator[Record]:
+    """The records, those that are equal once: a compaction that was interrupted has left some in both places."""
     seen: set[bytes] = set()
+    for record in records:
+        digest = hashlib.sha256(orjson.dumps(_row("", *record))).digest()
+        if digest not in seen:
+            seen.add(digest)
+            yield record
+
+
+def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The rows in groups that are read at once."""
     group: list[dict[str, Any]] = []
     size = 0
     for row in rows:
-        text = orjson.dumps(row)
-        digest = hashlib.sha256(text).digest()
-        if digest in seen:
-            continue
-        if group and size + len(text) > PIECE:
+        length = len(orjson.dumps(row))
+        if group and size + length > PIECE:
             yield group
             group, size = [], 0
-        seen.add(digest)
         group.append(row)
-        size += len(text)
+        size += length
     if group:
         yield group
 

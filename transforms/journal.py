@@ -29,7 +29,7 @@ from apache_beam.io.localfilesystem import LocalFileSystem
 from ..schemas.calls import Call, Outcome
 from ..schemas.errors import RunError
 from . import storage
-from .compact import Compacted, write_compacted
+from .compact import Compacted, distinct, write_compacted
 from .lookup import Lookup
 from .segments import OPEN, Record, Torn, decoded, encoded, log, pieces, segments_of
 
@@ -214,4 +214,5 @@ def _by_prefix(folder: str, report: Callable[[Torn], None]) -> Iterator[tuple[st
     compacted, segments = Compacted(folder), segments_of(folder)
     for prefix in sorted({*compacted.prefixes, *segments}):
         read = partial(decoded, report=report)
-        yield prefix, chain(compacted.read(prefix), *map(read, segments.get(prefix, [])))
+        records = chain(compacted.read(prefix), *map(read, segments.get(prefix, [])))
+        yield prefix, distinct(records) if prefix in segments and prefix in compacted.prefixes else records

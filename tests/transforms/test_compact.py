@@ -88,3 +88,20 @@ def test_a_row_group_for_each_prefix(tmp_path):
     assert [outcome.value["n"] for _, _, outcome in Compacted(str(tmp_path)).read("01")] == list(range(1, 100, 4))
     assert Journal(str(tmp_path), "another").find(call_of(42)) == Outcome({"n": 42}, replayed=True)
     assert list(Compacted(str(tmp_path / "none")).read("01")) == []
+
+
+def test_a_compaction_that_was_interrupted_counts_nothing_twice(tmp_path):
+    usage = {"usage": {"input_tokens": 7, "output_tokens": 1}, "big": 2**53 + 1, "text": "é\u2028"}
+    calls = [Outcome(usage, latency_in_seconds=0.1), Outcome(kind="timeout", error_type="E", attempts=3), Outcome(None)]
+    write(tmp_path, enumerate(calls), "run")
+    before, segments = summarize(str(tmp_path)), {p: p.read_bytes() for p in tmp_path.rglob("seg-*")}
+    assert compact(str(tmp_path)) == 3
+    for path, data in segments.items():  # as if the process had been killed before it deleted them
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+    write(tmp_path, [(0, Outcome("again")), (7, Outcome("new"))], "later")
+    found = summarize(str(tmp_path))
+    assert (before.attempts, found.attempts) == (5, 7)
+    assert (found.input_tokens, found.latency) == (before.input_tokens, before.latency)
+    assert compact(str(tmp_path)) == 5
+    assert segments_of(str(tmp_path)) == {}
