@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXIT_PASSED, EXIT_CRITERION, EXIT_CONFIG, EXIT_RUN = 0, 1, 2, 3
-_RATES = ("/candidate_model_win_rate", "/baseline_model_win_rate", "/tie_rate")
+RATES = ("/candidate_model_win_rate", "/baseline_model_win_rate", "/tie_rate")
+"""Endings of the summary rows that a pairwise metric has instead of one of its own."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class EvaluationResult:
         for row in self.summary_table.to_dict("records"):
             if row["slice"]:
                 continue
-            if row["metric"].endswith(_RATES):
+            if row["metric"].endswith(RATES):
                 found[row["metric"]] = row["mean"]
             else:
                 name = str(row["metric"])

@@ -17,7 +17,7 @@ import orjson
 from ...schemas.instance import Json
 from ...schemas.tables import PERFORMANCE, RATINGS
 from ...transforms import registry, storage
-from ..result import EvaluationResult
+from ..result import RATES, EvaluationResult
 
 Row = dict[str, Json]
 
@@ -81,7 +81,8 @@ def reasons(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[
     """
     known = set(_columns(result))
     short = [r["metric"] for r in summary if not r["slice"] and r["error_count"] + r["skipped_count"]]
-    columns = {f"{name}/error": name for name in short if f"{name}/error" in known}
+    own = (name.rpartition("/")[0] if name.endswith(RATES) else name for name in short)
+    columns = {f"{name}/error": name for name in (*short, *own) if f"{name}/error" in known}
     counts: dict[str, Counter[str]] = {name: Counter() for name in columns.values()}
     rows = rows_of(result, "instances", list(columns)) if columns else iter(())
     parquet = all(path.endswith(".parquet") for path in result.files("instances"))
@@ -103,8 +104,7 @@ def failing(result: EvaluationResult, summary: Sequence[Row], most: int) -> list
     bounded = any(whole.get(name, {}).get("threshold") is not None for name in metrics)
     tests = {name: _worse(whole.get(name, {}), _ends(part), bounded) for name, part in metrics.items()}
     found: list[tuple[Row, list[str]]] = []
-    if not any(r["error_count"] or r["skipped_count"] or r["min"] is None or tests[n](r["min"]) or tests[n](r["max"])
-               for n, r in whole.items() if n in tests):  # fmt: skip
+    if not any(_may_fail(row, tests.get(name)) for name, row in whole.items() if name not in PERFORMANCE):
         return found
     for row in islice(rows_of(result, "instances"), LOOKED_AT):
         why = _faults(row, tests)
@@ -113,6 +113,13 @@ def failing(result: EvaluationResult, summary: Sequence[Row], most: int) -> list
             if len(found) == most:
                 break
     return found
+
+
+def _may_fail(row: Row, worse: Callable[[float], bool] | None) -> bool:
+    """Whether an instance may have failed, as far as a metric's summary tells; win rates have no scores to look at."""
+    if row["error_count"] or row["skipped_count"]:
+        return True
+    return worse is not None and (row["min"] is None or worse(row["min"]) or worse(row["max"]))
 
 
 def _faults(row: Row, tests: Mapping[str, Callable[[float], bool]]) -> list[str]:

@@ -76,8 +76,8 @@ h1 { font-size: 1.35rem; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; marg
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; min-width: 100%; }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
-th { background: var(--band); font-weight: 600; white-space: nowrap; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th { background: var(--band); font-weight: 600; overflow-wrap: break-word; max-width: 14rem; }
+th.n { text-align: right; } td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .wide:focus-visible { outline: 2px solid var(--soft); }
 td.t { overflow-wrap: break-word; min-width: 5rem; max-width: 34rem; }
 small { color: var(--soft); }

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from evalbeam import EvaluationResult
+from evalbeam import EvaluationResult, evaluate
 from evalbeam.pipelines.cli import main
 from evalbeam.pipelines.report import digest, html, terminal
 from evalbeam.pipelines.report.terminal import columns_of, cut, number, plain, render, table
@@ -175,6 +175,23 @@ def test_failing_rows_are_those_below_their_threshold(result: EvaluationResult) 
     found = digest.failing(result, digest.summary_rows(result), 1000)
     assert [row["instance_id"] for row, _ in found] == list(expected)
     assert digest.failing(result, digest.summary_rows(result), 2) == found[:2]
+
+
+def judge(messages: Any, schema: Any) -> dict[str, str]:
+    if "breaks" in str(messages):
+        raise ValueError("cannot judge")
+    return {"choice": "A", "explanation": "better"}
+
+
+def test_comparisons_say_why_they_have_no_verdict() -> None:
+    row = {"prompt": "ask", "response": "yes", "baseline_model_response": "no"}
+    rows = [row, {**row, "response": "breaks"}, {k: v for k, v in row.items() if k != "baseline_model_response"}]
+    compared = evaluate(rows, ["template/pairwise_fluency"], judges={"default": {"target": judge, "max_attempts": 1}})
+    reasons = digest.reasons(compared, digest.summary_rows(compared))
+    assert reasons == {"template/pairwise_fluency": [("judge_failed", 1), ("missing_baseline_model_response", 1)]}
+    assert "judge_failed 1, missing_baseline_model_response 1: template/pairwise_fluency" in render(compared)
+    ((_, why),) = digest.failing(compared, digest.summary_rows(compared), 9)
+    assert "ValueError: cannot judge" in why[0]
 
 
 def test_without_criteria_the_worst_scores_fail(tmp_path: Path) -> None:
