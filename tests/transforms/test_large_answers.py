@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lane_world import VirtualLoop
 
 from evalbeam import evaluate
 from evalbeam.schemas.batch import MAX_BYTES, MAX_ROWS, Batch
@@ -21,8 +22,6 @@ from evalbeam.transforms.bundle import Bundle
 from evalbeam.transforms.engine import Line
 from evalbeam.transforms.invoke import InvokeAgent, split
 from evalbeam.transforms.lane import Lane, Ticket
-
-from .test_lane import VirtualLoop
 
 MEASURE = """
 import resource, sys

@@ -1,4 +1,4 @@
-"""The window and the pace by themselves: time is a number. `test_lane.py` has them at work, against servers."""
+"""The window and the pace by themselves: time is a number. `test_lane_rates.py` has them at work, against servers."""
 
 import math
 import random

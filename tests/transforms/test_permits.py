@@ -12,6 +12,7 @@ import pytest
 from apache_beam.io.components.rate_limiter import EnvoyRateLimiter
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from lane_world import VirtualLoop, World, takes
 from rate_limits import RateLimitDescriptor, RateLimitDescriptorEntry, RateLimits, serving
 from token_bucket import Bucket
 
@@ -21,8 +22,6 @@ from evalbeam.transforms.bundle import Bundle
 from evalbeam.transforms.engine import Engine
 from evalbeam.transforms.lane import Ticket
 from evalbeam.transforms.permits import MOST, Answer, Permits, RateLimitClient
-
-from .test_lane import VirtualLoop, World, takes
 
 LIMIT = RateLimit(service="127.0.0.1:1", domain="models", descriptors=({"model": "m"},))
 

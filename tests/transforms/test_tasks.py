@@ -6,10 +6,9 @@ import gc
 from contextvars import Context, ContextVar
 
 import pytest
+from lane_world import HttpError, World
 
 from evalbeam.transforms.tasks import Loop
-
-from .test_lane import HttpError, World
 
 NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 

@@ -1,0 +1,107 @@
+"""A lane under a virtual clock, with an agent that follows a script: nothing here waits, every duration is exact."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import selectors
+
+from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.transforms.bundle import Bundle
+from evalbeam.transforms.engine import Line
+from evalbeam.transforms.lane import Lane, Ticket
+from evalbeam.transforms.tasks import Loop
+
+
+class _NoWait(selectors.SelectSelector):
+    """Never sleeps: what the loop would have slept is added to its clock."""
+
+    slept = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.slept += timeout or 0.0
+        return super().select(0)
+
+
+class VirtualLoop(Loop):
+    """A loop whose clock moves only by what it would have slept."""
+
+    def __init__(self) -> None:
+        self._clock = _NoWait()
+        super().__init__(self._clock)
+
+    def time(self) -> float:
+        return self._clock.slept
+
+
+class HttpError(Exception):
+    """An error as clients of HTTP raise it."""
+
+    def __init__(self, status: int, retry_after: str | None = None) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status_code, self.headers = status, {"Retry-After": retry_after} if retry_after else {}
+
+
+class World:
+    """A lane of its own under a virtual clock, with an agent that follows a script: request -> what attempt n does."""
+
+    def __init__(self, script, loop=None, processes=1, **policy):
+        self.loop, self.script = loop or VirtualLoop(), script
+        self.lane = Lane(self.loop)
+        self.policy = CallPolicy(**policy).for_one_of(processes)
+        self.lane.open([self.policy])
+        self.line = Line(lambda: self.call, self.policy, self.lane)
+        self.attempts: dict[str, list[float]] = {}
+        self.flying = self.peak = 0
+
+    async def call(self, call):
+        tries = self.attempts.setdefault(call.key, [])
+        tries.append(self.loop.time())
+        self.flying += 1
+        self.peak = max(self.peak, self.flying)
+        try:
+            return await self.script(call.request, len(tries))
+        finally:
+            self.flying -= 1
+
+    def run(self, requests, rows=7):
+        bundle = Bundle({"agent": self.line})
+        tickets = []
+        for i in range(0, len(requests), rows):
+            calls = [Call(str(i + j), r) for j, r in enumerate(requests[i : i + rows])]
+            tickets.append(Ticket(None, [None] * len(calls)))
+            bundle.submit(tickets[-1], calls)
+        self.finish(bundle, tickets)
+        return [outcome for ticket in tickets for outcome in ticket.outcomes]
+
+    def finish(self, bundle, tickets):
+        async def until_done():
+            while any(t.remaining for t in tickets):
+                await asyncio.sleep(0.5)
+
+        self.loop.run_until_complete(until_done())
+        assert list(bundle.finished()) != []
+        assert not bundle.open
+        assert not bundle.held
+        self.close()
+
+    def close(self):
+        self.loop.run_until_complete(asyncio.sleep(3600))
+        assert not self.lane.in_flight
+        assert not self.line.timeouts.flights
+        assert len(asyncio.all_tasks(self.loop)) == 0
+        self.loop.close()
+
+
+async def takes(seconds, attempt):
+    """An agent that is asked for seconds and takes them."""
+    await asyncio.sleep(seconds)
+    return seconds
+
+
+def list_scheduling(durations, places):
+    """When the last of the jobs ends if each takes the first free place, in order (Graham 1966)."""
+    free = [0.0] * places
+    for duration in durations:
+        heapq.heapreplace(free, free[0] + duration)
+    return max(free)

@@ -1,0 +1,122 @@
+"""What ends or holds the calls of a lane: breakers, stops, bundles that are dropped and records that cannot be kept."""
+
+import asyncio
+import collections
+
+import pytest
+from lane_world import World, takes
+
+from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.transforms.bundle import Bundle
+from evalbeam.transforms.engine import Line
+from evalbeam.transforms.lane import Ticket
+
+
+def test_a_dropped_bundle_leaves_nothing_and_the_other_one_everything():
+    world = World(takes, max_in_flight=3)
+    doomed, kept = Bundle({"agent": world.line}), Bundle({"agent": world.line})
+    lost, found = Ticket("lost", [None] * 20), Ticket("found", [None] * 5)
+    doomed.submit(lost, [Call(f"lost {i}", 10) for i in range(20)])
+    kept.submit(found, [Call(f"found {i}", 10) for i in range(5)])
+    world.loop.call_later(15, doomed.cancel)
+    world.finish(kept, [found])
+    assert sum(key.startswith("lost") for key in world.attempts) == 6  # two windows of three
+    assert lost.outcomes.count(None) == 17
+    assert [o.value for o in found.outcomes] == [10] * 5
+    assert min(world.attempts["found 0"]) == 15
+    assert not list(doomed.finished())
+
+
+def test_a_run_that_only_fails_at_its_head_is_stopped():
+    async def broken(request, attempt):
+        await asyncio.sleep(1)
+        raise ValueError("no key")
+
+    world = World(broken, max_in_flight=16, abort_when=0.5, abort_after=50)
+    outcomes = world.run([0] * 1000, rows=100)
+    assert len(world.attempts) <= 50 + 16
+    left = [o for o in outcomes if o.kind == "not_called"]
+    assert len(left) == 1000 - len(world.attempts)
+    assert {o.error_message for o in left} == {"not called: 50 of the last 50 calls failed (abort_when 0.5)"}
+
+
+@pytest.mark.parametrize("share", [0.5, None])
+def test_a_healthy_head_turns_the_breaker_off(share):
+    async def later_broken(request, attempt):
+        await asyncio.sleep(1)
+        if request >= 60:
+            raise ValueError("only these")
+        return request
+
+    world = World(later_broken, max_in_flight=4, abort_when=share, abort_after=50)
+    assert not any(o.kind == "not_called" for o in world.run(list(range(500))))
+
+
+def test_a_stopped_lane_lets_calls_in_flight_end():
+    world = World(takes, max_in_flight=8)
+    world.loop.call_later(1.5, world.lane.stop, world.line, "asked to")
+    outcomes = world.run([1] * 100)
+    assert len(world.attempts) == sum(o.kind == "ok" for o in outcomes) == 16
+    assert {o.error_message for o in outcomes} == {None, "not called: asked to"}
+
+
+def test_a_run_that_is_stopped_leaves_another_run_on_its_lane_alone():
+    async def broken(call):
+        await asyncio.sleep(1)
+        raise ValueError("no key")
+
+    world = World(takes, max_in_flight=8)
+    policy = CallPolicy(max_in_flight=8, abort_when=0.5, abort_after=20)
+    doomed = Bundle({"agent": Line(lambda: broken, policy, world.lane)})
+    kept = Bundle({"agent": world.line})
+    tickets = [Ticket(None, [None] * 100), Ticket(None, [None] * 100)]
+    for bundle, ticket in zip((doomed, kept), tickets, strict=True):
+        bundle.submit(ticket, [Call(f"{i}", 1) for i in range(100)])
+    world.finish(kept, tickets)
+    lost, found = (collections.Counter(o.kind for o in t.outcomes) for t in tickets)
+    assert 20 <= lost["permanent"] == 100 - lost["not_called"] <= 20 + 8
+    assert found == {"ok": 100}
+
+
+def test_a_record_that_cannot_be_kept_ends_the_calls():
+    """What is paid for and not kept would be paid for twice: those in flight end, no other begins."""
+
+    def refuse(call, outcome):
+        if int(call.key) >= 20:
+            raise OSError("disk full")
+        return 1
+
+    world = World(takes, max_in_flight=8)
+    bundle = Bundle({"agent": world.line}, refuse)
+    tickets = [Ticket(n, [None] * 10) for n in range(10)]
+    for ticket in tickets:
+        bundle.submit(ticket, [Call(str(10 * ticket.item + i), 1) for i in range(10)])
+    world.loop.run_until_complete(asyncio.sleep(3600))
+    assert 20 <= len(world.attempts) <= 20 + 8
+    assert {0} <= {t.item for t in bundle.finished()} <= {0, 1}
+    for wait in (bundle.wait_for_some, lambda: bundle.wait_for_room(0, 0)):
+        with pytest.raises(OSError, match="disk full"):
+            wait()
+    world.close()
+
+
+def test_no_call_starts_while_what_was_recorded_has_to_be_put_away():
+    recorded, most = [], 10
+    world = World(takes, max_in_flight=4)
+    bundle = Bundle(
+        {"agent": world.line}, lambda call, _: recorded.append(call) or 1, full=lambda: len(recorded) >= most
+    )
+    ticket = Ticket(None, [None] * 40)
+    bundle.submit(ticket, [Call(str(i), 1) for i in range(40)])
+    rounds = 0
+    while ticket.remaining:
+        recorded.clear()
+        bundle.go_on()
+        world.loop.run_until_complete(asyncio.sleep(3600))
+        assert len(recorded) < most + 4
+        assert len(world.attempts) == 40 - ticket.remaining
+        rounds += 1
+    assert rounds >= 3
+    assert [outcome.value for outcome in ticket.outcomes] == [1] * 40
+    list(bundle.finished())
+    world.close()
