@@ -149,7 +149,7 @@ def failed(i: int) -> dict[str, Any]:
 
 
 KINDS: dict[Callable[[int], dict[str, Any]], int] = {
-    complete: 80, requested: 40, talked: 40, called: 60, said: 100, founded: 40, moved: 480, failed: 160,
+    complete: 20, requested: 10, talked: 10, called: 60, said: 20, founded: 10, moved: 670, failed: 200,
 }  # fmt: skip
 """How many of 1,000 rows are of each kind; few of those that take most calls."""
 
