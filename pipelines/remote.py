@@ -6,10 +6,9 @@ The engine's own counters show only the last attempt of a stage, and only once i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TextIO
-
-from apache_beam.io.filesystems import FileSystems
 
 from ..schemas.errors import EvalbeamError
 from ..transforms import storage
@@ -33,17 +32,26 @@ class JournalCounts:
     """
 
     def __init__(self, output: str) -> None:
-        self._pattern = storage.join(output, JOURNAL, "*", "*", "seg-*")
+        self._folder = storage.join(output, JOURNAL)
         self._read: dict[str, int] = {}
         self._counts: dict[str, int] = dict.fromkeys(NAMES, 0)
 
     def __call__(self) -> Mapping[str, int]:
         """`calls_done` and `calls_failed`; what a journal does not tell is 0."""
-        for found in FileSystems.match([self._pattern])[0].metadata_list:
-            of_judges = found.path.split("/")[-3] == JUDGES
-            if not of_judges and found.size_in_bytes > self._read.get(found.path.removesuffix(OPEN), 0):
-                self._count(found.path)
+        for path, size in self._segments():
+            of_judges = path.split("/")[-3] == JUDGES
+            if not of_judges and size > self._read.get(path.removesuffix(OPEN), 0):
+                self._count(path)
         return self._counts
+
+    def _segments(self) -> Iterator[tuple[str, int]]:
+        """(path, bytes) of all segments; on a disk the folder's name may have the characters of a glob."""
+        if "://" in self._folder:
+            yield from storage.matched(storage.join(self._folder, "*", "*", "seg-*"))
+            return
+        for path in Path(self._folder).glob("*/*/seg-*"):
+            with suppress(FileNotFoundError):  # renamed meanwhile
+                yield path.as_posix(), path.stat().st_size
 
     def _count(self, path: str) -> None:
         name = path.removesuffix(OPEN)

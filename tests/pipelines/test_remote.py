@@ -36,6 +36,14 @@ def test_calls_are_counted_as_journals_grow(tmp_path: Path) -> None:
     assert counts()["calls_done"] == 5
 
 
+def test_a_folder_with_the_characters_of_a_glob_is_counted(tmp_path: Path) -> None:
+    for name, calls in (("run[1]", 2), ("run1", 1)):
+        folder = tmp_path / name / "journal" / "f1" / "0a"
+        folder.mkdir(parents=True)
+        (folder / "seg-1").write_bytes(encoded("k1", "run", Outcome("x")) * calls)
+    assert remote.JournalCounts(str(tmp_path / "run[1]"))()["calls_done"] == 2
+
+
 def test_the_state_of_the_job_is_that_of_the_engine(tmp_path: Path, flink) -> None:
     state = remote.JobState(str(tmp_path))
     assert state() == ""
