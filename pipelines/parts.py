@@ -33,6 +33,8 @@ def agent_type(config: AgentConfig) -> str:
         return "recorded"
     target, name = config.target, _claimed(config.target)
     if name is None and isinstance(target, str):
+        if "://" in target:
+            raise ConfigError(f"found {target!r}", where="agent.target", allowed='http://, https:// or "module:name"')
         target = registry.load_object(target, "agent.target")
         name = _claimed(target)
     return name or ("queryable" if callable(getattr(target, "query", None)) else "function")

@@ -106,6 +106,8 @@ class JudgeConfig(CallPolicy):
     @model_validator(mode="before")
     @classmethod
     def _forms(cls, value: Any) -> Any:
+        if isinstance(value, str) and ":" not in value:  # the keys of a judge without its name
+            raise ValueError('a mapping with type ..., or "module:name" of a function')
         return value if isinstance(value, Mapping | list | int | float | None) else {"target": value}
 
     @property

@@ -68,6 +68,11 @@ def _allowed(error: Any, loc: list[str], model: Any) -> str:
     if error["type"] == "model_type":
         keys = _keys_at(model, loc)
         return f"a mapping with {', '.join(keys)}" if keys else "a mapping"
+    return wanted(error)
+
+
+def wanted(error: Any) -> str:
+    """What one of pydantic's errors asks for."""
     return _KINDS.get(error["type"]) or error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
 
 

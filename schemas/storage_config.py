@@ -13,6 +13,7 @@ from .names import Style
 
 ColumnType = Literal["string", "int64", "float64", "bool", "timestamp", "json"]
 COLUMN_TYPES: tuple[str, ...] = ("string", "int64", "float64", "bool", "timestamp", "json")
+_TYPES_OF_OTHERS = frozenset(("str", "int", "integer", "float", "double", "number", "boolean", "datetime"))
 QUERY_PATH = "bq://query"
 """Stands for the result of `dataset.query` where others have a path."""
 
@@ -85,6 +86,8 @@ class DatasetConfig(ConfigPart):
     def _short_columns(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
+        if any(v in _TYPES_OF_OTHERS for v in value.values() if isinstance(v, str)):
+            raise ValueError(f"{', '.join(COLUMN_TYPES)}, or the standard name it stands for")
         return {
             k: ({"type": v} if v in COLUMN_TYPES else {"as": v}) if isinstance(v, str) else v for k, v in value.items()
         }

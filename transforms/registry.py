@@ -129,6 +129,8 @@ def _validated(factory: type, params: dict[str, Any], name: str, where: str) -> 
 def _checked(value: Any, type_: Any, name: str, where: str) -> Any:
     import pydantic
 
+    from ..schemas.explain import shown, wanted
+
     try:
         try:
             adapter = pydantic.TypeAdapter(type_, config={"arbitrary_types_allowed": True})
@@ -140,7 +142,7 @@ def _checked(value: Any, type_: Any, name: str, where: str) -> Any:
     except pydantic.ValidationError as error:
         deepest = max(error.errors(), key=lambda e: len(e["loc"]))
         key = ".".join([name, *(str(p) for p in deepest["loc"] if "[" not in str(p))])
-        raise ConfigError(f"{key} is {deepest['input']!r}", where=where, allowed=deepest["msg"]) from None
+        raise ConfigError(f"{key} is {shown(deepest['input'])}", where=where, allowed=wanted(deepest)) from None
 
 
 def load_object(target: str, where: str) -> Any:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 _STEP = re.compile(
-    r"\.?(?P<name>[^.\[\]'\"*\s$]+)|\[(?P<index>-?\d+)\]|\[(['\"])(?P<quoted>.*?)\3\]|\.?\[?(?P<all>\*)\]?"
+    r"\.?(?P<name>[^.\[\]'\"*\s$]+)|\[(?P<index>-?\d+)\]|\[(['\"])(?P<quoted>.*?)\3\]|\.?(?P<all>\[\*\]|\*)"
 )
 
 

@@ -41,7 +41,7 @@ def test_what_stands_at_a_path(path, found):
     assert Path(path).find(ANSWER) == found
 
 
-@pytest.mark.parametrize("text", ["", "a..b", "a[", "a[x]", "a]", "a[?(@.b)]", ".", "a b", "a[1", "a$"])
+@pytest.mark.parametrize("text", ["", "a..b", "a[", "a[x]", "a]", "a[?(@.b)]", ".", "a b", "a[1", "a$", "a[*", "a*]"])
 def test_what_is_no_path(text):
     with pytest.raises(ValueError, match="path"):
         Path(text)
