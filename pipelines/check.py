@@ -20,7 +20,7 @@ from .estimate import UNKNOWN_ROWS, JudgeEstimate, estimated, lines
 from .judges import asks, joined_metrics, not_replayed
 from .plan import Plan, make_plan
 from .report.terminal import cut, plain, table
-from .resume import state
+from .resume import replayed, state
 
 HEAD_ROWS = 20
 COUNTED_BYTES = 16 << 20
@@ -185,6 +185,9 @@ class CheckReport:
             return
         target = config.target if isinstance(config.target, str) else type(config.target).__name__
         yield plain(f"{config.type} {target}")
+        if (replay := plan.config.replay) is not None:
+            yield plain(f"replayed: the answers are those of {replay}, nothing is called")
+            return
         given = "the whole row" if plan.agent.whole_row else ", ".join(plan.agent.inputs)
         limits = f"{config.max_in_flight} at once, {config.timeout:g} s each, {_many(config.max_attempts, 'attempt')}"
         yield f"given {given}; {limits}"
@@ -253,6 +256,8 @@ def check(config: EvaluationConfig) -> CheckReport:
         ConfigError: Something named does not exist, does not fit, or contradicts something else.
     """
     plan = make_plan(config)
+    if config.replay is not None and not plan.recorded:
+        replayed(plan)
     asked = config.dataset.query  # its result is not there yet, and making it costs
     blocks = [] if asked else head(plan.files, dict(plan.declared), HEAD_ROWS, plan.reading)
     rows, counted = count_rows(plan)

@@ -29,7 +29,7 @@ from ..transforms.needs import Needs
 from ..transforms.normalize import RowRules
 from ..transforms.read import FileInfo, expand
 from ..transforms.score import MetricUse
-from ..transforms.slices import MetricFacts, summary_names
+from ..transforms.slices import MetricFacts
 from ..transforms.writers.base import Writer
 from .baseline import baseline_files
 from .batches import check_batches
@@ -263,7 +263,9 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     judges = build_judges(config.judges, metrics)
     _check_others(config, judges)
     facts = [_facts(u, config) for u in metrics]
-    criteria.check(config.criteria, summary_names(facts), config.slices)
+    named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
+    ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
+    criteria.check(config.criteria, ends, config.slices)
     written = () if rows is None else config.dataset.paths
     files = [] if written else expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
     rules, writer = build_rules(config, agent), build_writer(config)

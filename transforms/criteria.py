@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from ..schemas.config import CriterionConfig
 from ..schemas.errors import ConfigError
 from ..schemas.result import Summary, Verdict
 
-_NOT_BOUNDED = {"slice", "metric", "ci_method", "threshold", "verdict"}
+_NOT_BOUNDED = {"slice", "metric", "ci_method", "threshold", "verdict", "judges"}
+_WITHIN = {"mean", "min", "max", "median", "p90", "p95", "p99", "mode", "worst_case_mean", "best_case_mean"}
+_SHARES = {"coverage", "pass_rate"}
 STATISTICS: tuple[str, ...] = tuple(f.name for f in fields(Summary) if f.name not in _NOT_BOUNDED)
 """Columns of the summary table that a criterion may bound."""
 
@@ -48,16 +50,20 @@ class Judgement:
     reason: str
 
 
-def check(criteria: Sequence[CriterionConfig], metrics: Collection[str], slices: Sequence[Sequence[str]]) -> None:
+def check(
+    criteria: Sequence[CriterionConfig],
+    metrics: Mapping[str, tuple[float, float] | None],
+    slices: Sequence[Sequence[str]],
+) -> None:
     """Checks that the criteria speak of rows and columns the summary table will have.
 
     Args:
         criteria: In the order of the config.
-        metrics: Names of the summary table's metrics (`slices.summary_names`).
+        metrics: The summary table's metrics, with the lowest and the highest value of each; `None` without a range.
         slices: Column lists of the configured slices.
 
     Raises:
-        ConfigError: A metric, statistic or slice does not exist, or the bounds exclude every value.
+        ConfigError: A metric, statistic or slice does not exist, or the bounds exclude every value, or none.
     """
     for i, one in enumerate(criteria):
         where = f"criteria.{i}"
@@ -71,6 +77,19 @@ def check(criteria: Sequence[CriterionConfig], metrics: Collection[str], slices:
             raise ConfigError(found, where=f"{where}.slice", allowed=choices)
         if one.min is not None and one.max is not None and one.min > one.max:
             raise ConfigError(f"min {one.min:g} is above max {one.max:g}", where=where, allowed="min <= max")
+        _check_bounds(one, metrics[one.metric], where)
+
+
+def _check_bounds(one: CriterionConfig, ends: tuple[float, float] | None, where: str) -> None:
+    """Refuses a bound that no value can reach, and an upper one that none can exceed: 90 where 0.9 was meant."""
+    ends = (0.0, 1.0) if one.statistic in _SHARES else ends if one.statistic in _WITHIN else None
+    if ends is None:
+        return
+    low, high = ends
+    for key, bound in (("min", one.min), ("max", one.max)):
+        if bound is not None and (bound > high or (key == "max" and bound < low)):
+            found = f"found {bound:g}, which is beyond every {one.statistic} of {one.metric}"
+            raise ConfigError(found, where=f"{where}.{key}", allowed=f"{low:g} to {high:g}")
 
 
 def threshold(criteria: Iterable[CriterionConfig], metric: str, ends: tuple[float, float] | None) -> Threshold | None:

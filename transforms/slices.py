@@ -56,11 +56,6 @@ class MetricFacts:
         )
 
 
-def summary_names(facts: Iterable[MetricFacts]) -> list[str]:
-    """Names of the summary table's metrics, in order."""
-    return [row.name for one in facts for row in one.rows()]
-
-
 def distinct_slices(slices: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
     """The column lists of all slices, each once; first the empty one, the whole dataset."""
     return list(dict.fromkeys([(), *map(tuple, slices)]))

@@ -204,3 +204,15 @@ def test_judges_of_agent_evaluation_are_named(tmp_path: Path) -> None:
     assert "chunk_relevance" in live
     plain = {**data, "dataset": {"path": str(path), "dialect": "plain"}}
     assert "chunk_relevance" not in check(EvaluationConfig.parse(plain)).render(160)
+
+
+def test_a_replayed_run_is_looked_at_and_makes_no_call(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--dataset", "rows.jsonl", "--agent", "check_agent:ask", "--metrics", "exact_match", "--replay", "first"]
+    assert main(["check", *given]) == 2
+    assert "replay: no journal at first (allowed: the output folder of a run" in capsys.readouterr().err
+    assert main(["run", *given[:-2], "--output", "first"]) == 0
+    capsys.readouterr()
+    assert main(["check", *given]) == 0
+    said = capsys.readouterr().out
+    assert "replayed: the answers are those of first, nothing is called" in said
+    assert "calls to expect" not in said

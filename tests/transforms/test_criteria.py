@@ -12,7 +12,7 @@ from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.result import Summary
 from evalbeam.transforms.criteria import STATISTICS, Threshold, check, judge, stamped, threshold
 
-METRICS = ["quality", "latency_in_seconds", "choice/candidate_model_win_rate"]
+METRICS = {"quality": (1.0, 5.0), "latency_in_seconds": None, "choice/candidate_model_win_rate": (0.0, 1.0)}
 
 
 def criterion(metric: str = "quality", **values: Any) -> CriterionConfig:
@@ -31,6 +31,11 @@ def row(mean: float | None, slice_: tuple[tuple[str, str | None], ...] = (), **v
         (criterion(statistic="ci_method"), "criteria.1.statistic: no statistic named 'ci_method' (allowed:"),
         (criterion(slice={"locale": "de"}), "criteria.1.slice: no slice by the columns locale (allowed: category; cat"),
         (criterion(min=0.9, max=0.1), "criteria.1: min 0.9 is above max 0.1 (allowed: min <= max)"),
+        (criterion(statistic="judges"), "criteria.1.statistic: no statistic named 'judges' (allowed: "),
+        (criterion(min=90), "criteria.1.min: found 90, which is beyond every mean of quality (allowed: 1 to 5)"),
+        (criterion(min=None, max=0.9), "criteria.1.max: found 0.9, which is beyond every mean of quality (allowed: 1 "),
+        (criterion(statistic="p90", max=50), "criteria.1.max: found 50, which is beyond every p90 of quality (allowed"),
+        (criterion(statistic="pass_rate", min=80), "criteria.1.min: found 80, which is beyond every pass_rate of qual"),
     ],
 )
 def test_a_criterion_that_cannot_be_meant_is_a_configuration_error(one: CriterionConfig, message: str) -> None:
@@ -42,6 +47,8 @@ def test_a_criterion_that_cannot_be_meant_is_a_configuration_error(one: Criterio
 def test_what_the_summary_table_has_may_be_bounded() -> None:
     check([criterion(statistic=name) for name in STATISTICS], METRICS, [])
     check([criterion("choice/candidate_model_win_rate")], METRICS, [])
+    check([criterion(min=0), criterion(min=5, max=5), criterion("latency_in_seconds", min=None, max=90)], METRICS, [])
+    check([criterion(statistic="std", min=9), criterion(statistic="row_count", min=100)], METRICS, [])
     check([criterion(slice={"locale": "de", "category": "x"})], METRICS, [["category", "locale"]])
     assert "row_count" in STATISTICS
     assert not {"metric", "slice", "verdict", "threshold", "ci_method"} & set(STATISTICS)

@@ -13,7 +13,7 @@ from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, SliceKey
 from evalbeam.transforms.accumulators import Accumulator
 from evalbeam.transforms.criteria import Threshold
-from evalbeam.transforms.slices import MetricFacts, distinct_slices, partials, slice_order, slice_text, summary_names
+from evalbeam.transforms.slices import MetricFacts, distinct_slices, partials, slice_order, slice_text
 
 QUALITY = MetricFacts("quality", worst=1.0, best=5.0)
 CHOICE = MetricFacts("choice", pairwise=True)
@@ -134,7 +134,7 @@ def test_win_rates_are_metrics_of_their_own() -> None:
     scores = [Score(label="CANDIDATE"), Score(label="TIE"), Score(label="BASELINE"), Score(label="CANDIDATE")]
     scores += [Score.failed("JudgeError", "no"), Score(label="maybe"), Score.skipped("agent_failed", "no")]
     batch = batch_of([{}] * 7, choice=scores)
-    assert summary_names([QUALITY, CHOICE]) == [
+    assert [row.name for facts in (QUALITY, CHOICE) for row in facts.rows()] == [
         "quality",
         "choice/candidate_model_win_rate",
         "choice/baseline_model_win_rate",
