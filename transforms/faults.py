@@ -65,6 +65,7 @@ _BY_NAME: dict[str, CallClass] = {
             "CancelledError",
             "TransportError",
             "gaierror",
+            "BlockingIOError",
         ),
         "transient",
     ),

@@ -227,7 +227,8 @@ class Lane:
             flight.attempt = job = Job(call, flight.call, partial(self._job_done, flight), line.context.copy())
             try:
                 self._threads.start(job)
-            except RuntimeError as error:
+            except BlockingIOError as error:
+                self.pace.bound(self.in_flight - 1)
                 self._land(flight, None, error, 0.0)
 
     async def _fly(self, flight: Flight, awaitable: Any) -> None:

@@ -35,8 +35,11 @@ _TOO_MANY = 0.15
 """Share that surely is one."""
 _EXHAUSTED = 0.5
 """Share that surely is one while the window opens."""
-_SURE, _SURE_OPENING = 150.0, 1000.0
-"""How much likelier that share must be; to be wrong costs most while the pace that is possible is not known at all."""
+_SURE, _SURE_OPENING = 10_000.0, 900.0
+"""How much likelier that share must be. Of an open window there are many calls to tell by, and to be wrong costs most;
+one that opens at an exhausted quota has few."""
+_MADE_UP = 0.06
+"""Share of refused calls with which a pace stays as it is at least; a little more than what is put up with."""
 _HOLDING = 0.5
 """Doubt from which on the window does not grow, 1 being sure; one refusal is not yet a reason."""
 _HOLD = 1.0
@@ -82,6 +85,7 @@ class Pace:
         self._refused_since: float | None = None
         self._refused_at = -math.inf
         self._doubt = 0.0
+        self._doubted = -math.inf
         self._paced = False
         self._processes = 1
         self._peak = self._recovery = self._scalable = 0.0
@@ -98,6 +102,11 @@ class Pace:
         self._most = min(p.max_in_flight for p in policies)
         self._ceiling = min((p.max_calls_per_minute or math.inf) for p in policies) / 60
         self._tokens_ceiling = min((p.max_tokens_per_minute or math.inf) for p in policies) / 60
+        self.limit = min(self.limit, self._most)
+
+    def bound(self, most: int) -> None:
+        """More calls than so many cannot be in flight here, whatever the endpoint says; at least one can."""
+        self._most = max(1, min(self._most, most))
         self.limit = min(self.limit, self._most)
 
     def rate(self, now: float) -> float:
@@ -128,7 +137,7 @@ class Pace:
             # A little of the pace may be made up for after a short stall, none of it after a long one.
             self._next = max(self._next, now - 0.1) + gap
         if self._held:
-            self._scalable += _TOLERATED * self._step()
+            self._scalable += _MADE_UP * self._step()
         self._held = False
         self._count(now, 1.0)
         if self._doubt:
@@ -179,7 +188,7 @@ class Pace:
             self._refused_since = began
         self._refused_at = now
         self._count(now, -1.0)
-        self._weigh(_evidence(self._opening)[1])
+        self._doubt_more(now, began)
         sure = self._doubt >= 1.0 or (self._paced and self._lately.at(now) < 1.0)
         if sure and retry_after is not None and retry_after >= _PAUSE:
             self._next = max(self._next, now + retry_after)
@@ -201,7 +210,7 @@ class Pace:
     def _slow_down(self, now: float, began: float, sure: bool) -> None:
         if began <= self._cut_at + _CALLS_TO_TELL / self._peak or self.stalled(now) > self._recovery:
             return  # sent before the last cut or right after it, or while nothing is admitted: it says nothing new
-        self._scalable = max(0.0, self._scalable - (1 + _TOLERATED) * self._step())
+        self._scalable = max(0.0, self._scalable - (1 + _MADE_UP) * self._step())
         rate = max(self._least(now), self.rate(now))
         if sure:
             self._scalable = min(self._scalable, rate / 2)
@@ -223,14 +232,19 @@ class Pace:
         self._lately.add(now, calls)
         self._usual.add(now, calls)
 
+    def _doubt_more(self, now: float, began: float) -> None:
+        """A call was refused: its start said that it was admitted, if it was weighed, as it is not without doubt."""
+        admitted, refused = _evidence(self._opening)
+        self._doubted = self._doubted if self._doubt else now
+        self._weigh(refused - admitted if began > self._doubted else refused)
+
     def _weigh(self, evidence: float) -> None:
         """Page's test (1954) of whether a larger share of calls is refused than is put up with."""
         self._doubt = min(1.0, max(0.0, self._doubt + evidence))
 
 
 def _weights(share: float, odds: float) -> tuple[float, float]:
-    admitted = math.log((1 - share) / (1 - _TOLERATED)) / math.log(odds)
-    return admitted, math.log(share / _TOLERATED) / math.log(odds) - admitted  # it was admitted until it was refused
+    return math.log((1 - share) / (1 - _TOLERATED)) / math.log(odds), math.log(share / _TOLERATED) / math.log(odds)
 
 
 _OPEN, _OPENING = _weights(_TOO_MANY, _SURE), _weights(_EXHAUSTED, _SURE_OPENING)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 import time
 from collections import deque
@@ -69,13 +70,16 @@ class Threads:
         """Runs a job at once.
 
         Raises:
-            RuntimeError: The system gives no further thread.
+            BlockingIOError: The system gives no further thread.
         """
         if self._idle:
             self._idle -= 1
             self._jobs.put(job)
-        else:
+            return
+        try:
             threading.Thread(target=self._work, args=(job,), name="evalbeam-call", daemon=True).start()
+        except RuntimeError as error:
+            raise BlockingIOError(errno.EAGAIN, "the system gives no further thread") from error
 
     def close(self) -> None:
         """Ends the idle threads; busy ones end with their job."""

@@ -6,6 +6,7 @@ import threading
 import weakref
 
 import pytest
+from lane_world import HttpError, World, takes
 
 from evalbeam.schemas.calls import Call, CallPolicy
 from evalbeam.schemas.errors import JudgeError
@@ -13,8 +14,6 @@ from evalbeam.transforms.bundle import Bundle
 from evalbeam.transforms.engine import Line
 from evalbeam.transforms.lane import Lane, Ticket
 from evalbeam.transforms.tasks import Loop
-
-from .test_lane import HttpError, World, takes
 
 
 def begin(world, calls, request=1, **bundle):
@@ -164,6 +163,34 @@ def test_a_stopped_call_that_cannot_be_kept_ends_the_bundle():
     world.close()
 
 
+def test_a_system_that_gives_no_further_thread_makes_the_window_smaller(monkeypatch):
+    start, started = threading.Thread.start, []
+
+    def refuse_the_fourth(thread):
+        if len(started) == 3:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse_the_fourth)
+    loop = Loop()
+    policy = CallPolicy(max_in_flight=8, backoff=0.001)
+    lane = Lane(loop)
+    lane.open([policy])
+    bundle, ticket = Bundle({"agent": Line(lambda: lambda call: call.request, policy, lane)}), Ticket(None, [None] * 50)
+    bundle.submit(ticket, [Call(f"{i}", i) for i in range(50)])
+    loop.run_until_complete(until(lambda: not ticket.remaining))
+    assert [(o.kind, o.value) for o in ticket.outcomes] == [("ok", i) for i in range(50)]
+    assert sum(o.attempts for o in ticket.outcomes) == 51
+    lane.close()
+    loop.close()
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
 def test_calls_of_an_aborted_bundle_are_not_taken_for_hung_ones_as_long_as_they_may_take():
     """Threads cannot be cancelled; the same rows come again at once."""
     go_on, busy = threading.Event(), threading.Semaphore(0)
@@ -187,11 +214,6 @@ def test_calls_of_an_aborted_bundle_are_not_taken_for_hung_ones_as_long_as_they_
     aborted.cancel()
     ticket = Ticket(None, [None] * 8)
     repeated.submit(ticket, [Call(f"{i}", "again") for i in range(8)])
-
-    async def until(condition):
-        while not condition():
-            await asyncio.sleep(0.001)
-
     loop.run_until_complete(until(lambda: not ticket.remaining))
     go_on.set()
     assert [(o.kind, o.value) for o in ticket.outcomes] == [("ok", "again")] * 8
