@@ -147,7 +147,7 @@ class Cluster:
         assert self.lib is not None
         jars = [p for p in sorted(self.lib.glob("*.jar")) if p.name != "bash-java-utils.jar"]
         if not jars:
-            sys.exit(f"no jars of Flink in {self.lib}: `make flink-lib` gets them")
+            sys.exit(f"no jars of Flink in {self.lib}: `make flink-jar` gets them")
         opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED]
         opened += ["--add-opens=java.base/sun.nio.ch=ALL-UNNAMED"]
         exported = [f"--add-exports={name}=ALL-UNNAMED" for name in _EXPORTED]

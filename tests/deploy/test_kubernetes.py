@@ -23,6 +23,7 @@ KINDS = [
     "NetworkPolicy",
     "Service",
     "Service",
+    "ServiceAccount",
 ]
 
 
@@ -99,3 +100,23 @@ def test_names_meet(folder: Path) -> None:
     for words in submitting:
         assert f"--flink_job_server_jar={jar.strip()}" in words
         assert words.partition("--flink_master=http://")[2].partition(":")[0] in services
+
+
+def test_every_pod_has_an_account_that_is_there(folder: Path) -> None:
+    found = list(manifests(folder))
+    accounts = {m["metadata"]["name"] for m in found if m["kind"] == "ServiceAccount"}
+    pods = [m["spec"]["template"] for m in found if m["kind"] in ("Deployment", "Job")]
+    pods += [m["spec"]["jobTemplate"]["spec"]["template"] for m in found if m["kind"] == "CronJob"]
+    used = [p["spec"]["serviceAccountName"] for p in pods]
+    used += [m["spec"]["serviceAccount"] for m in found if m["kind"] == "FlinkDeployment"]
+    assert len(used) == 5
+    assert set(used) == accounts
+
+
+def test_a_pod_has_memory_for_the_worker_beside_flink(folder: Path) -> None:
+    found = {m["metadata"]["name"]: m for m in manifests(folder) if m["kind"] in ("FlinkDeployment", "Deployment")}
+    by_operator = found["evalbeam"]["spec"]
+    factor = float(by_operator["flinkConfiguration"]["kubernetes.taskmanager.memory.limit-factor"])
+    assert float(by_operator["taskManager"]["resource"]["memory"].removesuffix("g")) * (factor - 1) >= 1
+    (container,) = found["evalbeam-taskmanager"]["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"]["memory"] == "3Gi"
