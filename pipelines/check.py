@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from ..schemas.batch import RowBlock
 from ..schemas.config import EvaluationConfig
@@ -88,7 +89,7 @@ class CheckReport:
         if self.plan.config.dataset.query:
             return found
         if not self.sample.size:
-            found.append(f"dataset.path: no row in {len(self.plan.files)} files")
+            found.append(f"dataset.path: no row in {_many(len(self.plan.files), 'file')}")
         elif self.counted and (reason := self._over_budget()):
             found.append(reason)
         elif not self.sample.examples:
@@ -152,7 +153,7 @@ class CheckReport:
             yield f"  {plain(file.path)}  {file.format}, {size_text(file.size)}"
         if len(files) > MOST_FILES:
             yield f"  … and {len(files) - MOST_FILES:,} more"
-        dialects = ", ".join(f"{name} ({n} rows)" for name, n in sample.dialects.most_common())
+        dialects = ", ".join(f"{name} ({_many(n, 'row')})" for name, n in sample.dialects.most_common())
         yield f"dialect {dialects or 'unknown'}, of the first {_many(sample.size, 'row')}"
         for place, code, message in sample.rejected[:MOST_REJECTED]:
             yield plain(f"unusable: {place}: {code}: {cut(message, 200)}")
@@ -162,8 +163,10 @@ class CheckReport:
         shown = [f"{plain(name)} ({kinds})" for name, kinds in columns[:MOST_COLUMNS]]
         yield "columns " + ", ".join(shown) + (" …" if len(columns) > MOST_COLUMNS else "")
         known = {name for name, _ in columns}
-        for column in sorted({c for columns in self.plan.slices for c in columns} - known):
-            yield f"warning: slices: the first rows have no column {column!r}"
+        named = {"dataset.columns": set(self.plan.config.dataset.columns), "slices": set(chain(*self.plan.slices))}
+        for key, wanted in named.items() if sample.examples else ():
+            for column in sorted(wanted - known):
+                yield plain(f"warning: {key}: the first rows have no column {column!r}")
 
     def _rows(self) -> Iterator[str]:
         if self.rows is None:

@@ -159,9 +159,7 @@ def test_an_output_with_an_unfinished_run() -> None:
     assert report(agent=other, output={"path": "out", "overwrite": True}).problems == []
 
 
-@pytest.mark.parametrize(
-    ("text", "words"), [("", "no row in 1 files"), ("nonsense\n[1]\n", "none of the first 2 rows")]
-)
+@pytest.mark.parametrize(("text", "words"), [("", "no row in 1 file"), ("nonsense\n[1]\n", "none of the first 2 rows")])
 def test_a_dataset_of_which_nothing_can_be_used(text: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("rows.jsonl").write_text(text)
     assert main(["check", "--dataset", "rows.jsonl", "--agent", "check_agent:ask", "--metrics", "exact_match"]) == 2
@@ -171,9 +169,14 @@ def test_a_dataset_of_which_nothing_can_be_used(text: str, words: str, capsys: p
 def test_dialects_and_slices_are_told() -> None:
     request = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
     Path("rows.jsonl").write_text(json.dumps({"request": request}) + "\n" + json.dumps({"prompt": "x"}))
-    text = report(agent=LIVE, slices=["locale"]).render(100)
-    assert "dialect vertex (1 rows), plain (1 rows)" in text
-    assert "warning: slices: the first rows have no column 'locale'" in text
+    dataset = {"path": "rows.jsonl", "columns": {"request": "json", "qestion": "reference"}}
+    text = report(agent=LIVE, slices=["locale"], dataset=dataset).render(100)
+    assert "dialect vertex (1 row), plain (1 row)" in text
+    warnings = [line.strip() for line in text.splitlines() if "warning" in line]
+    assert warnings == [
+        "warning: dataset.columns: the first rows have no column 'qestion'",
+        "warning: slices: the first rows have no column 'locale'",
+    ]
 
 
 @pytest.mark.parametrize(
