@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .pipelines.adk_assert import assert_eval
+    from .pipelines.compare import Comparison, compare
     from .pipelines.eval_task import EvalTask
     from .pipelines.evaluate import Evaluate, evaluate, run
     from .pipelines.evaluate_instances import evaluate_instances
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "pipelines.adk_assert": ("assert_eval",),
+    "pipelines.compare": ("Comparison", "compare"),
     "pipelines.eval_task": ("EvalTask",),
     "pipelines.evaluate": ("Evaluate", "evaluate", "run"),
     "pipelines.evaluate_instances": ("evaluate_instances",),
@@ -71,6 +73,7 @@ __all__ = [
     "Agent",
     "AgentError",
     "Chunk",
+    "Comparison",
     "ConfigError",
     "CustomMetric",
     "EvalTask",
@@ -106,6 +109,7 @@ __all__ = [
     "__version__",
     "assert_eval",
     "check_grounding",
+    "compare",
     "evaluate",
     "evaluate_instances",
     "make_plan",

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..schemas.errors import ConfigError, EvalbeamError
-from .commands import adk, going, grounding, rapid, run, small
+from .commands import adk, compare, going, grounding, rapid, run, small
 from .commands.base import CONFIG, RUN
 from .console import open_streams
 
-COMMANDS = (run, small, going, adk, rapid, grounding)
+COMMANDS = (run, small, compare, going, adk, rapid, grounding)
 """Where the commands stand, in the order of the help."""
 
 _ABOUT = """\

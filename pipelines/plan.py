@@ -296,6 +296,7 @@ def _facts(use: MetricUse, config: EvaluationConfig) -> MetricFacts:
         best=ends[1] if ends else None,
         pairwise="pairwise_choice" in use.metric.outputs,
         threshold=criteria.threshold(config.criteria, use.name, ends),
+        better=use.metric.better,
     )
 
 

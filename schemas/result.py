@@ -229,3 +229,5 @@ class Summary:
 
 
 Verdict: TypeAlias = Literal["PASSED", "FAILED", "NOT_EVALUATED"]
+Better: TypeAlias = Literal["higher", "lower", "nearer"]
+"""Which of two scores is the better one; "nearer" to a best score within the metric's range."""

@@ -118,6 +118,14 @@ ERRORS = (
 """Errors table: source is "row" (a rejected input row, with file and line; none where rows have no order) or "call" (a
 failed call, with its ids)."""
 
+CHANGES = (
+    Column("instance_id", "string"),
+    Column("metric", "string"),
+    Column("before", "float64"),
+    Column("after", "float64"),
+)
+"""Scores that are not the same in two runs."""
+
 _SUMMARY_TYPES: Mapping[str, str] = {
     **dict.fromkeys(("slice", "judges"), "json"),
     **dict.fromkeys(("metric", "ci_method", "verdict"), "string"),

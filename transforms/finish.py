@@ -43,6 +43,8 @@ TABLE_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
 """Of the summary and errors tables."""
 _PART = re.compile(r"[/\\]part-\d{5,}-of-\d{5,}\.[a-z._]+$")
 """A file of an instances table."""
+_OF_A_METRIC = ("name", "worst", "best", "better")
+"""What a manifest says of each metric."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,7 @@ def _manifest(
         **outcome,
         "counts": counts,
         "tables": described,
+        "metrics": [{name: getattr(f, name) for name in _OF_A_METRIC} for f in record.facts],
         "fingerprint": record.fingerprint,
         **({"judging": _judging(record, asked)} if record.models else {}),
         "config": record.config,

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from ..schemas.instance import Example, Json
-from ..schemas.result import ScoreColumn, ScoredBatch, SliceKey, Status
+from ..schemas.result import Better, ScoreColumn, ScoredBatch, SliceKey, Status
 from .accumulators import Accumulator, counted
 from .criteria import Threshold
 
@@ -37,6 +37,7 @@ class MetricFacts:
         worst, best: Ends of its range as `Metric.ends` gives them; `None` without a range.
         pairwise: Whether its verdict is a label BASELINE, CANDIDATE or TIE.
         threshold: What one score must reach to pass.
+        better: Which of two scores is the better one.
     """
 
     name: str
@@ -45,6 +46,7 @@ class MetricFacts:
     best: float | None = None
     pairwise: bool = False
     threshold: Threshold | None = None
+    better: Better = "higher"
 
     def rows(self) -> tuple[MetricFacts, ...]:
         """The metrics of the summary table that it gives: itself, or a pairwise metric's three rates."""

@@ -16,7 +16,7 @@ import orjson
 
 from ...schemas.instance import Json
 from ...schemas.tables import PERFORMANCE, RATINGS
-from ...transforms import registry, storage
+from ...transforms import storage
 from ..result import RATES, EvaluationResult
 
 Row = dict[str, Json]
@@ -79,7 +79,7 @@ def reasons(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[
 
     Of JSONL and CSV tables, the first `LOOKED_AT` rows are looked at.
     """
-    known = set(_columns(result))
+    known = set(columns_of_instances(result))
     short = [r["metric"] for r in summary if not r["slice"] and r["error_count"] + r["skipped_count"]]
     own = (name.rpartition("/")[0] if name.endswith(RATES) else name for name in short)
     columns = {f"{name}/error": name for name in (*short, *own) if f"{name}/error" in known}
@@ -102,7 +102,7 @@ def failing(result: EvaluationResult, summary: Sequence[Row], most: int) -> list
     metrics = _metrics(result)
     whole = {r["metric"]: r for r in summary if not r["slice"]}
     bounded = any(whole.get(name, {}).get("threshold") is not None for name in metrics)
-    tests = {name: _worse(whole.get(name, {}), _ends(part), bounded) for name, part in metrics.items()}
+    tests = {name: _worse(whole.get(name, {}), ends, bounded) for name, ends in metrics.items()}
     found: list[tuple[Row, list[str]]] = []
     if not any(_may_fail(row, tests.get(name)) for name, row in whole.items() if name not in PERFORMANCE):
         return found
@@ -132,25 +132,17 @@ def _faults(row: Row, tests: Mapping[str, Callable[[float], bool]]) -> list[str]
     return why
 
 
-def _columns(result: EvaluationResult) -> list[str]:
+def columns_of_instances(result: EvaluationResult) -> list[str]:
     """Columns of the instances table, under our own names."""
     return [c.get("is", c["name"]) for c in result.manifest["tables"].get("instances", {}).get("columns", ())]
 
 
-def _metrics(result: EvaluationResult) -> dict[str, str]:
-    """Output name -> registered name (or what else the config names) of the metrics with columns of their own."""
-    config = result.manifest.get("config") or {}
-    given = {str(m.get("name")): str(m.get("metric")) for m in config.get("metrics", ())}
-    names = [c.removesuffix("/score") for c in _columns(result) if c.endswith("/score")]
-    return {n: given.get(n) or given.get(n.rpartition("/")[0], "") for n in names if n not in PERFORMANCE}
-
-
-def _ends(metric: str) -> tuple[float, float] | None:
-    """(worst, best) of a registered metric; `None` of others, whose code is not loaded for a report."""
-    if metric not in registry.names("metric"):
-        return None
-    factory: Any = registry.find("metric", metric).factory
-    return factory.ends(factory) if hasattr(factory, "ends") else None
+def _metrics(result: EvaluationResult) -> dict[str, tuple[float, float] | None]:
+    """The metrics with columns of their own and their (worst, best) scores, where they have a range."""
+    said = {m["name"]: m for m in result.manifest.get("metrics", ())}
+    names = [c.removesuffix("/score") for c in columns_of_instances(result) if c.endswith("/score")]
+    ends = {name: (m["worst"], m["best"]) for name, m in said.items() if m["worst"] is not None}
+    return {name: ends.get(name) for name in names if name not in PERFORMANCE}
 
 
 def _worse(row: Row, ends: tuple[float, float] | None, bounded: bool) -> Callable[[float], bool]:

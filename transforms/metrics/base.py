@@ -26,7 +26,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, TypeVar
 
 from ...schemas.instance import FROM_INVOCATION, Example, Turn
-from ...schemas.result import Score, ScoreColumn
+from ...schemas.result import Better, Score, ScoreColumn
 from ..faults import fault_of
 from ..registry import register
 
@@ -73,7 +73,8 @@ class Metric(ABC):
         inputs: Names of the values an example must have (metrics.md §1); a row without one of them is skipped with
             code `missing_<input>`, a row whose agent failed with code `agent_failed`; `score` sees only the others.
         range: Lowest and highest possible score, or `None`.
-        best: The value in `range` that is best; default its upper end.
+        best: The value in `range` that is best; default its upper end. Without a range, the end that scores should come
+            near.
         binary: Whether every score is 0 or 1 (its interval is Wilson's).
         outputs: Which columns beside score, status and error it fills: "explanation", "pairwise_choice", "confidence",
             "details".
@@ -109,6 +110,15 @@ class Metric(ABC):
         low, high = self.range
         best = high if self.best is None else self.best
         return (low if best - low >= high - best else high), best
+
+    @property
+    def better(self) -> Better:
+        """Which of two scores is the better one: the higher, the lower, or the one nearer to `best`."""
+        if self.best is None:
+            return "higher"
+        if self.range is None or self.best <= self.range[0]:
+            return "lower"
+        return "higher" if self.best >= self.range[1] else "nearer"
 
 
 class Derived(Metric):

@@ -1,0 +1,77 @@
+"""`evalbeam compare`: what changed from one run to another."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from ...schemas.errors import ConfigError
+from .base import no_more
+
+_ABOUT = """\
+Compares two runs over the same dataset, instance by instance. Ends with 1 where a metric is worse: where the whole
+interval of its mean difference lies beyond the tolerance, over all instances or in a slice."""
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = commands.add_parser("compare", help="compare two runs", description=_ABOUT)
+    parser.add_argument("before", metavar="BEFORE", help="folder of the first run")
+    parser.add_argument("after", metavar="AFTER", help="folder of the second run")
+    parser.add_argument("--metrics", metavar="NAMES", help="metrics to compare, with commas (default: all)")
+    words = "dataset columns, with commas, by whose values to break it down; repeatable"
+    parser.add_argument("--by", action="append", default=[], metavar="COLUMNS", help=words)
+    words = "what a mean may change by; METRIC=X for one metric; repeatable (default: 0)"
+    parser.add_argument("--tolerance", action="append", default=[], metavar="X", help=words)
+    parser.add_argument("--confidence", type=_level, default=0.95, metavar="LEVEL", help="of the intervals (0.95)")
+    words = "write each score that changed to a .jsonl, .csv or .parquet file"
+    parser.add_argument("--changes", metavar="FILE", help=words)
+    parser.set_defaults(handle=_compare)
+
+
+def _compare(args: argparse.Namespace, rest: list[str]) -> int:
+    from ..compare import changes, compare, write_changes
+    from ..console import say, width
+    from ..report.differences import render
+
+    no_more(rest)
+    metrics = _names(args.metrics) if args.metrics is not None else ()
+    by = [_names(columns) for columns in args.by]
+    whole, single = _tolerances(args.tolerance)
+    level = args.confidence
+    found = compare(
+        args.before, args.after, metrics=metrics, by=by, tolerance=whole, tolerances=single, confidence=level
+    )
+    if args.changes is not None:
+        write_changes(changes(args.before, args.after, metrics=metrics), args.changes)
+    say(render(found, width()))
+    return found.exit_code
+
+
+def _names(text: str) -> list[str]:
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def _tolerances(given: Iterable[str]) -> tuple[float, dict[str, float]]:
+    """(that of all metrics, those of single ones)."""
+    whole, single = 0.0, {}
+    for text in given:
+        name, equals, value = text.rpartition("=")
+        number = _number(value, "--tolerance", "a number, 0 or more, or METRIC=NUMBER")
+        if equals:
+            single[name] = number
+        else:
+            whole = number
+    return whole, single
+
+
+def _level(text: str) -> float:
+    return _number(text, "--confidence", "a number between 0 and 1")
+
+
+def _number(text: str, where: str, allowed: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"found {text!r}", where=where, allowed=allowed) from None
