@@ -185,25 +185,30 @@ def _status(error: BaseException) -> int | str | None:
 
 def _retry_after(error: BaseException) -> float | None:
     """Seconds of a `retry_after` attribute or a Retry-After header (seconds or an HTTP date)."""
-    given = _attribute(error, "retry_after")
+    given, date = _attribute(error, "retry_after"), None
     for holder in (error, _attribute(error, "response")):
         headers = _attribute(holder, "headers")
         if given is None and isinstance(headers, Mapping):
             lower = {str(k).lower(): v for k, v in headers.items()}
-            given = lower.get("retry-after")
+            given, date = lower.get("retry-after"), lower.get("date")
     try:
         wait = float(given) if given is not None else None
     except (TypeError, ValueError):
-        wait = _seconds_until(given)
+        wait = _seconds_between(_moment(date) or datetime.now(UTC), _moment(given))
     return wait if wait is not None and 0 <= wait < float("inf") else None
 
 
-def _seconds_until(date: Any) -> float | None:
+def _seconds_between(now: datetime, moment: datetime | None) -> float | None:
+    return None if moment is None else max(0.0, (moment - now).total_seconds())
+
+
+def _moment(date: Any) -> datetime | None:
+    """What an HTTP date says; by the callee's clock, which may be another than ours."""
     try:
         moment = parsedate_to_datetime(str(date))
-        return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
     except (TypeError, ValueError, OverflowError):
         return None
+    return moment.replace(tzinfo=moment.tzinfo or UTC)
 
 
 def _attribute(holder: Any, name: str) -> Any:

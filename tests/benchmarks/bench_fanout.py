@@ -1,8 +1,9 @@
 """Calls a second of the fan-out beside plain asyncio, paired in one process: `python tests/benchmarks/bench_fanout.py`.
 
-Each line is the same fake calls (sleeps): by plain coroutines without Beam, and in a local pipeline, the runner's start
-included, through `FanOut`, through `BatchElements` with a gather for each batch, and through Beam's `RunInference`. The
-figures that count are the ratios of calls a second to plain coroutines, which are paired in one process and repeated.
+Each line is the same fake calls (sleeps): by plain coroutines and plain threads without Beam, and in a local pipeline,
+the runner's start included, through `FanOut`, through `BatchElements` with a gather for each batch, and through Beam's
+`RunInference`. The figures that count are the ratios of calls a second to plain coroutines, which are paired in one
+process and repeated.
 
 The start takes half a second whatever comes after it: the runner's tenth, and the window's, which opens from 8 calls by
 doubling. So there are calls for about ten seconds: 40,000 at 256 in flight, where plain coroutines take 8 seconds, and
@@ -20,7 +21,9 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -92,6 +95,12 @@ def plain(seconds: list[float], in_flight: int) -> None:
         await asyncio.gather(*(one_place() for _ in range(in_flight)))
 
     asyncio.run(all_of_them())
+
+
+def pooled(seconds: list[float], in_flight: int) -> None:
+    """The calls made by threads of the standard library's executor: what sync callables have without us."""
+    with ThreadPoolExecutor(in_flight) as pool:
+        deque(pool.map(time.sleep, seconds), maxlen=0)
 
 
 def batches(shape: Callable[[int], list[float]], calls: int, rows: int) -> Iterator[Batch]:
@@ -177,6 +186,7 @@ def paired(shape: Callable[[int], list[float]], calls: int, in_flight: int, rows
     }
     if not ours:
         found["BatchElements"] = speed(few, partial(by_beam, shape, few, in_flight, False))
+        found["executor, threads"] = speed(few, partial(pooled, shape(few), in_flight))
         found["RunInference"] = speed(few, partial(by_beam, shape, few, in_flight, True))
     return found
 
@@ -214,7 +224,7 @@ def main() -> None:
                 ratio = statistics.median(run[name].rate / run["asyncio"].rate for run in found)
                 rate, cpu = (statistics.median(getattr(run[name], what) for run in found) for what in ("rate", "cpu"))
                 print(
-                    f"{shape.__name__:10} {in_flight:5} in flight {name:16} {rate:6.0f}/s "
+                    f"{shape.__name__:10} {in_flight:5} in flight {name:17} {rate:6.0f}/s "
                     f"{1e3 * cpu:.3f} ms CPU, ratio {ratio:.3f}",
                     flush=True,
                 )

@@ -72,6 +72,9 @@ def test_retry_after_in_seconds_and_as_a_date():
     assert fault_of(requests_error(429, {"retry-after": "12"})).retry_after == 12
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
     assert 90 < fault_of(requests_error(503, {"Retry-After": date})).retry_after <= 100
+    by_its_clock = {"Date": "Wed, 21 Oct 2015 07:28:00 GMT", "Retry-After": "Wed, 21 Oct 2015 07:28:17 GMT"}
+    assert fault_of(requests_error(429, by_its_clock)).retry_after == 17
+    assert fault_of(requests_error(429, {**by_its_clock, "Date": "today"})).retry_after == 0
     assert fault_of(requests_error(429, {"Retry-After": "soon"})).retry_after is None
     assert fault_of(requests_error(429, {"Retry-After": "-1"})).retry_after is None
     assert fault_of(requests_error(400, {"Retry-After": "12"})).retry_after is None
