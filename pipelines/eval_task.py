@@ -28,6 +28,7 @@ from ..transforms.judging.autorater import Autorater, autorater_of
 from ..transforms.judging.metric import JudgedMetric
 from ..transforms.judging.prompts import VARIABLE
 from ..transforms.metrics.base import Metric
+from .arguments import listed, path_text
 from .evaluate import evaluate
 from .result import EvaluationResult
 
@@ -67,11 +68,11 @@ class EvalTask:
         autorater_config: Any = None,
         **config: Any,
     ) -> None:
-        self.dataset, self.metrics, self.experiment = dataset, list(metrics), experiment
+        self.dataset, self.metrics, self.experiment = path_text(dataset), listed(metrics, "metrics"), experiment
         self.autorater_config = autorater_config
         self._autorater, self._config = _autorater(autorater_config), config
         self._columns = dict(metric_column_mapping or {})
-        self._output_uri_prefix = output_uri_prefix
+        self._output_uri_prefix = path_text(output_uri_prefix)
 
     def evaluate(
         self,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-import tempfile
+import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +29,7 @@ from ..transforms.score import ScoreExamples
 from ..transforms.spend import SumSpending
 from ..transforms.write import WriteErrors, WriteInstances
 from . import batches, engines, lease
+from .arguments import listed, sections_of
 from .baseline import baseline_files
 from .driving import drive, hand_over, prepare_job
 from .engine_check import require
@@ -170,7 +171,7 @@ def evaluate(
     metrics: Sequence[Any],
     runnable: Any = None,
     *,
-    output: str | None = None,
+    output: str | os.PathLike[str] | None = None,
     options: Sequence[str] = (),
     **config: Any,
 ) -> EvaluationResult:
@@ -178,7 +179,7 @@ def evaluate(
 
     Args:
         dataset: Path or glob (or list of them) of JSONL, CSV or Parquet; a pandas DataFrame, a list of dicts or a dict
-            of columns; or the `dataset` section of a config as a dict with "path" or "query".
+            of columns; or the `dataset` section of a config as a dict with "path" or "query". Paths may be `pathlib`'s.
         metrics: Names, metric objects, or dicts with "metric", "name" and parameters.
         runnable: The agent: a function, an object with `.query(input=...)`, or "module:name"; default: the dataset
             carries the answers.
@@ -194,31 +195,10 @@ def evaluate(
         ConfigError: Something named does not exist or does not fit.
         RunError: The run itself failed.
     """
-    path = output or tempfile.mkdtemp(prefix="evalbeam-")
-    section, rows = dataset_section(dataset, path, config.pop("dataset_options", {}))
-    agent = dict(config.pop("agent", None) or {})
-    if runnable is not None:
-        agent["target"] = runnable
-    out = {**config.pop("output_options", {}), "path": path}
-    config |= {"dataset": section, "metrics": list(metrics), "agent": agent, "output": out}
-    plan = make_plan(EvaluationConfig.parse(config), rows=rows)
-    return run(plan, engines.pipeline_options(options)).with_order(rows is not None)
-
-
-def dataset_section(dataset: Any, output: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    """The `dataset` section of what a caller gave, and the rows that are in memory and will lie in `<output>/input`."""
-    if isinstance(dataset, Mapping) and (isinstance(dataset.get("path"), str | list) or "query_into" in dataset):
-        return {**dataset, **options}, None
-    if isinstance(dataset, str) or (isinstance(dataset, list) and dataset and all(isinstance(d, str) for d in dataset)):
-        return {"path": dataset, **options}, None
-    if isinstance(dataset, bytes) or not isinstance(dataset, Iterable):
-        allowed = "a path, a pandas DataFrame, an iterable of dicts, or a dict of columns"
-        raise ConfigError(f"found {type(dataset).__name__}", where="dataset", allowed=allowed)
-    section = {"path": [storage.join(output, "input", "rows.jsonl")], "format": "jsonl"}
-    if said := next((key for key in section if key in options), None):
-        found = f"found {options[said]!r}, and the dataset is in memory"
-        raise ConfigError(found, where=f"dataset_options.{said}", allowed="a dataset, or the path of one")
-    return {**section, **options}, dataset
+    flags = listed(options, "options")
+    sections, rows = sections_of(dataset, metrics, runnable, output, config)
+    plan = make_plan(EvaluationConfig.parse(sections), rows=rows)
+    return run(plan, engines.pipeline_options(flags)).with_order(rows is not None)
 
 
 @contextmanager
