@@ -28,7 +28,8 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> str:
     definitions = json.loads((known / "_definitions.json").read_text())["$defs"]
     for name in ("configmap-v1", "service-v1", "deployment-apps-v1", "job-batch-v1", "cronjob-batch-v1"):
         _write(known, folder, name, definitions)
-    _write(known, folder, "networkpolicy-networking-v1", definitions)
+    for name in ("networkpolicy-networking-v1", "serviceaccount-v1"):
+        _write(known, folder, name, definitions)
     return f"{folder}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
 
 
@@ -68,6 +69,7 @@ def test_every_manifest_is_valid(check: Callable[..., dict[str, Any]], root: Pat
         "Job",
         "NetworkPolicy",
         "Service",
+        "ServiceAccount",
     }
 
 
