@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
@@ -19,14 +20,17 @@ from evalbeam.pipelines.plan import make_plan
 from evalbeam.pipelines.resume import fingerprint, fingerprint_parts, prepare
 from evalbeam.schemas.config import EvaluationConfig
 
-COMMAND = ["-m", "evalbeam.pipelines.cli", "run", "--dataset", "rows.jsonl", "--agent", "steady:ask"]
-COMMAND += ["--metrics", "exact_match", "--set", "agent.max_in_flight=4"]
+COMMAND = ["run", "--dataset", "rows.jsonl", "--agent", "steady:ask", "--metrics", "exact_match"]
+COMMAND += ["--set", "agent.max_in_flight=4"]
+Run = Callable[..., tuple[int, str]]
 
 
-def run(folder: Path, output: str, dies_after: int | None = None, *options: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(folder)} | ({} if dies_after is None else {"DIES_AFTER": str(dies_after)})
-    command = [sys.executable, *COMMAND, "--output", output, *options]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+def kill(folder: Path, output: str, dies_after: int) -> None:
+    """Runs the command in a process that is killed at a call."""
+    command = [sys.executable, "-m", "evalbeam.pipelines.cli", *COMMAND, "--output", output]
+    more = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "DIES_AFTER": str(dies_after)}
+    ended = subprocess.run(command, cwd=folder, env={**os.environ, **more}, capture_output=True, timeout=120)
+    assert ended.returncode == -signal.SIGKILL
 
 
 def tables(folder: Path) -> dict[str, object]:
@@ -35,47 +39,63 @@ def tables(folder: Path) -> dict[str, object]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "steady.py").write_text(AGENT)
     rows = [{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(120)]
     (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(r) + b"\n" for r in rows))
-    return tmp_path
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # an agent that changes within a second is seen
+    yield tmp_path
+    sys.modules.pop("steady", None)
 
 
-def test_a_killed_run_pays_only_for_what_is_missing_and_ends_in_the_same_tables(folder: Path) -> None:
-    assert run(folder, "whole").returncode == 0
+@pytest.fixture
+def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command with the agent as its file is now; its exit code and what it said on the standard error."""
+
+    def run(output: str, *options: str) -> tuple[int, str]:
+        sys.modules.pop("steady", None)
+        code = cli.main([*COMMAND, "--output", output, *options])
+        return code, capsys.readouterr().err
+
+    return run
+
+
+def test_a_killed_run_pays_only_for_what_is_missing_and_ends_in_the_same_tables(folder: Path, run: Run) -> None:
+    assert run("whole")[0] == 0
     assert len(calls(folder)) == 120
     (folder / "calls.txt").unlink()
     for dies_after in (30, 50):
-        assert run(folder, "killed", dies_after).returncode == -signal.SIGKILL
+        kill(folder, "killed", dies_after)
         assert not (folder / "killed" / "manifest.json").exists()
-    ended = run(folder, "killed")
-    assert ended.returncode == 0, ended.stderr
-    assert "calls are paid for and not made again" in ended.stderr
+    code, err = run("killed")
+    assert code == 0, err
+    assert "calls are paid for and not made again" in err
     made = calls(folder)
     assert set(made) == {f"p{i}" for i in range(120)}
     assert len(made) - 120 <= 2 * 4
     assert tables(folder / "killed") == tables(folder / "whole")
 
 
-def test_an_agent_that_changed_is_refused_with_what_changed_and_two_ways_on(folder: Path) -> None:
-    assert run(folder, "out", 40).returncode == -signal.SIGKILL
+def test_an_agent_that_changed_is_refused_with_what_changed_and_two_ways_on(folder: Path, run: Run) -> None:
+    kill(folder, "out", 40)
     (folder / "steady.py").write_text(AGENT.replace("upper", "lower"))
-    refused = run(folder, "out")
-    assert refused.returncode == 2
+    code, err = run("out")
+    assert code == 2
     for word in ("the source of its module", "--overwrite", "--resume-anyway"):
-        assert word in refused.stderr
+        assert word in err
     before = len(calls(folder))
-    assert run(folder, "out", None, "--resume-anyway").returncode == 0
+    assert run("out", "--resume-anyway")[0] == 0
     assert 120 - 40 <= len(calls(folder)) - before <= 120 - 40 + 4
 
 
-def test_a_finished_run_is_refused_and_overwriting_it_calls_again(folder: Path) -> None:
-    assert run(folder, "out").returncode == 0
-    refused = run(folder, "out")
-    assert refused.returncode == 2
-    assert "holds a finished run" in refused.stderr
-    assert run(folder, "out", None, "--overwrite").returncode == 0
+def test_a_finished_run_is_refused_and_overwriting_it_calls_again(folder: Path, run: Run) -> None:
+    assert run("out")[0] == 0
+    code, err = run("out")
+    assert code == 2
+    assert "holds a finished run" in err
+    assert run("out", "--overwrite")[0] == 0
     assert len(calls(folder)) == 240
 
 
@@ -136,62 +156,62 @@ def test_a_failing_agent_stops_the_run_and_the_same_command_goes_on(folder: Path
     assert not (folder / "out" / "stop").exists()
 
 
-def test_a_spent_budget_ends_the_run_and_a_larger_one_lets_it_go_on(folder: Path) -> None:
+def test_a_spent_budget_ends_the_run_and_a_larger_one_lets_it_go_on(folder: Path, run: Run) -> None:
     small, enough = ("--set", "budget.max_tokens=200"), ("--set", "budget.max_tokens=5000")
     (folder / "steady.py").write_text(
         AGENT.replace('"latency', '"usage": {"input_tokens": 9, "output_tokens": 1}, "latency')
     )
-    assert run(folder, "out", None, *small).returncode == 3
+    assert run("out", *small)[0] == 3
     manifest = orjson.loads((folder / "out" / "manifest.json").read_bytes())
     assert (manifest["state"], manifest["counts"]["failed"]) == ("stopped", 0)
     assert 20 <= manifest["counts"]["ok"] == 120 - manifest["counts"]["over_budget"] <= 20 + 4
     assert manifest["reason"].startswith("over budget: budget.max_tokens 200 are used; ")
     assert pq.read_table(folder / "out" / "instances").num_rows == 120
     made = len(calls(folder))
-    assert run(folder, "out", None, *small).returncode == 3  # what was spent before counts
+    assert run("out", *small)[0] == 3  # what was spent before counts
     assert len(calls(folder)) == made
-    assert run(folder, "out", None, *enough).returncode == 0
+    assert run("out", *enough)[0] == 0
     assert len(calls(folder)) == 120
     assert not (folder / "out" / ".tmp").exists()
 
 
-def test_a_dataset_that_the_budget_cannot_pay_for_is_refused_before_the_first_call(folder: Path) -> None:
-    refused = run(folder, "out", None, "--set", "budget.max_calls=239", "--set", "trials=2")
-    assert refused.returncode == 3
-    assert "120 rows need at least 240 calls, budget.max_calls allows 239" in refused.stderr
+def test_a_dataset_that_the_budget_cannot_pay_for_is_refused_before_the_first_call(folder: Path, run: Run) -> None:
+    code, err = run("out", "--set", "budget.max_calls=239", "--set", "trials=2")
+    assert code == 3
+    assert "120 rows need at least 240 calls, budget.max_calls allows 239" in err
     assert calls(folder) == []
-    assert run(folder, "out", None, "--set", "budget.max_calls=240", "--set", "trials=2").returncode == 0
+    assert run("out", "--set", "budget.max_calls=240", "--set", "trials=2")[0] == 0
 
 
-def test_another_runs_answers_are_scored_without_a_call(folder: Path, capsys) -> None:
-    assert run(folder, "out").returncode == 0
+def test_another_runs_answers_are_scored_without_a_call(folder: Path, run: Run, capsys) -> None:
+    assert run("out")[0] == 0
     more = [{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(130)]
     (folder / "rows.jsonl").write_bytes(b"".join(orjson.dumps(r) + b"\n" for r in more))
     assert command("journal", str(folder / "out"), "--compact") == 0
     assert "120 records in one file" in capsys.readouterr().out
     assert command("journal", str(folder / "none"), "--compact") == 2
-    again = run(folder, "again", None, "--replay", "out", "--set", "metrics=[exact_match, {metric: rouge_1}]")
-    assert again.returncode == 0, again.stderr
+    code, err = run("again", "--replay", "out", "--set", "metrics=[exact_match, {metric: rouge_1}]")
+    assert code == 0, err
     assert len(calls(folder)) == 120
     manifest = orjson.loads((folder / "again" / "manifest.json").read_bytes())
     assert (manifest["counts"]["ok"], manifest["counts"]["not_called"]) == (120, 10)
     table = pq.read_table(folder / "again" / "instances").to_pylist()
     assert sum(row["exact_match/score"] == 1.0 == row["rouge_1/score"] for row in table) == 120
     assert {row["error_message"] for row in table} == {None, "not called: the replayed run has no answer"}
-    assert run(folder, "third", None, "--replay", "nowhere").returncode == 2
+    assert run("third", "--replay", "nowhere")[0] == 2
 
 
 def test_cancel_stops_an_unfinished_run_and_refuses_what_is_none(folder: Path, capsys) -> None:
     assert command("cancel", str(folder / "out")) == 2
     assert "no unfinished run" in capsys.readouterr().err
-    assert run(folder, "out", 40).returncode == -signal.SIGKILL
+    kill(folder, "out", 40)
     assert command("cancel", str(folder / "out")) == 0
     assert (folder / "out" / "stop").read_text() == "cancelled by evalbeam cancel"
 
 
-def test_the_journal_tells_what_was_called(folder: Path, capsys) -> None:
+def test_the_journal_tells_what_was_called(folder: Path, run: Run, capsys) -> None:
     assert command("journal", str(folder / "out")) == 2
-    assert run(folder, "out").returncode == 0
+    assert run("out")[0] == 0
     capsys.readouterr()
     assert command("journal", str(folder / "out")) == 0
     heading, *shown = capsys.readouterr().out.splitlines()
