@@ -231,7 +231,15 @@ def threads_of_ours():
     return [t for t in threading.enumerate() if t.name in ("evalbeam-loop", "evalbeam-call")]
 
 
-def test_a_failing_bundle_cancels_its_calls_and_leaks_nothing(seen):
+@pytest.fixture
+def thawed():
+    """Nothing is kept from the collector, as in a process that has just started."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+def test_a_failing_bundle_cancels_its_calls_and_leaks_nothing(seen, thawed):
     for _ in range(3):
         p = beam.Pipeline(runner=FnApiRunner())
         policy = CallPolicy(timeout=1000, max_in_flight=16)
@@ -254,7 +262,7 @@ def test_a_failing_bundle_cancels_its_calls_and_leaks_nothing(seen):
 
 
 @pytest.mark.parametrize("frozen_before", [False, True])
-def test_the_collector_leaves_alone_what_was_there_before_the_first_call(frozen_before):
+def test_the_collector_leaves_alone_what_was_there_before_the_first_call(frozen_before, thawed):
     def frozen():
         return gc.get_freeze_count() > 10_000
 
@@ -268,7 +276,6 @@ def test_the_collector_leaves_alone_what_was_there_before_the_first_call(frozen_
     assert frozen()
     engine.leave("token")
     assert frozen() == frozen_before
-    gc.unfreeze()
 
 
 @pytest.mark.parametrize(
