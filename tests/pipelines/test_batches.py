@@ -66,43 +66,49 @@ def asked(server: BatchServer, path: Path, mode: str, rows: Any = ROWS, metrics:
 
 
 @pytest.mark.parametrize(
-    ("kind", "start", "left"),
+    ("kind", "start", "count", "left"),
     [
-        (BatchServer, run, "500 questions to judges were not asked"),
-        (GeminiBatchServer, run, "500 questions to judges were not asked"),
-        (AnthropicBatchServer, run, "500 questions to judges were not asked"),
-        (BatchServer, asked, "500 rows were not called"),
+        (BatchServer, run, 500, "questions to judges were not asked"),
+        (GeminiBatchServer, run, 200, "questions to judges were not asked"),
+        (AnthropicBatchServer, run, 200, "questions to judges were not asked"),
+        (BatchServer, asked, 200, "rows were not called"),
     ],
     ids=["openai judge", "gemini judge", "anthropic judge", "agent"],
 )
 def test_a_batch_run_gives_the_tables_of_a_live_run(
-    kind: type[BatchServer], start: Callable[..., Any], left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: type[BatchServer],
+    start: Callable[..., Any],
+    count: int,
+    left: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("JUDGE_KEY", "k-123")
+    rows, lost, served = ROWS[:count], count // 20, count // 50
     with serving_batches(kind) as server:
         server.model.said = said
-        live = start(server, tmp_path / "live", "live")
-        assert (live.state, len(server.model.asked)) == ("finished", 500)
+        live = start(server, tmp_path / "live", "live", rows)
+        assert (live.state, len(server.model.asked)) == ("finished", count)
         server.model.asked.clear()
 
-        first = start(server, tmp_path / "batch", "batch")
+        first = start(server, tmp_path / "batch", "batch", rows)
         assert (first.state, first.exit_code, len(server.model.asked)) == ("stopped", 3, 0)
-        assert f"{left}, the same command goes on" in first.manifest["reason"]
-        waiting = start(server, tmp_path / "batch", "batch")
-        assert (waiting.state, [len(ids) for ids in server.requests]) == ("stopped", [500])
+        assert f"{count} {left}, the same command goes on" in first.manifest["reason"]
+        waiting = start(server, tmp_path / "batch", "batch", rows)
+        assert (waiting.state, [len(ids) for ids in server.requests]) == ("stopped", [count])
 
         server.work(fate=lambda number: 500 if number % 20 == 0 else 200)  # 5 % fail
-        second = start(server, tmp_path / "batch", "batch")
-        assert (second.state, [len(ids) for ids in server.requests]) == ("stopped", [500, 25])
+        second = start(server, tmp_path / "batch", "batch", rows)
+        assert (second.state, [len(ids) for ids in server.requests]) == ("stopped", [count, lost])
         assert set(server.requests[1]) == {key for i, key in enumerate(server.requests[0]) if i % 20 == 0}
 
-        server.work("expired", fate=lambda number: 0 if number >= 10 else 200)
-        third = start(server, tmp_path / "batch", "batch")
-        assert (third.state, [len(ids) for ids in server.requests]) == ("stopped", [500, 25, 15])
-        assert set(server.requests[2]) == set(server.requests[1][10:])
+        server.work("expired", fate=lambda number: 0 if number >= served else 200)
+        third = start(server, tmp_path / "batch", "batch", rows)
+        assert (third.state, [len(ids) for ids in server.requests]) == ("stopped", [count, lost, lost - served])
+        assert set(server.requests[2]) == set(server.requests[1][served:])
 
         server.work()
-        last = start(server, tmp_path / "batch", "batch")
+        last = start(server, tmp_path / "batch", "batch", rows)
         assert (last.state, len(server.jobs)) == ("finished", 3)
         assert tables(tmp_path / "batch") == tables(tmp_path / "live")
         assert len(tables(tmp_path / "live")) >= 2

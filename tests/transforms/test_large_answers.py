@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lane_world import VirtualLoop
 
@@ -123,6 +123,7 @@ def test_batches_hold_as_many_rows_as_answers_fit_into_memory() -> None:
     assert InvokeAgent(RecordedAgent(), CallPolicy()).rows == MAX_ROWS
 
 
+@settings(max_examples=30)  # of up to 300 MB each
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 3))
 def test_what_leaves_is_the_same_in_pieces(megabytes: list[int], trials: int) -> None:
     rows = [
