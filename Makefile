@@ -4,8 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # What the engines' tests start is installed here once, and kept.
 ENGINES ?= $(HOME)/.cache/evalbeam
-# Which of the engines' tests are run: make test-engines ONLY="engines and not faults"
+# Which of the engines' tests are run, and how: make test-engines ONLY="engines and not faults" WITH="-x"
 ONLY ?= engines
+WITH ?=
 RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
@@ -20,7 +21,7 @@ test: $(DEV)
 
 test-engines: $(DEV)
 	@set -e; for install in tests/engines/*/install; do $$install "$(ENGINES)"; done
-	@EVALBEAM_ENGINES="$(ENGINES)" $(BIN)/python -m pytest -m "$(ONLY)"
+	@EVALBEAM_ENGINES="$(ENGINES)" $(BIN)/python -m pytest -m "$(ONLY)" $(WITH) tests/engines
 
 test-deploy: $(DEV)
 	@set -e; for install in tests/engines/gcp/install tests/engines/prism/install tests/deploy/*/install; do $$install "$(ENGINES)"; done
@@ -63,7 +64,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 # The demo needs no more than the project; the tests need the development tools too, which bring the project along.
-# What is imported is compiled then: of all that is installed that is a fifth, and compiling it all takes a minute.
+# What is imported is compiled then; compiling all that is installed takes a minute, and little of it is ever imported.
 $(RUN): pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --no-compile --editable .
 	@touch $@
