@@ -38,8 +38,6 @@ _EXHAUSTED = 0.5
 _SURE, _SURE_OPENING = 10_000.0, 900.0
 """How much likelier that share must be. Of an open window there are many calls to tell by, and to be wrong costs most;
 one that opens at an exhausted quota has few."""
-_MADE_UP = 0.06
-"""Share of refused calls with which a pace stays as it is at least; a little more than what is put up with."""
 _HOLDING = 0.5
 """Doubt from which on the window does not grow, 1 being sure; one refusal is not yet a reason."""
 _HOLD = 1.0
@@ -137,7 +135,7 @@ class Pace:
             # A little of the pace may be made up for after a short stall, none of it after a long one.
             self._next = max(self._next, now - 0.1) + gap
         if self._held:
-            self._scalable += _MADE_UP * self._step()
+            self._scalable += _TOLERATED * self._step()
         self._held = False
         self._count(now, 1.0)
         if self._doubt:
@@ -210,7 +208,7 @@ class Pace:
     def _slow_down(self, now: float, began: float, sure: bool) -> None:
         if began <= self._cut_at + _CALLS_TO_TELL / self._peak or self.stalled(now) > self._recovery:
             return  # sent before the last cut or right after it, or while nothing is admitted: it says nothing new
-        self._scalable = max(0.0, self._scalable - (1 + _MADE_UP) * self._step())
+        self._scalable = max(0.0, self._scalable - (1 + _TOLERATED) * self._step())
         rate = max(self._least(now), self.rate(now))
         if sure:
             self._scalable = min(self._scalable, rate / 2)
