@@ -229,7 +229,11 @@ def test_the_agents_warnings_are_one_line_each(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize(
     ("criteria", "code"),
-    [("{exact_match: 1}", 0), ("{exact_match: 1.1}", 1), ("[{metric: exact_match, min: 0, slice: {group: z}}]", 1)],
+    [
+        ("{exact_match: 1}", 0),
+        ("[{metric: failure, max: 0.1}]", 1),
+        ("[{metric: exact_match, min: 0, slice: {group: z}}]", 1),
+    ],
 )
 def test_the_verdict_is_the_exit_code(criteria: str, code: int) -> None:
     assert main(["run", "eval.yaml", "--set", f"criteria={criteria}", "--slices", "group"]) == code
