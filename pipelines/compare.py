@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby, islice
@@ -22,6 +23,7 @@ from ..transforms.registry import build, find
 from ..transforms.slices import SliceValues, distinct_slices, slice_order, slice_text
 from ..transforms.write import GROUP_ROWS
 from ..transforms.writers.base import Writer
+from .arguments import listed
 from .report.digest import columns_of_instances, rows_of
 from .result import EXIT_CRITERION, EXIT_PASSED, EvaluationResult
 
@@ -69,8 +71,8 @@ class Comparison:
 
 
 def compare(
-    before: str,
-    after: str,
+    before: str | os.PathLike[str],
+    after: str | os.PathLike[str],
     *,
     metrics: Sequence[str] = (),
     by: Sequence[Sequence[str]] = (),
@@ -96,21 +98,23 @@ def compare(
             in common.
     """
     runs = _Runs(EvaluationResult.load(before), EvaluationResult.load(after))
-    named = (*metrics, *tolerances)
+    named = (*listed(metrics, "metrics"), *tolerances)
     names = runs.metrics(named, only=bool(metrics))
     allowed = _tolerances(tolerance, tolerances, names)
-    if not 0 < confidence < 1:
-        raise ConfigError(f"found {confidence!r}", where="confidence", allowed="a number between 0 and 1")
-    found, alone = _paired(runs, names, by)
+    _check_level(confidence)
+    found, alone = _paired(runs, names, [listed(columns, "by") for columns in listed(by, "by")])
     differences = [
         pairs.difference(name, s, runs.better(name) != "higher", allowed[name], confidence)
         for (rank, s, name), pairs in sorted(found.items(), key=lambda item: _place(*item[0], names))
     ]
     deciding = tuple(name for name in names if name in named or not runs.measured(name))
-    return Comparison(before, after, tuple(differences), *alone, runs.notes(names), deciding, named)
+    old, new = (run.output for run in runs)
+    return Comparison(old, new, tuple(differences), *alone, runs.notes(names), deciding, named)
 
 
-def changes(before: str, after: str, *, metrics: Sequence[str] = ()) -> Iterator[dict[str, Json]]:
+def changes(
+    before: str | os.PathLike[str], after: str | os.PathLike[str], *, metrics: Sequence[str] = ()
+) -> Iterator[dict[str, Json]]:
     """(instance_id, metric, before, after) of each score that is not the same in both runs, in the order of the ids.
 
     `None` stands where a run has no score. Arguments and errors are those of `compare`.
@@ -310,3 +314,8 @@ def _tolerances(whole: float, single: Mapping[str, float], names: Sequence[str])
         if not 0 <= value < math.inf:
             raise ConfigError(f"found {value!r} for {name}", where="tolerance", allowed="a number, 0 or more")
     return found
+
+
+def _check_level(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise ConfigError(f"found {confidence!r}", where="confidence", allowed="a number between 0 and 1")

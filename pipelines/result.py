@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -41,16 +42,17 @@ class EvaluationResult:
     metadata: dict[str, str] | None = None
 
     @classmethod
-    def load(cls, output: str) -> EvaluationResult:
+    def load(cls, output: str | os.PathLike[str]) -> EvaluationResult:
         """Opens a finished run.
 
         Raises:
             ConfigError: There is no manifest in the folder.
         """
-        manifest = manifest_at(output)
+        path = os.fspath(output)
+        manifest = manifest_at(path)
         if manifest is None:
-            raise ConfigError(f"no finished run at {output!r} (no {MANIFEST})", where="output")
-        return cls(output, manifest)
+            raise ConfigError(f"no finished run at {path!r} (no {MANIFEST})", where="output")
+        return cls(path, manifest)
 
     def with_order(self, in_order: bool) -> EvaluationResult:
         """The same result, its instances in the order of the dataset or of their ids."""

@@ -217,3 +217,11 @@ def test_the_order_of_rows_and_files_does_not_matter(runs: tuple[str, str], tmp_
     other = str(tmp_path / "other")
     evaluate(rows, ["exact_match", "rouge_l", "bleu"], output=other, output_options={"shards": 8})
     assert compare(other, runs[1]).differences == compare(*runs).differences
+
+
+def test_python_callers_may_use_paths_and_are_told_where_a_list_is_wanted(runs: tuple[str, str]) -> None:
+    assert compare(*map(Path, runs)) == compare(*runs)
+    with pytest.raises(ConfigError, match=r"by: found 'locale' \(allowed: a list\)"):
+        compare(*runs, by=["locale"])
+    with pytest.raises(ConfigError, match=r"metrics: found 'exact_match' \(allowed: a list\)"):
+        compare(*runs, metrics="exact_match")
