@@ -102,14 +102,14 @@ def compare(
     names = runs.metrics(named, only=bool(metrics))
     allowed = _tolerances(tolerance, tolerances, names)
     _check_level(confidence)
+    facts = runs.facts()
     found, alone = _paired(runs, names, [listed(columns, "by") for columns in listed(by, "by")])
-    differences = [
-        pairs.difference(name, s, runs.better(name) != "higher", allowed[name], confidence)
+    differences = tuple(
+        pairs.difference(name, s, facts[name]["better"] != "higher", allowed[name], confidence)
         for (rank, s, name), pairs in sorted(found.items(), key=lambda item: _place(*item[0], names))
-    ]
+    )
     deciding = tuple(name for name in names if name in named or not runs.measured(name))
-    old, new = (run.output for run in runs)
-    return Comparison(old, new, tuple(differences), *alone, runs.notes(names), deciding, named)
+    return Comparison(runs.before.output, runs.after.output, differences, *alone, runs.notes(names), deciding, named)
 
 
 def changes(
@@ -181,7 +181,7 @@ class _Runs(NamedTuple):
     def metrics(self, asked: Iterable[str], only: bool) -> list[str]:
         """Metrics to compare, in the order of the second run; those that stand in both, or all that were asked for."""
         known = [_scored(run) for run in self]
-        both = [name for name in self._facts if name in known[0] and name in known[1]]
+        both = [name for name in self.facts() if name in known[0] and name in known[1]]
         for name in asked:
             if name not in both:
                 missing = self.after if name in known[0] else self.before
@@ -198,17 +198,17 @@ class _Runs(NamedTuple):
             raise ConfigError(f"{self.after.output!r} has no column {name!r}", where="by", allowed=shown)
         return column
 
-    def better(self, metric: str) -> str:
-        """Which scores are better, as the second run's manifest says it: "higher", "lower" or "nearer"."""
-        return self._facts[metric]["better"]
-
     def measured(self, metric: str) -> bool:
         """Whether its scores are measured, so that they differ from run to run."""
         columns = self.after.manifest["tables"]["instances"]["columns"]
         return any(c.get("volatile", False) for c in columns if c.get("is", c["name"]) == _column(metric))
 
-    @property
-    def _facts(self) -> dict[str, dict[str, Json]]:
+    def facts(self) -> dict[str, dict[str, Json]]:
+        """What the second run's manifest says of its metrics: which scores are better, and the best one.
+
+        Raises:
+            ConfigError: It says nothing.
+        """
         found = self.after.manifest.get("metrics")
         if found is None:
             allowed = "a run of this version: evalbeam run --replay scores the answers again"
@@ -229,7 +229,7 @@ class _Runs(NamedTuple):
         self, names: Sequence[str], columns: Sequence[str]
     ) -> Iterator[tuple[_Instance | None, _Instance | None]]:
         """The instances of both runs, in the order of their ids; `None` where a run has not got one."""
-        facts = self._facts
+        facts = self.facts()
         bests = {name: facts[name]["best"] if facts[name]["better"] == "nearer" else None for name in names}
         left, right = (_instances(run, bests, columns) for run in self)
         old, new = next(left, None), next(right, None)

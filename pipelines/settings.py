@@ -24,9 +24,9 @@ def reader(option: str, key: str) -> Callable[[str], Setting]:
 
     def read(text: str) -> Setting:
         if option == "--metrics":
-            return option, key, _words(text)
+            return option, key, words_of(text)
         if option == "--slices":
-            return option, key, [_words(columns, "+") for columns in _words(text)]
+            return option, key, [words_of(columns, "+") for columns in words_of(text)]
         if option in ("--agent", "--output", "--replay"):
             return option, key, text
         from ..schemas.yaml_text import load_yaml
@@ -145,7 +145,8 @@ def _keyless(at: Any, path: str, option: str) -> ConfigError:
     return ConfigError(f"{path or 'the configuration'} is {at!r:.100}, which has no keys", where=option)
 
 
-def _words(text: str, separator: str = ",") -> list[str]:
+def words_of(text: str, separator: str = ",") -> list[str]:
+    """The words of a list as it is typed, with commas; empty ones are left out."""
     return [word.strip() for word in text.split(separator) if word.strip()]
 
 

@@ -113,11 +113,9 @@ class Pairs:
         better, worse = (self.fallen, self.risen) if lower_is_better else (self.risen, self.fallen)
         p_value = sign_test(better, worse)
         by_one = all(value in (-1.0, 0.0, 1.0) for value, _ in change.counted)
-        verdict: Change = "NOT_COMPARED"
-        if interval is not None:
-            verdict = (
-                "NOT_SHOWN" if by_one and p_value > 1 - confidence else _shown(interval, tolerance, lower_is_better)
-            )
+        verdict: Change = "NOT_COMPARED" if interval is None else "NOT_SHOWN"
+        if interval is not None and not (by_one and p_value > 1 - confidence):
+            verdict = _shown(interval, tolerance, lower_is_better)
         low, high = interval or (None, None)
         return Difference(
             metric, slice_, self.instances, change.n, self.lost, self.gained, before.mean(), after.mean(), mean,

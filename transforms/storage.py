@@ -138,7 +138,7 @@ def move(source: str, destination: str) -> None:
             return
         raise FileNotFoundError(f"neither {source} nor {destination} exists")
     if "://" not in destination:
-        Path(destination).parent.mkdir(parents=True, exist_ok=True)
+        _make_folder_of(destination)
         os.replace(source, destination)
         return
     if has_folders(destination):

@@ -34,10 +34,11 @@ def _compare(args: argparse.Namespace, rest: list[str]) -> int:
     from ..compare import changes, compare, write_changes
     from ..console import say, width
     from ..report.differences import render
+    from ..settings import words_of
 
     no_more(rest)
-    metrics = _names(args.metrics) if args.metrics is not None else ()
-    by = [_names(columns) for columns in args.by]
+    metrics = words_of(args.metrics) if args.metrics is not None else ()
+    by = [words_of(columns) for columns in args.by]
     whole, single = _tolerances(args.tolerance)
     level = args.confidence
     found = compare(
@@ -47,10 +48,6 @@ def _compare(args: argparse.Namespace, rest: list[str]) -> int:
         write_changes(changes(args.before, args.after, metrics=metrics), args.changes)
     say(render(found, width()))
     return found.exit_code
-
-
-def _names(text: str) -> list[str]:
-    return [name for part in text.split(",") if (name := part.strip())]
 
 
 def _tolerances(given: Iterable[str]) -> tuple[float, dict[str, float]]:
