@@ -35,7 +35,7 @@ def jsonable(value: Any, lenient: frozenset[str] = frozenset()) -> bytes:
     if isinstance(value, Mapping):
         plain = {_key(k): _plain(v, str(k), (id(value),), k in lenient) for k, v in value.items()}
     else:
-        plain = _plain(value, "", (), False)
+        plain = _plain(value, "it", (), False)
     try:
         return orjson.dumps(plain, _default, _OPTIONS)
     except (TypeError, ValueError, RecursionError) as error:

@@ -132,6 +132,26 @@ def _faults(row: Row, tests: Mapping[str, Callable[[float], bool]]) -> list[str]
     return why
 
 
+def faults(result: EvaluationResult) -> list[tuple[str, int, Row]]:
+    """(code, how often, first row) of what stands in the errors table, the most frequent first.
+
+    Of the first `LOOKED_AT` rows.
+    """
+    counts: Counter[str] = Counter()
+    first: dict[str, Row] = {}
+    for row in islice(rows_of(result, "errors"), LOOKED_AT):
+        counts[row["code"]] += 1
+        first.setdefault(row["code"], row)
+    return [(code, count, first[code]) for code, count in counts.most_common()]
+
+
+def place_of(error: Row) -> str:
+    """Where a row of the errors table comes from: a place in a file, or an instance and its trial."""
+    if error["source"] == "row":
+        return f"{error['file']}, line {error['line']}" if error["line"] else str(error["file"])
+    return f"{error['instance_id']}" + (f", trial {error['trial']}" if error["trial"] else "")
+
+
 def columns_of_instances(result: EvaluationResult) -> list[str]:
     """Columns of the instances table, under our own names."""
     return [c.get("is", c["name"]) for c in result.manifest["tables"].get("instances", {}).get("columns", ())]

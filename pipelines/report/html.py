@@ -12,9 +12,21 @@ import orjson
 from ...schemas.instance import Json
 from ...transforms import storage
 from ..result import EvaluationResult
-from .digest import Row, empty_columns, failing, rows_of, summary_rows
+from .digest import Row, empty_columns, failing, place_of, rows_of, summary_rows
 from .spent import HEADINGS, NUMBERS, spent_cells
-from .terminal import NOTHING, counts_text, cut, interval, judged_name, number, outcome, share, tables_of, unscored
+from .terminal import (
+    FAULTS,
+    NOTHING,
+    counts_text,
+    cut,
+    interval,
+    judged_name,
+    number,
+    outcome,
+    share,
+    tables_of,
+    unscored,
+)
 
 PAGE = "report.html"
 MOST_SLICES = 200
@@ -223,16 +235,10 @@ def _shown(row: Row) -> Iterator[tuple[str, Json]]:
 def _errors(result: EvaluationResult) -> str:
     total = result.manifest["tables"].get("errors", {}).get("rows", 0)
     rows = [
-        [_text(_place(r)), _text(r["code"]), _text(r["message"]), _pre(r["raw"]) if r["raw"] else ""]
+        [_text(place_of(r)), _text(r["code"]), _text(r["message"]), _pre(r["raw"]) if r["raw"] else ""]
         for r in islice(rows_of(result, "errors"), MOST_ERRORS)
     ]
     if not rows:
         return ""
     note = f'<p class="soft">{len(rows):,} of {total:,}.</p>'
-    return _section("Unusable rows and failed calls", note + _table(("Place", "Code", "Message", "Row"), rows))
-
-
-def _place(row: Row) -> str:
-    if row["source"] == "row":
-        return f"{row['file']}, line {row['line']}" if row["line"] else str(row["file"])
-    return f"{row['instance_id']}" + (f", trial {row['trial']}" if row["trial"] else "")
+    return _section(FAULTS, note + _table(("Place", "Code", "Message", "Row"), rows))

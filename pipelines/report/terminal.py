@@ -9,7 +9,7 @@ from ...schemas.instance import Json
 from ...transforms import storage
 from ..console import printable
 from ..result import EvaluationResult
-from .digest import Row, empty_columns, reasons, summary_rows
+from .digest import Row, empty_columns, faults, place_of, reasons, summary_rows
 from .spent import HEADINGS, NUMBERS, spent_cells
 
 NOTHING = "–"
@@ -17,6 +17,9 @@ NOTHING = "–"
 MOST_SLICES = 24
 """Slices shown of one list of columns."""
 MOST_REASONS = 3
+FAULTS = "Unusable rows and failed calls"
+MOST_COLUMNS = 300
+"""Columns shown of one fault."""
 _NAME_AT_LEAST = 16
 
 _OVER_OTHERS = ("Mn", "Me", "Cf")
@@ -42,6 +45,7 @@ def render(result: EvaluationResult, width: int = 100) -> str:
         parts.append("\n".join(_means([r for r in summary if not r["slice"]], width)))
         parts += ["\n".join(lines) for lines in _slices(summary, width)]
         parts.append("\n".join(_unscored(result, summary)))
+    parts.append("\n".join(_faults(result)))
     parts.append("\n".join(_criteria(result)))
     parts.append("\n".join(_judges(result, width)))
     parts.append("\n".join(_paths(result)))
@@ -227,6 +231,17 @@ def _unscored(result: EvaluationResult, summary: Sequence[Row]) -> Iterator[str]
         yield "Not scored"
     for words, names in found.items():
         yield plain(f"  {words}: {', '.join(names)}")
+
+
+def _faults(result: EvaluationResult) -> Iterator[str]:
+    """The most frequent kinds of what is in the errors table, each with the first of its kind."""
+    found = faults(result)
+    if found:
+        yield FAULTS
+    for code, count, first in found[:MOST_REASONS]:
+        yield cut(plain(f"  {code} {count:,}, first {place_of(first)}: {first['message']}"), MOST_COLUMNS)
+    if len(found) > MOST_REASONS:
+        yield f"  … and {len(found) - MOST_REASONS:,} more kinds in the errors table"
 
 
 def _criteria(result: EvaluationResult) -> Iterator[str]:

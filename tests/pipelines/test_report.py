@@ -76,6 +76,15 @@ def test_the_whole_summary(result: EvaluationResult) -> None:
     assert "nan" not in text.lower()
 
 
+def test_what_failed_first_is_shown_of_each_kind(result: EvaluationResult) -> None:
+    lines = render(result).splitlines()
+    calls, rows = lines[lines.index(terminal.FAULTS) + 1 :][:2]
+    errors = result.errors_table
+    first = errors[errors["source"] == "call"].iloc[0]
+    assert calls == f"  {first['code']} 3, first {first['instance_id']}: {first['message']}"
+    assert re.fullmatch(r"  malformed_json 1, first .*/rows\.jsonl, line 25: .+", rows)
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
 def test_slices_fit_the_terminal(result: EvaluationResult, width: int) -> None:
     lines = render(result, width).splitlines()

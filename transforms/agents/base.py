@@ -188,7 +188,8 @@ def _checked(answer: dict[str, Json]) -> dict[str, Json]:
     found = {k: v for k, v in answer.items() if k in _READ and v is not None}
     if found.keys().isdisjoint(("response", "predicted_trajectory", "turns")):
         keys = ", ".join(sorted(map(str, answer))[:10]) or "no keys"
-        raise InvalidAnswer(f"the agent's answer has no response; it has {keys} (allowed: {_ALLOWED})")
+        why = "null as its response" if "response" in answer else f"no response; it has {keys}"
+        raise InvalidAnswer(f"the agent's answer has {why} (allowed: {_ALLOWED})")
     response, latency = found.get("response"), found.get("latency_in_seconds")
     if isinstance(response, (bool, int, float)):
         raise InvalidAnswer(f"the agent's response is {_named(response)} (allowed: text or a JSON object)")

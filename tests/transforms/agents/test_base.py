@@ -101,6 +101,19 @@ def test_an_answer_that_refers_to_itself():
         read_answer(loop, LARGE)
 
 
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        ((text for text in "ab"), "the agent's answer is not JSON: it is generator"),
+        ({"response": None}, "the agent's answer has null as its response"),
+        ({"answer": "x"}, "the agent's answer has no response; it has answer"),
+    ],
+)
+def test_what_is_no_answer_is_named(raw, found):
+    with pytest.raises(InvalidAnswer, match=f"^{found} \\(allowed: text"):
+        read_answer(raw, LARGE)
+
+
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.binary() | st.dates(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters()) | st.integers(), inner) | st.tuples(inner),
