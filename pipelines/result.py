@@ -13,7 +13,7 @@ import orjson
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
 from ..schemas.names import aggregates, registered_names
-from ..schemas.warehouse import ORIGINAL
+from ..schemas.warehouse import ADDED, ORIGINAL
 from ..transforms import storage
 from ..transforms.finish import FAILED, FINISHED, MANIFEST
 
@@ -214,8 +214,9 @@ def _parquet(data: bytes) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False)
-    names = [(f.metadata or {}).get(ORIGINAL, f.name.encode()).decode() for f in table.schema]  # BigQuery has its own
-    table = table.rename_columns(names).select([name for name in names if name])
+    ours = [f for f in table.schema if ADDED not in (f.metadata or {})]
+    names = [(f.metadata or {}).get(ORIGINAL, f.name.encode()).decode() for f in ours]  # BigQuery has its own
+    table = table.select([f.name for f in ours]).rename_columns(names)
     return table.to_pandas(use_threads=False, types_mapper={pa.int64(): pd.Int64Dtype()}.get)
 
 

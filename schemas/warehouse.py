@@ -18,7 +18,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 ORIGINAL = b"evalbeam.name"
-"""Key of a Parquet field's metadata with the column's name in our tables; "" for a column they do not have."""
+"""Key of a Parquet field's metadata with the column's name in our tables."""
+ADDED = b"evalbeam.added"
+"""Key of the metadata of a field that our tables do not have."""
 TYPES = {"bool": "BOOL", "int64": "INT64", "float64": "FLOAT64", "date": "DATE"}
 _RESERVED = ("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier", "_change_")
 _LONGEST = 290
@@ -52,7 +54,7 @@ class Stamp:
         """An Arrow schema with the columns in front, all under names that BigQuery takes."""
         names = column_names([name for name, _ in self.columns] + schema.names)
         front = [pa.field(name, pa.date32() if type_ == "date" else pa.string()) for name, type_ in self.columns]
-        fields = [f.with_metadata({ORIGINAL: b""}) for f in front]
+        fields = [f.with_metadata({ADDED: b"true"}) for f in front]
         fields += [f.with_metadata({**(f.metadata or {}), ORIGINAL: f.name.encode()}) for f in schema]
         return pa.schema([f.with_name(name) for f, name in zip(fields, names, strict=True)])
 

@@ -161,9 +161,10 @@ def test_what_could_not_be_evaluated_does_not_pass():
 
 @pytest.mark.parametrize("format_", ["parquet", "jsonl", "csv"])
 def test_every_output_format_reads_back_the_same(format_):
-    rows = [{"prompt": "a", "n": 1, "tags": ["x"], "reference": "A"}, {"prompt": "=b", "n": None, "reference": "é"}]
-    result = evaluate(rows, ["exact_match"], ask, output_options={"format": format_})
+    rows = [{"prompt": "a", "n": 1, "tags": ["x"], "reference": "A"}, {"prompt": "=b", "": None, "reference": "é"}]
+    result = evaluate([{"": "no name", **row} for row in rows], ["exact_match"], ask, output_options={"format": format_})
     table = result.metrics_table
+    assert table[""].fillna("-").tolist() == ["no name", "-"]
     assert table["prompt"].tolist() == ["a", "=b"]
     assert table["tags"][0] == ["x"]
     assert table["predicted_trajectory"].tolist() == [[], []]

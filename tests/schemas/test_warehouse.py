@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas import tables
-from evalbeam.schemas.warehouse import ORIGINAL, Stamp, column_names
+from evalbeam.schemas.warehouse import ADDED, ORIGINAL, Stamp, column_names
 
 ALLOWED = re.compile(r"(?!\d)\w{1,300}")
 RESERVED = re.compile(r"_table_|_file_|_partition|_row_timestamp|__root__|_colidentifier", re.IGNORECASE)
@@ -45,6 +45,7 @@ def test_the_run_stands_in_front_of_every_row() -> None:
     ]
     assert schema.names == [name for name, _ in described]
     assert [str(f.type) for f in schema] == ["string", "date32[day]", "string", "double", "string"]
-    assert [(f.metadata or {})[ORIGINAL] for f in schema] == [b"", b"", b"run_id", b"m/score", b"n"]
+    assert [ADDED in (f.metadata or {}) for f in schema] == [True, True, False, False, False]
+    assert [(f.metadata or {})[ORIGINAL] for f in list(schema)[2:]] == [b"run_id", b"m/score", b"n"]
     assert pa.table(stamp.arrays(2), names=["i", "d"]).to_pylist()[1]["d"].isoformat() == "2026-11-20"
     assert Stamp("r").schema(tables.schema(columns)).names == ["run_id", "run_id_2", "m_score", "n"]
