@@ -101,12 +101,15 @@ class RunFacts:
         found = {name: column_type(mask, largest) for name, (mask, largest) in sorted(self.columns.items())}
         return tuple(named.items()) + tuple((n, t) for n, t in found.items() if n not in named)
 
+    def kept(self, limit: int | None) -> int:
+        """Number of rows that a limit leaves."""
+        return self.rows if limit is None else min(limit, self.rows)
+
     def parts(self, shards: int | None, limit: int | None) -> int:
         """Number of files of the instances table, a power of two."""
         if shards is not None:
             return shards
-        kept = self.rows if limit is None else min(limit, self.rows)
-        size = self.bytes * kept // max(self.rows, 1)
+        size = self.bytes * self.kept(limit) // max(self.rows, 1)
         parts = 1
         while parts < MAX_PARTS and parts * PART_BYTES < size:
             parts *= 2
@@ -127,7 +130,7 @@ class RunFacts:
 
     def _over(self, allowed: Allowed) -> str | None:
         """Why the budget cannot suffice: counted are the calls of a start in which every call is answered."""
-        rows = self.rows if allowed.limit is None else min(allowed.limit, self.rows)
+        rows = self.kept(allowed.limit)
         asks, tokens = (  # which rows a limit leaves out is not known here: those that need most
             max(0, count - (self.rows - rows) * most) for count, most in zip(self.asked, allowed.asked, strict=True)
         )

@@ -193,7 +193,7 @@ def _manifest(
     asked: Sequence[Json],
 ) -> bytes:
     described: dict[str, Any] = {}
-    counts = {"rows": facts.rows, "rejected": facts.rejected}
+    counts = {"rows": facts.kept(record.allowed.limit), "rejected": facts.rejected}
     for file in sorted(files, key=lambda f: f.name):
         table = described.setdefault(file.table, {"files": [], "rows": 0, "columns": _columns(file)})
         table["files"].append(file.name)

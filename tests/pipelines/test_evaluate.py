@@ -11,6 +11,7 @@ import pytest
 from evalbeam import ConfigError, RunError
 from evalbeam.pipelines.evaluate import evaluate
 from evalbeam.pipelines.report.digest import rows_of
+from evalbeam.pipelines.report.terminal import render
 from evalbeam.transforms import read
 from evalbeam.transforms.registry import build
 
@@ -162,7 +163,9 @@ def test_what_could_not_be_evaluated_does_not_pass():
 @pytest.mark.parametrize("format_", ["parquet", "jsonl", "csv"])
 def test_every_output_format_reads_back_the_same(format_):
     rows = [{"prompt": "a", "n": 1, "tags": ["x"], "reference": "A"}, {"prompt": "=b", "": None, "reference": "é"}]
-    result = evaluate([{"": "no name", **row} for row in rows], ["exact_match"], ask, output_options={"format": format_})
+    result = evaluate(
+        [{"": "no name", **row} for row in rows], ["exact_match"], ask, output_options={"format": format_}
+    )
     table = result.metrics_table
     assert table[""].fillna("-").tolist() == ["no name", "-"]
     assert table["prompt"].tolist() == ["a", "=b"]
@@ -170,6 +173,14 @@ def test_every_output_format_reads_back_the_same(format_):
     assert table["predicted_trajectory"].tolist() == [[], []]
     assert table["exact_match/score"].tolist() == [1.0, 0.0]
     assert result.summary_metrics["latency_in_seconds/mean"] == 0.25
+
+
+def test_rows_that_a_limit_leaves_out_are_not_counted():
+    rows = [json.loads(line) for line in good(9)]
+    result = evaluate(rows, ["exact_match"], ask, dataset_options={"limit": 4}, trials=2)
+    assert result.manifest["counts"] == {**result.manifest["counts"], "rows": 4, "ok": 8}
+    assert result.summary_metrics["row_count"] == 4 == len(result.metrics_table) // 2
+    assert "finished: 4 rows × 2 trials" in render(result)
 
 
 @pytest.mark.parametrize("format_", ["parquet", "jsonl", "csv"])
