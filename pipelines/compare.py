@@ -15,12 +15,12 @@ from ..schemas import tables
 from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
 from ..schemas.names import PERFORMANCE
-from ..schemas.values import mean
+from ..schemas.values import mean, slice_text
 from ..transforms import storage
 from ..transforms.finish import FINISHED
 from ..transforms.paired import Difference, Pairs
 from ..transforms.registry import build, find
-from ..transforms.slices import SliceValues, distinct_slices, slice_order, slice_text
+from ..transforms.slices import SliceValues, distinct_slices, slice_order
 from ..transforms.write import GROUP_ROWS
 from ..transforms.writers.base import Writer
 from .arguments import listed

@@ -16,6 +16,7 @@ from .calls import CallPolicy
 from .errors import ConfigError
 from .explain import explained, shown
 from .storage_config import ConfigPart, DatasetConfig, OutputConfig, Shards
+from .values import slice_text
 from .yaml_text import load_yaml
 
 Mode: TypeAlias = Literal["live", "batch", "batch_files"]
@@ -156,14 +157,20 @@ class CriterionConfig(ConfigPart):
         metric: Output name of the metric.
         statistic: Column of the summary table the bound is on.
         min, max: Inclusive bounds; at least one.
-        slice: Slice the bound is on, `{}` for the whole dataset.
+        slice: Values of the slice the bound is on, a missing one null; `{}` for the whole dataset.
     """
 
     metric: str
     statistic: str = "mean"
     min: float | None = None
     max: float | None = None
-    slice: dict[str, str] = {}
+    slice: dict[str, str | None] = {}
+
+    @field_validator("slice", mode="before")
+    @classmethod
+    def _as_shown(cls, value: Any) -> Any:
+        plain = value.items() if isinstance(value, Mapping) else ()
+        return {k: slice_text(v) if isinstance(v, bool | int | float) else v for k, v in plain} if plain else value
 
     @model_validator(mode="after")
     def _bounded(self) -> CriterionConfig:

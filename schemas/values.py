@@ -242,3 +242,18 @@ def duration_text(nanoseconds: int) -> str:
     seconds, rest = divmod(abs(nanoseconds), 10**9)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
     return f"{'-' if nanoseconds < 0 else ''}PT{seconds}{fraction}S"
+
+
+def slice_text(value: Json) -> str | None:
+    """A column's value as a slice shows it: a string as it is, a missing one `None`, any other as its JSON text.
+
+    Numbers are equal as JSON's are: 1.0 is 1.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:  # integers beyond 64 bits
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -42,7 +42,7 @@ class Judgement:
 
     metric: str
     statistic: str
-    slice: dict[str, str]
+    slice: dict[str, str | None]
     min: float | None
     max: float | None
     observed: float | None
@@ -142,7 +142,7 @@ def stamped(summaries: Iterable[Summary], judgements: Sequence[Judgement]) -> li
 
 def _compared(one: CriterionConfig, row: Summary | None, observed: float | None) -> tuple[Verdict, str]:
     if row is None:
-        place = ", ".join(f"{column}={value}" for column, value in one.slice.items()) or "the whole dataset"
+        place = ", ".join(f"{k}={'null' if v is None else v}" for k, v in one.slice.items()) or "the whole dataset"
         return "NOT_EVALUATED", f"{place} has no row for {one.metric}"
     scored = f"{row.scored_count} of {row.row_count} rows scored"
     if observed is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -11,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
-import orjson
-
-from ..schemas.instance import Example, Json
+from ..schemas.instance import Example
 from ..schemas.result import Better, ScoreColumn, ScoredBatch, SliceKey, Status
+from ..schemas.values import slice_text
 from .accumulators import Accumulator, counted
 from .criteria import Threshold
 
@@ -61,21 +59,6 @@ class MetricFacts:
 def distinct_slices(slices: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
     """The column lists of all slices, each once; first the empty one, the whole dataset."""
     return list(dict.fromkeys([(), *map(tuple, slices)]))
-
-
-def slice_text(value: Json) -> str | None:
-    """A column's value as a slice shows it: a string as it is, a missing one `None`, any other as its JSON text.
-
-    Numbers are equal as JSON's are: 1.0 is 1.
-    """
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        value = int(value)
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-    except TypeError:  # integers beyond 64 bits
-        return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def slice_order(value: str | None) -> tuple[int, float, str]:

@@ -1,15 +1,17 @@
-"""Text that may be JSON, and sums of scores."""
+"""Text that may be JSON, sums of scores, and values as slices show them."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.schemas.values import json_or_text, mean
+from evalbeam.schemas.values import json_or_text, mean, slice_text
 
 values = st.recursive(st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3), st.lists, max_leaves=4)
 texts = st.text(st.sampled_from(' \t\n\u00a0\ufeff{}[]"tn-1,:a'), max_size=6) | st.builds(json.dumps, values)
@@ -28,3 +30,23 @@ def test_all_that_orjson_reads_is_read(text: str, space: str) -> None:
 def test_a_mean_is_the_same_in_every_version_of_python(scores: list[float]) -> None:
     total = np.cumsum(scores)[-1]  # one after the other
     assert mean(scores) == total / len(scores)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("02134", "02134"),
+        ("", ""),
+        (None, None),
+        (2134, "2134"),
+        (1.0, "1"),
+        (-0.0, "0"),
+        (1.5, "1.5"),
+        (1e300, "1e+300"),
+        (True, "true"),
+        ({"b": [1, None], "a": "ä"}, '{"a":"ä","b":[1,null]}'),
+        (2**70, "1180591620717411303424"),
+    ],
+)
+def test_slice_text(value: Any, text: str | None) -> None:
+    assert slice_text(value) == text

@@ -81,6 +81,15 @@ def test_a_criterion_on_a_slice_looks_at_its_row_alone() -> None:
     )
 
 
+@pytest.mark.parametrize(("value", "text"), [(None, None), (1, "1"), (2.0, "2"), (True, "true"), ("02", "02")])
+def test_values_of_a_slice_are_written_as_in_the_dataset(value: Any, text: str | None) -> None:
+    others = [row(0.1, (("c", other),)) for other in ("", "None", "True", "2.0") if other != text]
+    one = criterion(slice={"c": value})
+    assert judge([*others, row(0.9, (("c", text),))], [one])[1] == "PASSED"
+    [missing], _ = judge(others, [one])
+    assert missing.reason == f"c={text or 'null'} has no row for quality"
+
+
 @pytest.mark.parametrize(
     ("means", "verdict"),
     [

@@ -13,7 +13,7 @@ from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, SliceKey
 from evalbeam.transforms.accumulators import Accumulator
 from evalbeam.transforms.criteria import Threshold
-from evalbeam.transforms.slices import MetricFacts, distinct_slices, partials, slice_order, slice_text
+from evalbeam.transforms.slices import MetricFacts, distinct_slices, partials, slice_order
 
 QUALITY = MetricFacts("quality", worst=1.0, best=5.0)
 CHOICE = MetricFacts("choice", pairwise=True)
@@ -28,26 +28,6 @@ def only(batch: ScoredBatch, facts: MetricFacts, **options: Any) -> Accumulator:
     [(key, found)] = partials(batch, (), [facts], **options)
     assert key == SliceKey((), facts.name)
     return found
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("02134", "02134"),
-        ("", ""),
-        (None, None),
-        (2134, "2134"),
-        (1.0, "1"),
-        (-0.0, "0"),
-        (1.5, "1.5"),
-        (1e300, "1e+300"),
-        (True, "true"),
-        ({"b": [1, None], "a": "ä"}, '{"a":"ä","b":[1,null]}'),
-        (2**70, "1180591620717411303424"),
-    ],
-)
-def test_slice_text(value: Any, text: str | None) -> None:
-    assert slice_text(value) == text
 
 
 def test_slices_stand_by_missing_values_numbers_and_text() -> None:
