@@ -103,7 +103,8 @@ class Engine:
         self._lines: dict[Hashable, tuple[Line, int, str]] = {}
         self._lanes: dict[str, Lane] = {}
         self._ledgers: dict[str, Ledger] = {}
-        self._froze, self._switching, self._thresholds = False, sys.getswitchinterval(), gc.get_threshold()
+        self._frozen = False  # by others, on purpose: it stays so
+        self._switching, self._thresholds = sys.getswitchinterval(), gc.get_threshold()
         self._thread = threading.Thread(target=self._run, name="evalbeam-loop", daemon=True)
         self._thread.start()
 
@@ -185,8 +186,8 @@ class Engine:
 
     def _remember(self) -> None:
         """Notes how this process does without calls."""
-        self._froze = gc.get_freeze_count() < _FEW
-        if self._froze:
+        self._frozen = self._frozen or gc.get_freeze_count() >= _FEW  # counting many takes a tenth of a second
+        if not self._frozen:
             gc.freeze()  # a walk over all that Beam has loaded stops every call for a tenth of a second
         self._switching, self._thresholds = sys.getswitchinterval(), gc.get_threshold()
 
@@ -198,7 +199,7 @@ class Engine:
         sys.setswitchinterval(min(self._switching, max(_SWITCH, _SWITCH_OF_PLACE * places)))
 
     def _heed_no_more(self) -> None:
-        if self._froze:
+        if not self._frozen:
             gc.unfreeze()
         gc.set_threshold(*self._thresholds)
         sys.setswitchinterval(self._switching)

@@ -232,8 +232,9 @@ def threads_of_ours():
 
 
 @pytest.fixture
-def thawed():
+def thawed(monkeypatch):
     """Nothing is kept from the collector, as in a process that has just started."""
+    monkeypatch.setattr(Engine.here(), "_frozen", False)
     gc.unfreeze()
     yield
     gc.freeze()
