@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,8 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import orjson
+import pytest
 from aiohttp import web
 from written import tables
+
+from evalbeam.pipelines.cli import main
 
 ROWS, IN_FLIGHT = 400, 16
 
@@ -37,34 +39,42 @@ class Server:
         return web.json_response({"response": prompt.upper(), "latency_in_seconds": len(prompt) / 8})
 
 
-def run(folder: Path, output: str, url: str, server: Server) -> int:
+def arguments(output: str, url: str) -> list[str]:
+    """The command, in the folder of the dataset."""
     config = {
         "dataset": {"path": "rows.jsonl"},
         "agent": {"target": url, "max_in_flight": IN_FLIGHT},
         "metrics": ["exact_match"],
         "output": {"path": output},
     }
-    (folder / f"{output}.yaml").write_bytes(orjson.dumps(config))
-    command = [sys.executable, "-m", "evalbeam.pipelines.cli", "run", f"{output}.yaml"]
-    server.started.clear()
-    with open(folder / "log", "ab") as log:
-        server.victim = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=dict(os.environ))
+    Path(f"{output}.yaml").write_bytes(orjson.dumps(config))
+    return ["run", f"{output}.yaml"]
+
+
+def killed(output: str, url: str, server: Server) -> int:
+    """How a run in a process of its own ends, which the server kills."""
+    server.kill_at = ROWS // 2
+    command = [sys.executable, "-m", "evalbeam.pipelines.cli", *arguments(output, url)]
+    with open("log", "wb") as log:
+        server.victim = subprocess.Popen(command, stdout=log, stderr=log)
     server.started.set()
     return server.victim.wait(timeout=120)
 
 
-def test_a_killed_run_makes_no_call_again_but_those_in_flight(tmp_path: Path, serve: Callable[..., str]) -> None:
+def test_a_killed_run_makes_no_call_again_but_those_in_flight(
+    tmp_path: Path, serve: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     rows = [{"prompt": f"p{i}", "reference": f"P{i}"} for i in range(ROWS)]
-    (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(r) + b"\n" for r in rows))
+    Path("rows.jsonl").write_bytes(b"".join(orjson.dumps(r) + b"\n" for r in rows))
     server = Server()
     url = serve(server.answer)
-    assert run(tmp_path, "calm", url, server) == 0, (tmp_path / "log").read_text()
+    assert main(arguments("calm", url)) == 0
     assert set(server.calls.values()) == {1}
     server.calls.clear()
-    server.kill_at = ROWS // 2
-    assert run(tmp_path, "killed", url, server) == -signal.SIGKILL
-    assert not (tmp_path / "killed" / "manifest.json").exists()
-    assert run(tmp_path, "killed", url, server) == 0, (tmp_path / "log").read_text()
+    assert killed("killed", url, server) == -signal.SIGKILL, Path("log").read_text()
+    assert not Path("killed/manifest.json").exists()
+    assert main(arguments("killed", url)) == 0
     assert len(server.calls) == ROWS
     assert server.calls.total() - ROWS <= IN_FLIGHT
     assert tables(tmp_path / "killed") == tables(tmp_path / "calm") != {}
