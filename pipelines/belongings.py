@@ -20,7 +20,7 @@ _FILES = (*(table + ending for table in ("summary", "errors") for ending in TABL
 def refuse_others(
     output: str, dataset: Sequence[str] = (), files: Collection[str] = (), written: Collection[str] = ()
 ) -> None:
-    """Refuses a folder in which a run would replace or drop what is not its own.
+    """Refuses a folder that nothing can be written to, or in which a run would replace or drop what is not its own.
 
     Args:
         output: Folder of a run that is to start.
@@ -29,9 +29,9 @@ def refuse_others(
         written: Files that the run writes beside those of every run.
 
     Raises:
-        ConfigError: The folder has never been a run's, and holds a file under a name that a run writes; its
-            manifest.json is somebody else's; the run would replace its own dataset, or a later one would read its
-            tables as rows.
+        ConfigError: Nothing can be written there; the folder has never been a run's, and holds a file under a name
+            that a run writes; its manifest.json is somebody else's; the run would replace its own dataset, or a later
+            one would read its tables as rows.
     """
     tables = storage.join(output, "instances")
     if own := next((path for path in files if storage.same(path.rpartition("/")[0], tables)), None):
@@ -41,6 +41,7 @@ def refuse_others(
     if above := next((folder for folder in folders if storage.is_found_below(folder, output)), None):
         found = f"{output} lies in the dataset's folder {above!r}, whose files are all read, those of runs too"
         raise ConfigError(found, where="output.path", allowed="a folder beside the dataset's, or a glob for its files")
+    lease.require_writable(output)
     if manifest_at(output) is not None or lease.latest(output) is not None or journals(output):
         return
     inside = (path for name in _FOLDERS for path in storage.below(storage.join(output, name))[:1])

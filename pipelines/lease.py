@@ -111,7 +111,11 @@ class Lease:
 
 
 def latest(output: str) -> Lease | None:
-    """The latest lease of a run, `None` where it never had one."""
+    """The latest lease of a run, `None` where it never had one.
+
+    Raises:
+        ConfigError: The leases cannot be listed.
+    """
     missed = None
     while (found := _numbered(output)) is not None:
         number, released = found
@@ -127,7 +131,11 @@ def latest(output: str) -> Lease | None:
 
 def _numbered(output: str) -> tuple[int, bool] | None:
     """Number of the latest lease, and whether it was given back."""
-    names = [path.rpartition("/")[2] for path in storage.below(storage.join(output, FOLDER))]
+    folder = storage.join(output, FOLDER)
+    try:
+        names = [path.rpartition("/")[2] for path in storage.below(folder)]
+    except Exception as error:  # of object storage alone
+        raise ConfigError(f"cannot be listed: {_reason(error)}", where=folder) from error
     number = max((int(n) for n in names if n.isdecimal()), default=None)
     return None if number is None else (number, f"{number:06d}{_RELEASED}" in names)
 
@@ -168,20 +176,40 @@ def take(output: str, holder: Holder, create: Callable[[str, bytes], bool] = sto
     if last is not None and not last.released:
         _refuse(output, last)
     number = 1 if last is None else last.number + 1
-    try:
+    with _writing(output):
         create(_path(output, number), orjson.dumps(asdict(holder)))
-    except ConfigError:
-        raise
-    except Exception as error:  # each filesystem has exceptions of its own
-        found = f"nothing can be written to {output!r}: {error}"
-        raise ConfigError(
-            found, where="output.path", allowed="a folder, new or not, that this process may write to"
-        ) from error
     now = latest(output)
     if now is not None and now.holder != holder:  # somebody was faster, or has gone further meanwhile
         _refuse(output, now, "running")
     storage.delete([_path(output, n) + end for n in range(max(1, number - 3), number) for end in ("", _RELEASED)])
     return number
+
+
+def require_writable(output: str) -> None:
+    """Refuses a folder in which no run can begin; leaves nothing behind, and what stands there as it is.
+
+    Raises:
+        ConfigError: Nothing can be written there.
+    """
+    with _writing(output):
+        storage.try_folder(storage.join(output, FOLDER))
+
+
+@contextlib.contextmanager
+def _writing(output: str) -> Iterator[None]:
+    try:
+        yield
+    except ConfigError:
+        raise
+    except Exception as error:  # each filesystem has exceptions of its own
+        found = f"nothing can be written to {output!r}: {_reason(error)}"
+        allowed = "a folder, new or not, that this process may write to"
+        raise ConfigError(found, where="output.path", allowed=allowed) from error
+
+
+def _reason(error: Exception) -> str:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(text.split())[:300]
 
 
 def _refuse(output: str, lease: Lease, state: str | None = None) -> None:

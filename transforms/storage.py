@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import tempfile
 import uuid
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -158,6 +159,30 @@ def create_new(path: str, data: bytes) -> bool:
     if path.startswith("gs://"):
         return _create_new_gcs(path, data)
     raise ConfigError(f"{path} is on a filesystem without a create-if-absent", allowed="a local path, or gs://")
+
+
+def try_folder(folder: str) -> None:
+    """Finds out whether files can be made in a folder, which need not be there; nothing is made, and nothing changed.
+
+    Raises:
+        Exception: They cannot; each filesystem has exceptions of its own.
+    """
+    if folder.startswith("gs://"):
+        _try_gcs(folder)
+        return
+    there = os.path.abspath(folder)
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    with tempfile.TemporaryFile(dir=there):  # has no name where the system can do that
+        pass
+
+
+def _try_gcs(folder: str, client: Any = None) -> None:
+    """By an upload that is begun and never goes on: nobody sees an object before its upload ends."""
+    from google.cloud import storage
+
+    bucket, _, name = join(folder, uuid.uuid4().hex).removeprefix("gs://").partition("/")
+    (client or storage.Client()).bucket(bucket).blob(name).create_resumable_upload_session(if_generation_match=0)
 
 
 def _create_new_local(path: str, data: bytes) -> bool:

@@ -52,6 +52,44 @@ def test_what_no_run_wrote_stays(name: str, overwrite: list[str], capsys: pytest
     assert files() == before
 
 
+@pytest.mark.parametrize("answers", ["recorded", "live"])
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ("rows.jsonl", "Not a directory"),
+        ("rows.jsonl/below", "Not a directory"),
+        ("/proc/out", "No such file or directory"),
+        ("link", "No such file or directory"),
+    ],
+)
+def test_check_and_run_refuse_an_output_that_cannot_be_written(
+    output: str, why: str, answers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("agent_of_belongings.py").write_text("def ask(prompt):\n    return 'yes'\n")
+    Path("link").symlink_to("nowhere/else")
+    before = sorted(Path().rglob("*"))
+    for command in ("check", "run"):
+        agent = ["--agent", "agent_of_belongings:ask"] if answers == "live" else []
+        assert main([command, *COMMAND[1:], output, *agent]) == 2
+        allowed = "a folder, new or not, that this process may write to"
+        said = f"evalbeam: error: output.path: nothing can be written to {output!r}: {why} (allowed: {allowed})\n"
+        assert capsys.readouterr().err == said
+    assert [p for p in sorted(Path().rglob("*")) if "__pycache__" not in p.parts] == before
+
+
+def test_a_look_changes_nothing_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMAND, "out"]) == 0
+
+    def state() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in (Path("out"), *Path("out").rglob("*"))}
+
+    before = state()
+    assert main(["check", *COMMAND[1:], "out", "--overwrite"]) == 0
+    assert state() == before
+    assert main(["check", *COMMAND[1:], "new/deep/out"]) == 0
+    assert not Path("new").exists()
+
+
 def test_a_run_never_replaces_its_dataset(capsys: pytest.CaptureFixture[str]) -> None:
     Path("instances").mkdir()
     rows = Path("rows.jsonl").rename("instances/rows.jsonl")
