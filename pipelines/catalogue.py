@@ -11,7 +11,7 @@ from typing import Any
 
 from ..transforms import registry
 from ..transforms.judging.metric import JudgedMetric
-from .report.terminal import NOTHING
+from .console import NOTHING
 
 _HEADINGS = ("Name", "Inputs", "Range", "What it is")
 _ATTRIBUTE = re.compile(r"^    ([a-z_]\w*(?:, [a-z_]\w*)*): (.*)$")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import contextlib
+import functools
 import os
 import sys
 import traceback
@@ -99,6 +100,7 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+@functools.cache
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="evalbeam", description=_ABOUT, epilog=_START)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and end")

@@ -17,6 +17,8 @@ from ..schemas.errors import RunError
 
 MOST_CHARACTERS = 2000
 """Characters of one message."""
+NOTHING = "–"
+"""Stands where a number is not defined."""
 
 
 def open_streams() -> None:

@@ -134,6 +134,8 @@ class _NoOptions(PipelineOptions):
     """Knows no option itself: what is left over for it is unknown to all of Beam."""
 
     def unknown(self, flags: Sequence[str]) -> list[str]:
+        if not flags:  # to ask all of Beam for its options takes longer than the graph of some steps
+            return []
         known = self.get_all_options(drop_default=False)
         found = []
         for flag in flags:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from ...transforms.paired import Difference
 from ...transforms.slices import SliceValues
 from ..compare import Comparison
-from .terminal import NOTHING, number, plain, slice_name, table
+from ..console import NOTHING
+from .terminal import number, plain, slice_name, table
 
 _COLUMNS = (
     ("Metric", False),

@@ -11,12 +11,12 @@ import orjson
 
 from ...schemas.instance import Json
 from ...transforms import storage
+from ..console import NOTHING
 from ..result import EvaluationResult
 from .digest import Row, empty_columns, failing, place_of, rows_of, summary_rows
 from .spent import HEADINGS, NUMBERS, spent_cells
 from .terminal import (
     FAULTS,
-    NOTHING,
     counts_text,
     cut,
     interval,

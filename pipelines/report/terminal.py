@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...schemas.instance import Json
 from ...transforms import storage
-from ..console import printable
+from ..console import NOTHING, printable
 from ..result import EvaluationResult
 from .digest import Row, empty_columns, faults, place_of, reasons, summary_rows
 from .spent import HEADINGS, NUMBERS, spent_cells
 
-NOTHING = "–"
-"""Stands where a number is not defined."""
 MOST_SLICES = 24
 """Slices shown of one list of columns."""
 MOST_REASONS = 3

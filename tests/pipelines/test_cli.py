@@ -441,12 +441,18 @@ def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "first steps" in capsys.readouterr().err
 
 
-def test_help_imports_nothing_heavy() -> None:
-    code = "import sys; from evalbeam.pipelines.cli import main; main(['run', '--help']); print(*sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["run", "--help"], {"apache_beam", "pandas", "pyarrow", "pydantic", "numpy", "yaml", "orjson", "asyncio"}),
+        (["metrics"], {"apache_beam", "pandas"}),
+    ],
+)
+def test_help_imports_nothing_heavy(arguments: list[str], heavy: set[str]) -> None:
+    code = "import sys; from evalbeam.pipelines.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True).stdout
     modules = out.splitlines()[-1].split()
     assert "argparse" in modules
-    heavy = {"apache_beam", "pandas", "pyarrow", "pydantic", "numpy", "yaml", "orjson", "asyncio"}
     assert not heavy & set(modules)
 
 

@@ -45,7 +45,7 @@ def seen(batch):
         assert len(e.invocation.response) == SIZE, e.invocation
         print(e.instance.instance_id)
 
-rows = [Instance(f"{i:032x}", {"prompt": f"{i:08d}"}) for i in range(600)]
+rows = [Instance(f"{i:032x}", {"prompt": f"answer no. {i:05d}"}) for i in range(600)]
 invoke = InvokeAgent(FunctionAgent("__main__:long_answer"), CallPolicy())
 batches = [Batch(batch) for _, batch in cut(rows, 1, most=invoke.rows)]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
