@@ -15,6 +15,7 @@ from ..schemas.instance import FROM_INVOCATION, Example, Instance, Invocation, J
 from ..schemas.tables import PERFORMANCE
 from ..transforms import registry, storage
 from ..transforms.agents.base import Recording
+from ..transforms.baseline import JOINED
 from ..transforms.read import FileInfo, head, readers_of
 from ..transforms.readers.base import SchemeReader
 from .estimate import UNKNOWN_ROWS, JudgeEstimate, estimated, lines
@@ -123,8 +124,10 @@ class CheckReport:
     def lacking(self) -> dict[str, dict[str, int]]:
         """For each metric, the inputs that sampled rows lack, with the number of these rows."""
         found: dict[str, dict[str, int]] = {}
+        given = JOINED if self.plan.config.baseline is not None else frozenset()
+        given |= frozenset() if self.plan.recorded else FROM_INVOCATION.keys()
         for use in self.plan.metrics:
-            inputs = [n for n in use.metric.inputs if self.plan.recorded or n not in FROM_INVOCATION]
+            inputs = [n for n in use.metric.inputs if n not in given]
             counts = {n: sum(e.get(n) is None for e in self.sample.examples) for n in inputs}
             found[use.name] = {n: c for n, c in counts.items() if c}
         return found

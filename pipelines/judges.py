@@ -10,11 +10,11 @@ import orjson
 
 from ..schemas.config import JudgeConfig, MetricConfig
 from ..schemas.errors import ConfigError
-from ..schemas.instance import ALIASES, FROM_INVOCATION, Json
+from ..schemas.instance import FROM_INVOCATION, Json
 from ..schemas.judging import CHECK_GROUNDING, EVALUATE_INSTANCES
 from ..transforms import registry, storage
 from ..transforms.agents.base import Recording
-from ..transforms.baseline import BASELINE
+from ..transforms.baseline import JOINED
 from ..transforms.finish import JOURNAL
 from ..transforms.jsonable import jsonable
 from ..transforms.judge import JudgeUse, Replayed
@@ -69,7 +69,7 @@ def needs_of(
         trials: How often it is.
         baseline: Whether another run's answers join the rows: which rows have one is not known before.
     """
-    unknown = {BASELINE, *ALIASES[BASELINE]} if baseline else set()
+    unknown = set(JOINED if baseline else ())
     if recorded is None:
         unknown |= {name for name, given in FROM_INVOCATION.items() if given != "response"}
     needs = []

@@ -14,6 +14,8 @@ from ..schemas.instance import ALIASES, Example, Instance, Json
 from . import storage
 
 BASELINE = "baseline_model_response"
+JOINED = frozenset((BASELINE, *ALIASES[BASELINE]))
+"""Inputs of metrics that the other run gives."""
 _KEPT = 4
 _COLUMNS = ("instance_id", "trial", "status", "response")
 

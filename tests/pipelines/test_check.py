@@ -103,6 +103,15 @@ def test_inputs_that_the_agent_gives_are_not_lacking() -> None:
     assert text.count("scores nothing") == 2
 
 
+def test_answers_of_the_baseline_are_not_lacking() -> None:
+    run = ["run", "--dataset", "rows.jsonl", "--agent", "check_agent:ask", "--metrics", "failure", "--output", "before"]
+    assert main(run) == 0
+    metric = "template/pairwise_fluency"
+    asked = {"agent": LIVE, "judges": {"default": {"target": "check_agent:ask"}}, "metrics": [metric]}
+    assert report(**asked).lacking()[metric] == {"baseline_model_response": 20}
+    assert report(**asked, baseline="before").lacking()[metric] == {}
+
+
 def test_columns_stand_for_fields() -> None:
     Path("rows.jsonl").write_text('{"question": "a", "gold": "b"}\n{"other": 1}\n')
     found = report(agent=LIVE, dataset={"path": "rows.jsonl", "columns": {"question": "prompt", "gold": "reference"}})
