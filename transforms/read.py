@@ -182,6 +182,9 @@ def _files_of(path: str, format_: str, suffixes: Mapping[str, str]) -> Iterator[
         if reader:
             yield FileInfo(path, exact, reader)
         return
+    if not below:
+        allowed = "a file, a folder with files in it, or a glob that matches some"
+        raise ConfigError(f"there is no file at {path!r}", where=_WHERE, allowed=allowed)
     root = _GLOB.split(path)[0].rpartition("/")[0] if _GLOB.search(path) else path
     for file, size in below:
         steps = file.removeprefix(root).strip("/").split("/")

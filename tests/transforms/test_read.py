@@ -224,8 +224,15 @@ def test_expand_takes_relative_paths(tree: Path, monkeypatch: pytest.MonkeyPatch
     assert [f.path for f in expand(["."])] == [f"./{name}" for name in ("a.jsonl", "b[1].jsonl", *SUB_PATHS)]
 
 
-@pytest.mark.parametrize("path", ["nothing.jsonl", "nothing/", "nothing-*.csv", "empty", "notes.txt", "*.txt", "["])
-def test_a_path_for_nothing_is_named(tree: Path, path: str) -> None:
+@pytest.mark.parametrize("path", ["nothing.jsonl", "nothing/", "nothing-*.csv", "["])
+def test_a_path_where_nothing_is_is_named(tree: Path, path: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        expand([f"{tree}/a.jsonl", f"{tree}/{path}"])
+    assert str(caught.value).startswith(f"dataset.path: there is no file at '{tree}/{path}' (allowed: a file, a folder")
+
+
+@pytest.mark.parametrize("path", ["empty", "notes.txt", "*.txt"])
+def test_a_path_of_other_files_is_named(tree: Path, path: str) -> None:
     with pytest.raises(ConfigError) as caught:
         expand([f"{tree}/a.jsonl", f"{tree}/{path}"])
     assert str(caught.value).startswith(f"dataset.path: '{tree}/{path}' stands for no dataset file (allowed: files")

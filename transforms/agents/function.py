@@ -41,6 +41,8 @@ class FunctionAgent(Agent):
             raise ConfigError(
                 f"{shown} is {what}", where="agent.target", allowed="a function, or an object that can be called"
             )
+        if (missing := _missing(found)) is not None:
+            raise ConfigError(f"it cannot be called with the prompt or the row alone: {missing}", where="agent.target")
 
     @property
     def whole_row(self) -> bool:
@@ -71,6 +73,19 @@ def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
         return inspect.signature(function).parameters
     except (TypeError, ValueError):  # some builtins have none
         return {}
+
+
+def _missing(function: Any) -> str | None:
+    """Why a function cannot take one argument, and perhaps a key; `None` where it can, or does not tell."""
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)  # a decorator may give further arguments
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(None, **({_KEY: ""} if _KEY in signature.parameters else {}))
+    except TypeError as error:
+        return str(error)
+    return None
 
 
 def _is_mapping(annotation: Any) -> bool:

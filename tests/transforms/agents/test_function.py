@@ -69,13 +69,41 @@ class Later:
         (functools.partial(by_prompt), False),
         (len, False),
         (lambda instance: "", True),
-        (lambda **options: "", False),
+        (lambda *given: "", False),
     ],
 )
 def test_the_signature_says_what_is_given(function, whole_row):
     agent = FunctionAgent(function)
     assert agent.whole_row == whole_row
     assert agent.inputs == (() if whole_row else ("prompt",))
+
+
+def given_more(function):
+    @functools.wraps(function)
+    def wrapper(*given):
+        return function(*given, "more")
+
+    return wrapper
+
+
+@given_more
+def by_prompt_and_more(prompt, more):
+    return f"{prompt} {more}"
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (lambda: "", "too many positional arguments"),
+        (lambda prompt, other: "", "missing a required argument: 'other'"),
+        (lambda *, prompt: "", "too many positional arguments"),
+        (lambda idempotency_key: "", "multiple values for argument 'idempotency_key'"),
+    ],
+)
+def test_a_function_that_takes_something_else_is_refused(function, why):
+    with pytest.raises(ConfigError, match=f"^agent.target: it cannot be called with .* alone: {why}"):
+        FunctionAgent(function)
+    assert FunctionAgent(by_prompt_and_more).connect()("x", "key") == "x more"
 
 
 @pytest.mark.parametrize("function", [by_prompt_later, Object().later, Later(), functools.partial(by_prompt_later)])

@@ -119,7 +119,7 @@ def test_a_corpus_is_searched_for_each_claim(tmp_path: Path) -> None:
         ({"checker": {"type": "lexical", "depth": 3}}, "lexical has no parameter 'depth'"),
         ({"checker": 3}, "checker: found 3 (allowed: a name, or {type: NAME"),
         ({"citation_threshold": 2}, "citation_threshold: found 2.0 (allowed: a number in [0, 1])"),
-        ({"facts_from": "none/*.jsonl"}, "facts_from: 'none/*.jsonl' stands for no dataset file"),
+        ({"facts_from": "none/*.jsonl"}, "facts_from: there is no file at 'none/*.jsonl'"),
     ],
 )
 def test_parameters_are_checked_before_the_run(params: dict[str, Any], message: str) -> None:
