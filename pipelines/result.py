@@ -65,12 +65,13 @@ class EvaluationResult:
 
     @property
     def verdict(self) -> str | None:
-        """ "PASSED", "FAILED", "NOT_EVALUATED", or `None` without criteria."""
+        """ "PASSED", "FAILED", "NOT_EVALUATED" (so in a run that was stopped), or `None` without criteria."""
         return self.manifest["verdict"]
 
     @property
     def exit_code(self) -> int:
-        """0 passed (or nothing to judge), 1 a criterion failed or could not be evaluated, 3 the run failed."""
+        """0 passed (or nothing to judge), 1 a criterion failed or could not be evaluated, 3 the run failed or was
+        stopped."""
         if self.state != FINISHED:
             return EXIT_RUN
         return EXIT_PASSED if self.verdict in (None, "PASSED") else EXIT_CRITERION

@@ -36,7 +36,7 @@ class Judgement:
     Attributes:
         metric, statistic, slice, min, max: The criterion as configured.
         observed: The statistic's value; `None` where there is none.
-        verdict: "NOT_EVALUATED" iff there is no value to judge.
+        verdict: "NOT_EVALUATED" iff there is no value to judge, or the run was stopped before it had them all.
         reason: The comparison in words, or why there is none.
     """
 
@@ -114,8 +114,16 @@ def threshold(criteria: Iterable[CriterionConfig], metric: str, ends: tuple[floa
     return None
 
 
-def judge(summaries: Iterable[Summary], criteria: Sequence[CriterionConfig]) -> tuple[list[Judgement], Verdict]:
+def judge(
+    summaries: Iterable[Summary], criteria: Sequence[CriterionConfig], stopped: bool = False
+) -> tuple[list[Judgement], Verdict]:
     """Judges every criterion, in their order; bounds are inclusive.
+
+    Args:
+        summaries: Rows of the summary table.
+        criteria: What to judge.
+        stopped: Whether the run was stopped: what the rows so far show is said, and decides nothing, for the rows that
+            are left may turn it either way.
 
     Returns:
         What came of each, and of all: FAILED if any failed, else NOT_EVALUATED if any could not be evaluated, else
@@ -127,6 +135,8 @@ def judge(summaries: Iterable[Summary], criteria: Sequence[CriterionConfig]) -> 
         row = rows.get((frozenset(one.slice.items()), one.metric))
         observed = getattr(row, one.statistic) if row else None
         verdict, reason = _compared(one, row, observed)
+        if stopped and verdict != "NOT_EVALUATED":
+            verdict, reason = "NOT_EVALUATED", f"{reason}, but the run was stopped"
         bounds = (one.metric, one.statistic, dict(one.slice), one.min, one.max)
         judgements.append(Judgement(*bounds, observed, verdict, reason))
     return judgements, _worst({j.verdict for j in judgements}) or "PASSED"

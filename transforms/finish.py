@@ -128,7 +128,8 @@ def _finish(
 ) -> bytes:
     refused = facts.refusal(record.allowed)
     ordered = arranged(summaries, record.facts, record.slices, record.statistics)
-    judged, verdict = criteria.judge(ordered, record.criteria)
+    stopped = None if refused else _stopped(record, files, spent)
+    judged, verdict = criteria.judge(ordered, record.criteria, stopped is not None)
     asked = spending(spent, record.models, record.prices, record.free)
     ordered = costed(criteria.stamped(ordered, judged), record.facts, asked)
     rows = [tables.summary_row(s) for s in ordered]
@@ -141,7 +142,6 @@ def _finish(
         writer,
     )
     kept = [f for f in files if f.table == "errors"] if refused else [*files, summary]
-    stopped = None if refused else _stopped(record, kept, spent)
     outcome = {
         "state": FAILED if refused else STOPPED if stopped else FINISHED,
         "reason": refused or stopped,

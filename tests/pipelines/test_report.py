@@ -192,6 +192,35 @@ def judge(messages: Any, schema: Any) -> dict[str, str]:
     return {"choice": "A", "explanation": "better"}
 
 
+@pytest.mark.parametrize(("bound", "seen"), [(0.9, "within bounds"), (1.0, "below 1.0")])
+def test_a_run_that_was_stopped_has_not_passed(bound: float, seen: str, tmp_path: Path) -> None:
+    """Four rows and four calls, the first of which is in vain: a row is left, whose score may turn the mean."""
+    calls: list[str] = []
+
+    def ask(prompt: str) -> str:
+        calls.append(prompt)
+        if len(calls) == 1:
+            raise ConnectionError
+        return "yes" if bound < 1 else prompt
+
+    rows = [{"prompt": f"p{i}", "reference": "yes"} for i in range(4)]
+    options: dict[str, Any] = {"agent": {"max_in_flight": 1, "backoff": 0.01}, "budget": {"max_calls": 4}}
+    result = evaluate(rows, ["exact_match"], ask, criteria={"exact_match": bound}, output=tmp_path / "out", **options)
+    assert (result.state, result.exit_code, result.verdict) == ("stopped", 3, "NOT_EVALUATED")
+    (judged,) = result.manifest["criteria"]
+    assert (judged["verdict"], judged["observed"]) == ("NOT_EVALUATED", 1.0 if bound < 1 else 0.0)
+    assert seen in judged["reason"]
+    assert "(3 of 4 rows scored), but the run was stopped" in judged["reason"]
+    assert set(result.summary_table["verdict"].dropna()) == {"NOT_EVALUATED"}
+    shown = render(result)
+    assert "Run stopped: 4 rows" in shown
+    assert f"Criteria: NOT_EVALUATED\n  NOT_EVALUATED  exact_match: {judged['reason']}" in shown
+    page = re.sub("<style>.*?</style>", "", html.page(result), flags=re.S)
+    assert page.count('class="verdict NOT_EVALUATED"') == 3
+    for text in (shown, page):
+        assert not re.search("PASSED|FAILED", text)
+
+
 def test_comparisons_say_why_they_have_no_verdict() -> None:
     row = {"prompt": "ask", "response": "yes", "baseline_model_response": "no"}
     rows = [row, {**row, "response": "breaks"}, {k: v for k, v in row.items() if k != "baseline_model_response"}]

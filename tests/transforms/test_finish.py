@@ -7,6 +7,7 @@ from pathlib import Path
 
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from evalbeam.schemas import tables
@@ -112,6 +113,16 @@ def test_an_overwritten_run_leaves_nothing_behind(tmp_path):
         "mine.txt",
         "summary.parquet",
     ]
+
+
+@pytest.mark.parametrize("bound", [0.5, 0.6])
+def test_rows_that_are_left_leave_the_criteria_undecided(tmp_path, bound):
+    files = [part(tmp_path, 0, 1, [("a", "ok"), ("b", "ok"), ("c", "not_called")]), errors(tmp_path)]
+    manifest = run(tmp_path, files, CriterionConfig(metric="m", min=bound))
+    assert (manifest["state"], manifest["verdict"]) == ("stopped", "NOT_EVALUATED")
+    assert [c["verdict"] for c in manifest["criteria"]] == ["NOT_EVALUATED"]
+    (row,) = pq.read_table(tmp_path / "summary.parquet").to_pylist()
+    assert (row["mean"], row["verdict"]) == (0.5, "NOT_EVALUATED")
 
 
 def test_a_refused_run_writes_the_errors_alone_and_says_why(tmp_path):
