@@ -75,7 +75,7 @@ def compare(
     after: str | os.PathLike[str],
     *,
     metrics: Sequence[str] = (),
-    by: Sequence[Sequence[str]] = (),
+    slices: Sequence[str | Sequence[str]] = (),
     tolerance: float = 0.0,
     tolerances: Mapping[str, float] = MappingProxyType({}),
     confidence: float = 0.95,
@@ -88,7 +88,7 @@ def compare(
     Args:
         before, after: Folders of the runs, in any format of a table.
         metrics: Names of those to compare; default: all that both runs have.
-        by: Lists of dataset columns, as `slices`: the values of the second run break the comparison down.
+        slices: Lists of dataset columns, or single ones, by whose values in the second run to break it down.
         tolerance: What a mean may change by, at least 0.
         tolerances: Those of single metrics by their names.
         confidence: Level of the intervals, in (0, 1).
@@ -103,7 +103,7 @@ def compare(
     allowed = _tolerances(tolerance, tolerances, names)
     _check_level(confidence)
     facts = runs.facts()
-    found, alone = _paired(runs, names, [listed(columns, "by") for columns in listed(by, "by")])
+    found, alone = _paired(runs, names, slices)
     differences = tuple(
         pairs.difference(name, s, facts[name]["better"] != "higher", allowed[name], confidence)
         for (rank, s, name), pairs in sorted(found.items(), key=lambda item: _place(*item[0], names))
@@ -128,12 +128,14 @@ def changes(
 
 
 def _paired(
-    runs: _Runs, names: Sequence[str], by: Iterable[Sequence[str]]
+    runs: _Runs, names: Sequence[str], asked: Sequence[str | Sequence[str]]
 ) -> tuple[dict[tuple[int, SliceValues, str], Pairs], tuple[int, int]]:
     """The scores of the instances in both runs, by (number of the slice's columns, slice, metric), and those alone."""
-    slices = distinct_slices(by)
-    places = {column: runs.column(column) for columns in slices for column in columns}
-    keys = [_slicer(columns, places) for columns in slices]
+    slices = distinct_slices(
+        [one] if isinstance(one, str) else listed(one, "slices") for one in listed(asked, "slices")
+    )
+    places = {column: runs.column(column) for one in slices for column in one}
+    keys = [_slicer(one, places) for one in slices]
     found: dict[tuple[int, SliceValues, str], Pairs] = {}
     lost = gained = 0
     for old, new in runs.side_by_side(names, list(places.values())):
@@ -195,7 +197,7 @@ class _Runs(NamedTuple):
         column = f"dataset.{name}" if f"dataset.{name}" in known else name
         if column not in known:
             shown = ", ".join(c for c in known if "/" not in c)
-            raise ConfigError(f"{self.after.output!r} has no column {name!r}", where="by", allowed=shown)
+            raise ConfigError(f"{self.after.output!r} has no column {name!r}", where="slices", allowed=shown)
         return column
 
     def measured(self, metric: str) -> bool:

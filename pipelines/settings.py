@@ -26,7 +26,7 @@ def reader(option: str, key: str) -> Callable[[str], Setting]:
         if option == "--metrics":
             return option, key, words_of(text)
         if option == "--slices":
-            return option, key, [words_of(columns, "+") for columns in words_of(text)]
+            return option, key, slices_of(text)
         if option in ("--agent", "--output", "--replay"):
             return option, key, text
         from ..schemas.yaml_text import load_yaml
@@ -148,6 +148,11 @@ def _keyless(at: Any, path: str, option: str) -> ConfigError:
 def words_of(text: str, separator: str = ",") -> list[str]:
     """The words of a list as it is typed, with commas; empty ones are left out."""
     return [word.strip() for word in text.split(separator) if word.strip()]
+
+
+def slices_of(text: str) -> list[list[str]]:
+    """The lists of columns that are typed as `a,b+c`: by a, and by b and c at once."""
+    return [words_of(columns, "+") for columns in words_of(text)]
 
 
 def _bytes(source: str) -> bytes:

@@ -11,6 +11,8 @@ from typing import Any
 
 from ...schemas.errors import ConfigError
 
+SLICES = "by columns, with commas; a+b by both at once"
+"""What the option --slices is given, in words."""
 PASSED, CRITERION, CONFIG, RUN = 0, 1, 2, 3
 """Exit codes."""
 

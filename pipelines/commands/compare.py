@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...schemas.errors import ConfigError
-from .base import no_more
+from .base import SLICES, no_more
 
 _ABOUT = """\
 Compares two runs over the same dataset, instance by instance. Ends with 1 where a metric is worse: where the whole
@@ -20,8 +20,7 @@ def add(commands: Any) -> None:
     parser.add_argument("before", metavar="BEFORE", help="folder of the first run")
     parser.add_argument("after", metavar="AFTER", help="folder of the second run")
     parser.add_argument("--metrics", metavar="NAMES", help="metrics to compare, with commas (default: all)")
-    words = "dataset columns, with commas, by whose values to break it down; repeatable"
-    parser.add_argument("--by", action="append", default=[], metavar="COLUMNS", help=words)
+    parser.add_argument("--slices", metavar="COLUMN,...", help=f"break the comparison down {SLICES}")
     words = "what a mean may change by; METRIC=X for one metric; repeatable (default: 0)"
     parser.add_argument("--tolerance", action="append", default=[], metavar="X", help=words)
     parser.add_argument("--confidence", type=_level, default=0.95, metavar="LEVEL", help="of the intervals (0.95)")
@@ -34,15 +33,15 @@ def _compare(args: argparse.Namespace, rest: list[str]) -> int:
     from ..compare import changes, compare, write_changes
     from ..console import say, width
     from ..report.differences import render
-    from ..settings import words_of
+    from ..settings import slices_of, words_of
 
     no_more(rest)
     metrics = words_of(args.metrics) if args.metrics is not None else ()
-    by = [words_of(columns) for columns in args.by]
+    slices = slices_of(args.slices or "")
     whole, single = _tolerances(args.tolerance)
     level = args.confidence
     found = compare(
-        args.before, args.after, metrics=metrics, by=by, tolerance=whole, tolerances=single, confidence=level
+        args.before, args.after, metrics=metrics, slices=slices, tolerance=whole, tolerances=single, confidence=level
     )
     if args.changes is not None:
         write_changes(changes(args.before, args.after, metrics=metrics), args.changes)

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ...schemas.errors import ConfigError
-from .base import CONFIG, PASSED, show_end
+from .base import CONFIG, PASSED, SLICES, show_end
 
 if TYPE_CHECKING:
     from ...schemas.config import EvaluationConfig
@@ -145,7 +145,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     setting("--replay", "replay", "RUN", "score the answers of the run in folder RUN; no agent is called")
     setting("--format", "output.format", "FORMAT", "parquet, jsonl or csv")
     setting("--trials", "trials", "N", "how often the agent runs on each row")
-    setting("--slices", "slices", "COLUMN,...", "break the summary down by columns; a+b by both at once")
+    setting("--slices", "slices", "COLUMN,...", f"break the summary down {SLICES}")
     setting("--limit", "dataset.limit", "N", "at most N rows, chosen by hash")
     setting("--sample", "dataset.sample", "SHARE", "a share of the rows, chosen by hash: 0.1 is a tenth")
     parser.add_argument("--workers", type=int, metavar="N", help="worker processes of the local engine (default: none)")

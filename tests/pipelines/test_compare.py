@@ -15,6 +15,7 @@ import pytest
 from evalbeam import ConfigError, EvaluationResult, compare, evaluate
 from evalbeam.pipelines.cli import main
 from evalbeam.pipelines.compare import changes
+from evalbeam.pipelines.console import width
 from evalbeam.pipelines.report.differences import render
 
 ROWS = [{"prompt": f"p{i}", "reference": "yes", "locale": "de" if i % 3 else "en"} for i in range(60)]
@@ -39,7 +40,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def test_differences_are_those_of_the_rows_that_both_runs_scored(runs: tuple[str, str]) -> None:
-    found = compare(*runs, by=[["locale"]])
+    found = compare(*runs, slices=[["locale"]])
     assert (found.only_before, found.only_after, found.exit_code) == (1, 1, 1)
     whole = {d.metric: d for d in found.differences if not d.slice}
     assert list(whole) == ["latency_in_seconds", "failure", "exact_match", "rouge_l"]
@@ -157,13 +158,33 @@ def test_changed_scores_in_a_file(runs: tuple[str, str], tmp_path: Path) -> None
 
 
 def test_the_command_shows_what_changed(runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", *runs, "--by", "locale", "--metrics", "exact_match", "--confidence", "0.9"]) == 1
+    assert main(["compare", *runs, "--slices", "locale", "--metrics", "exact_match", "--confidence", "0.9"]) == 1
     shown = capsys.readouterr().out
     assert "59 instances in both, 1 only before, 1 only after" in shown
     assert "locale=en" in shown
     assert "WORSE" in shown
     assert main(["compare", *runs, "--tolerance", "0.5"]) == 0
     assert "WORSE" not in capsys.readouterr().out
+
+
+def test_slices_are_written_as_those_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rows.jsonl").write_text(
+        "\n".join(json.dumps({**r, "response": "yes", "day": r["prompt"][-1]}) for r in ROWS)
+    )
+    slices, out = ["--slices", "locale,day,locale+day"], str(tmp_path / "out")
+    given = ["run", "--dataset", str(tmp_path / "rows.jsonl"), "--metrics", "exact_match", "--output", out]
+    assert main([*given, *slices]) == 0
+    summary = EvaluationResult.load(out).summary_table
+    config = EvaluationResult.load(out).manifest["config"]["slices"]
+    assert config == [["locale"], ["day"], ["locale", "day"]]
+    for same in (config, ["locale", "day", ["locale", "day"]]):
+        found = compare(out, out, metrics=["exact_match"], slices=same)
+        assert [dict(d.slice) for d in found.differences] == [
+            one for one, metric in zip(summary["slice"], summary["metric"], strict=True) if metric == "exact_match"
+        ]
+    capsys.readouterr()
+    assert main(["compare", out, out, *slices, "--metrics", "exact_match"]) == 0
+    assert capsys.readouterr().out == render(found, width())
 
 
 def test_the_table_fits_the_terminal(runs: tuple[str, str]) -> None:
@@ -183,7 +204,7 @@ def test_the_table_fits_the_terminal(runs: tuple[str, str]) -> None:
         (["--tolerance", "-1"], "tolerance: found -1.0 for latency_in_seconds (allowed: a number, 0 or more)"),
         (["--tolerance", "exact_match=nan"], "tolerance: found nan for exact_match"),
         (["--confidence", "95"], "confidence: found 95.0 (allowed: a number between 0 and 1)"),
-        (["--by", "language"], "has no column 'language' (allowed: instance_id, trial, "),
+        (["--slices", "locale,language"], "has no column 'language' (allowed: instance_id, trial, "),
         (["--changes", "changed.xlsx"], "changes: found 'changed.xlsx' (allowed: a name that ends in .jsonl, .csv"),
     ],
 )
@@ -221,7 +242,7 @@ def test_the_order_of_rows_and_files_does_not_matter(runs: tuple[str, str], tmp_
 
 def test_python_callers_may_use_paths_and_are_told_where_a_list_is_wanted(runs: tuple[str, str]) -> None:
     assert compare(*map(Path, runs)) == compare(*runs)
-    with pytest.raises(ConfigError, match=r"by: found 'locale' \(allowed: a list\)"):
-        compare(*runs, by=["locale"])
+    with pytest.raises(ConfigError, match=r"slices: found 'locale' \(allowed: a list\)"):
+        compare(*runs, slices="locale")
     with pytest.raises(ConfigError, match=r"metrics: found 'exact_match' \(allowed: a list\)"):
         compare(*runs, metrics="exact_match")
