@@ -20,7 +20,7 @@ test: $(DEV)
 	@$(BIN)/python -m pytest -n auto
 
 test-engines: $(DEV)
-	@set -e; for install in tests/engines/*/install; do $$install "$(ENGINES)"; done
+	@printf '%s\n' tests/engines/*/install | xargs -P 3 -I % bash % "$(ENGINES)"
 	@EVALBEAM_ENGINES="$(ENGINES)" $(BIN)/python -m pytest -m "$(ONLY)" $(WITH) tests/engines
 
 test-deploy: $(DEV)
