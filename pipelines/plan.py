@@ -261,7 +261,7 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     config = config.model_copy(update=resolved)
     metrics = build_metrics(config.metrics)
     judges = build_judges(config.judges, metrics)
-    _check_others(config, judges)
+    _check_others(config, agent, judges)
     facts = [_facts(u, config) for u in metrics]
     named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
     ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
@@ -279,8 +279,11 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     return plan
 
 
-def _check_others(config: EvaluationConfig, judges: Mapping[str, JudgeUse]) -> None:
+def _check_others(config: EvaluationConfig, agent: Any, judges: Mapping[str, JudgeUse]) -> None:
     """A run that reads itself would lose, where it overwrites, what it is to read."""
+    if config.replay is not None and isinstance(agent, Recording):
+        found = "without an agent the rows carry the answers"
+        raise ConfigError(found, where="replay", allowed="with the agent whose answers they are (--agent)")
     runs = {f"judges.{name}.run": use.judge.run for name, use in judges.items() if isinstance(use.judge, Replay)}
     for where, run in {"replay": config.replay, "baseline": config.baseline, **runs}.items():
         if run is not None and storage.same(run, config.output.path):

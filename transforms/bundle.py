@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
-from ..schemas.calls import Call, Outcome
+from ..schemas.calls import NOT_MADE, Call, Outcome
 from ..schemas.errors import RunError
 from . import counters
 from .engine import Engine, Line
@@ -206,7 +206,7 @@ class Bundle:
         if self.cancelled:
             return
         counters.add("calls_done")
-        if outcome.kind != "ok":
+        if outcome.kind not in ("ok", *NOT_MADE):
             counters.add("calls_failed")
         size = self._record(flight.call, outcome) if flight.attempts else 0
         if self._due():

@@ -228,3 +228,5 @@ def test_a_replayed_run_is_looked_at_and_makes_no_call(capsys: pytest.CaptureFix
     said = capsys.readouterr().out
     assert "replayed: the answers are those of first, nothing is called" in said
     assert "calls to expect" not in said
+    assert main(["check", "--dataset", "rows.jsonl", "--metrics", "exact_match", "--replay", "first"]) == 2
+    assert "replay: without an agent the rows carry the answers (allowed: with the agent" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from evalbeam.schemas.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms import (
     coders,  # noqa: F401  registers the coder of Batch
+    counters,
     storage,
 )
 from evalbeam.transforms.agents.function import FunctionAgent
@@ -77,7 +78,10 @@ def run(agent, home, budget, rows=300):
 
 
 def test_one_process_makes_not_a_call_too_many(tmp_path):
-    found = run(answers, tmp_path, Budget(f"{tmp_path}/spent", max_calls=100))
+    with counters.watched() as folder:
+        found = run(answers, tmp_path, Budget(f"{tmp_path}/spent", max_calls=100))
+        counted = counters.totals(folder)
+    assert (counted["calls_done"], counted["calls_failed"]) == (300, 0)
     reason = "over budget: budget.max_calls 100 are made"
     assert found == {("ok", "None"): 100, ("over_budget", f"not called: {reason}"): 200}
     assert sum(CALLS.values()) == 100

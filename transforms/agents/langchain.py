@@ -144,7 +144,7 @@ def _watcher() -> Any:
             """The answer with what only the calls show."""
             if not isinstance(answer, Mapping) or "response" not in answer:
                 return answer
-            seen = {"predicted_trajectory": self.tools, **answer}
+            seen = {**answer, "predicted_trajectory": answer.get("predicted_trajectory") or self.tools}
             if self.passages:
                 seen["retrieved_context"] = self.passages
             usage = token_counts(self.usage)

@@ -151,6 +151,15 @@ def test_tools_that_run_where_no_messages_come_out():
     assert (found.response, found.predicted_trajectory) == ("lamp 3 is on", LAMP)
 
 
+def test_tools_that_run_where_the_messages_show_no_calls():
+    def work(text: str) -> AIMessage:
+        return AIMessage(set_lamp.invoke({"number": int(text)}))
+
+    for target in (RunnableLambda(work), RunnableLambda(lambda text: {"messages": [work(text)]})):
+        found = ask(target, "3")
+        assert (found.response, found.predicted_trajectory) == ("lamp 3 is on", LAMP)
+
+
 class Quiz(TypedDict):
     question: str
     answer: str
