@@ -6,8 +6,7 @@ The engine's own counters show only the last attempt of a stage, and only once i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TextIO
 
 from ..schemas.errors import EvalbeamError
@@ -38,20 +37,11 @@ class JournalCounts:
 
     def __call__(self) -> Mapping[str, int]:
         """`calls_done` and `calls_failed`; what a journal does not tell is 0."""
-        for path, size in self._segments():
+        for path, size in storage.matched_in(self._folder, "*/*/seg-*"):
             of_judges = path.split("/")[-3] == JUDGES
             if not of_judges and size > self._read.get(path.removesuffix(OPEN), 0):
                 self._count(path)
         return self._counts
-
-    def _segments(self) -> Iterator[tuple[str, int]]:
-        """(path, bytes) of all segments; on a disk the folder's name may have the characters of a glob."""
-        if "://" in self._folder:
-            yield from storage.matched(storage.join(self._folder, "*", "*", "seg-*"))
-            return
-        for path in Path(self._folder).glob("*/*/seg-*"):
-            with suppress(FileNotFoundError):  # renamed meanwhile
-                yield path.as_posix(), path.stat().st_size
 
     def _count(self, path: str) -> None:
         name = path.removesuffix(OPEN)

@@ -13,12 +13,9 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 import orjson
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.io.localfilesystem import LocalFileSystem
 
 from ..schemas.calls import Outcome
 from . import storage
@@ -155,10 +152,8 @@ def opened(path: str) -> BinaryIO:
 
 def segments_of(folder: str) -> dict[str, list[str]]:
     """Paths of a journal's segments by prefix, in an order that does not change when one is renamed."""
-    if isinstance(FileSystems.get_filesystem(folder), LocalFileSystem):
-        paths = [path.as_posix() for path in Path(folder).glob("??/seg-*")]
-    else:  # one list of all, a second for some thousands: one for each prefix would take longer in every small run
-        paths = [m.path for m in FileSystems.match([f"{folder}/*/seg-*"])[0].metadata_list]
+    # on object storage one list of all, a second for some thousands: one for each prefix would take longer in every run
+    paths = [path for path, _ in storage.matched_in(folder, "*/seg-*")]
     found: dict[str, list[str]] = defaultdict(list)
     names = {path.removesuffix(OPEN): path for path in sorted(paths, reverse=True)}  # one may be renamed meanwhile
     for name in sorted(names):

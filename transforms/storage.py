@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -81,6 +82,21 @@ def matched(pattern: str) -> list[tuple[str, int]]:
     here = "" if "://" in pattern or _IN_A_FOLDER.match(pattern) else "./"  # Beam lists no folder without a name
     found: list[Any] = FileSystems.match([here + pattern])[0].metadata_list
     return [(m.path.removeprefix(here), m.size_in_bytes) for m in found]
+
+
+def matched_in(folder: str, pattern: str) -> Iterator[tuple[str, int]]:
+    """(path, bytes) of the files below a folder that a glob stands for; the folder's own name is none.
+
+    A file that is renamed meanwhile is there under its earlier name, with 0 bytes.
+    """
+    if "://" in folder:
+        yield from matched(join(folder, pattern))
+        return
+    for path in Path(folder).glob(pattern):
+        size = 0
+        with contextlib.suppress(FileNotFoundError):
+            size = path.stat().st_size
+        yield path.as_posix(), size
 
 
 def below(folder: str) -> list[str]:

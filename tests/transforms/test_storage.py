@@ -73,3 +73,22 @@ def test_a_bucket_is_asked_for_an_upload_that_never_goes_on(bucket: str, refused
     ((path, name),) = asked
     assert path.startswith(f"/upload/storage/v1/b/{bucket}/o?uploadType=resumable")
     assert name.startswith("a/run/")
+
+
+def test_a_glob_is_one_below_a_folder_whose_name_has_its_characters(tmp_path: Path, monkeypatch: Any) -> None:
+    names = ["o[1]*/00/seg-a", "o[1]*/00/seg-b.open", "o[1]*/00/other", "o[1]*/seg-c", "o1x/00/seg-d"]
+    for name in names:
+        storage.write_bytes(str(tmp_path / name), name.encode())
+    folder = f"{tmp_path}/o[1]*"
+    found = {path.removeprefix(f"{tmp_path}/"): size for path, size in storage.matched_in(folder, "*/seg-*")}
+    assert found == {name: len(name) for name in names[:2]}
+    assert list(storage.matched_in(f"{tmp_path}/nowhere", "*/seg-*")) == []
+    listing = Path.glob
+
+    def renamed(self: Path, pattern: str) -> Iterator[Path]:
+        for path in sorted(listing(self, pattern)):
+            yield path.rename(path.with_suffix("")) and path
+
+    monkeypatch.setattr(Path, "glob", renamed)
+    at_once = dict(storage.matched_in(folder, "*/seg-*.open"))
+    assert at_once == {f"{folder}/00/seg-b.open": 0}
