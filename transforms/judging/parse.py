@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,6 +24,10 @@ MAX_CHARACTERS = 1_000_000
 """A longer reply is no verdict."""
 _MAX_TRIES = 20_000
 _OPENING = re.compile(r"\{\s*\"")
+_BRACES = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}]', re.S)
+"""Braces, and strings, whose own do not count; the last string may have no end."""
+_DEEPEST = 200
+"""Levels below an object in a text that is nested too deep to be read, with which it is still tried."""
 _SHOWN = 200
 _DECODER = json.JSONDecoder()
 _MARKS = " \t>#*_-\"'."
@@ -172,16 +177,40 @@ def _canonical(value: Json) -> bytes:
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """The JSON objects in a text that stand in no other."""
-    place = 0
+    """The JSON objects in a text that stand in no other, in time proportional to its length.
+
+    What cannot be read in an object spoils those around it, too, which are not read again from where they begin.
+    """
+    place, spoiled = 0, set[int]()
     for match in itertools.islice(_OPENING.finditer(text), _MAX_TRIES):
-        if match.start() < place:
+        start = match.start()
+        if start < place or start in spoiled:
             continue
         try:
-            value, place = _DECODER.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
-            continue
-        yield value
+            value, place = _DECODER.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            spoiled.update(_spoiled(text, start, error.pos))
+        except RecursionError:
+            spoiled.update(_spoiled(text, start, len(text), _DEEPEST))
+        else:
+            yield value
+
+
+def _spoiled(text: str, start: int, end: int, deepest: float = math.inf) -> Iterator[int]:
+    """Where objects begin, from the one at `start` to its end, that are not closed before `end` or nested deeper."""
+    around: list[tuple[int, int]] = []
+    for match in _BRACES.finditer(text, start, end):
+        if match[0] == "{":
+            around.append((match.start(), 0))
+        elif match[0] == "}":
+            place, levels = around.pop()
+            if levels >= deepest:
+                yield place
+            if not around:
+                return
+            outer, most = around[-1]
+            around[-1] = outer, max(most, levels + 1)
+    yield from (place for place, _ in around)
 
 
 def _lines(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
