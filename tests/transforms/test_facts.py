@@ -13,7 +13,8 @@ ROWS = st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4), ma
 
 
 def facts_of(rows) -> RunFacts:
-    facts = RunFacts(rows=len(rows))
+    sizes = [len(str(row)) for row in rows]
+    facts = RunFacts(rows=len(rows), rejected=sum(size % 2 for size in sizes), bytes=sum(sizes))
     facts.see(rows)
     return facts
 
