@@ -91,6 +91,7 @@ def test_repeating_it_after_any_crash_ends_in_the_same_run(tmp_path, monkeypatch
     for n in range(1, 6):
         output = tmp_path / str(n)
         files = [part(output, 0, 2, [("a", "ok")]), part(output, 1, 2, []), errors(output)]
+        storage.write_bytes(str(output / "manifest.json"), b"of the run that this one replaces")
         moves.clear()
         monkeypatch.setattr(storage, "move", crash_at(n))
         with pytest.raises(Crash):
