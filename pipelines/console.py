@@ -17,6 +17,8 @@ from ..schemas.errors import RunError
 
 MOST_CHARACTERS = 2000
 """Characters of one message."""
+MOST_LINES = 1000
+"""Warnings that are known again."""
 NOTHING = "–"
 """Stands where a number is not defined."""
 
@@ -86,7 +88,7 @@ def width() -> int:
 
 @contextlib.contextmanager
 def logs(debug: bool, write: Callable[[str], None], informed: str = "") -> Iterator[None]:
-    """Shows the warnings of other libraries (and of the agent) as one line each; with `debug`, all as they are.
+    """Shows the warnings of other libraries (and of the agent), each once and on one line; with `debug`, as they are.
 
     Beam's own are left out: what matters of them becomes the run's error.
 
@@ -207,6 +209,7 @@ class _Lines(logging.Handler):
     def __init__(self, write: Callable[[str], None], informed: str) -> None:
         super().__init__()
         self.write, self.informed = write, informed
+        self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         beam = record.name.startswith("apache_beam")
@@ -218,7 +221,12 @@ class _Lines(logging.Handler):
             lines = record.getMessage().strip().splitlines()
         except Exception:  # a log call with wrong arguments is its caller's business
             lines = [str(record.msg)]
-        self.write(f"{record.levelname.lower()}: {record.name}: {lines[0] if lines else ''}")
+        line = f"{record.levelname.lower()}: {record.name}: {lines[0] if lines else ''}"
+        if line in self._said:
+            return
+        if len(self._said) < MOST_LINES:
+            self._said.add(line)
+        self.write(line)
 
 
 def _replacing(stream: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from evalbeam.pipelines import console
 from evalbeam.pipelines.console import one_line
 
 PROGRAM = """
@@ -97,3 +99,12 @@ def test_a_log_that_is_full_fails_no_call_and_lost_results_are_told(folder: Path
 
 def test_joiners_are_no_controls() -> None:
     assert one_line("می\u200cخواهم 👩\u200d🚒\x1b[31m\u202e") == "می\u200cخواهم 👩\u200d🚒�[31m�"
+
+
+def test_a_warning_is_shown_once_however_often_it_comes() -> None:
+    shown: list[str] = []
+    logger = logging.getLogger("some.library")
+    with console.logs(False, shown.append):
+        for number in (1, 2, 1, 1):
+            logger.warning("call %d\nhas no usage", number)
+    assert shown == ["warning: some.library: call 1", "warning: some.library: call 2"]
