@@ -44,7 +44,8 @@ class Nli(PairChecker):
     contradicted. Needs `pip install 'evalbeam[nli]'`.
 
     Attributes:
-        path: The folder, on any filesystem Beam opens; loaded once in each process.
+        path: The folder, on any filesystem Beam opens; loaded once in each process, and from a disk at once, so that a
+            model that cannot be used is refused before a run begins.
         max_length: Tokens of a pair, where the model reads so many; of a longer one the end of the text is left out,
             and of the claim only where it is longer than that itself.
         batch_size: Pairs that go through the model at once.
@@ -63,6 +64,8 @@ class Nli(PairChecker):
             raise ConfigError("missing", where="checker.path", allowed="folder of a model")
         _files(self.path)
         _classes(_read(self.path, "config.json"), self.path)
+        if "://" not in self.path:
+            _model(self.path, self.max_length, self.threads)
 
     def weigh(self, pairs: Sequence[tuple[Text, Text]]) -> list[Verdict]:
         """One verdict for each pair; pairs of about the same length share a batch."""
@@ -122,23 +125,43 @@ class _Model:
 
 @lru_cache(maxsize=2)
 def _model(path: str, max_length: int, threads: int) -> _Model:
-    """The model of a folder, loaded once in each process."""
+    """The model of a folder, loaded once in each process.
+
+    Raises:
+        ConfigError: It cannot be loaded, or used.
+    """
     import onnxruntime
-    from tokenizers import Tokenizer
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     with _local(path) as (folder, model):
         config = _read(str(folder), "config.json")
-        tokenizer, cutting = (Tokenizer.from_file(str(folder / "tokenizer.json")) for _ in range(2))
         most = min(max_length, _most(str(folder), config))
-        session = onnxruntime.InferenceSession(str(folder / model), options, providers=["CPUExecutionProvider"])
+        with _loading(path, "tokenizer.json"):
+            tokenizer, cutting = (_tokenizer(folder) for _ in range(2))
+        with _loading(path, model):
+            session = onnxruntime.InferenceSession(str(folder / model), options, providers=["CPUExecutionProvider"])
     for one, strategy in ((tokenizer, "only_first"), (cutting, "longest_first")):
         one.no_padding()
         one.enable_truncation(most, strategy=strategy)
     classes = _classes(config, path)
     _check(session, classes, path)
     return _Model(tokenizer, cutting, session, classes, int(config.get("pad_token_id") or 0))
+
+
+def _tokenizer(folder: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+@contextmanager
+def _loading(path: str, name: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # neither library has a type of its own for it
+        found = f"{name} of {path!r} cannot be loaded: {' '.join(str(error).split())[:300]}"
+        raise ConfigError(found, where="checker.path", allowed="what `optimum-cli export onnx` writes") from error
 
 
 def _check(session: Any, classes: _Classes, path: str) -> None:

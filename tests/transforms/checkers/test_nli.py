@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from evalbeam import ConfigError, check_grounding
+from evalbeam.pipelines.cli import main
 from evalbeam.transforms import registry
 from evalbeam.transforms.checkers.nli import Nli, _classes, _probabilities
 from evalbeam.transforms.grounding.passages import Text
@@ -193,7 +194,7 @@ def test_a_config_of_another_model_is_refused(config: dict[str, Any], message: s
     folder = shutil.copytree(SAVED / "roberta", tmp_path / "model")
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(ConfigError) as caught:
-        weighed(str(folder), [("cats", "cats")])
+        Nli(str(folder))
     assert message in str(caught.value)
 
 
@@ -205,7 +206,23 @@ def test_a_model_that_asks_for_more_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"asks for position_ids \(allowed: input_ids, attention_mask, token_type_ids"
     ):
-        weighed(str(folder), [("cats", "cats")])
+        Nli(str(folder))
+
+
+@pytest.mark.parametrize("damaged", ["model.onnx", "tokenizer.json"])
+def test_what_cannot_be_loaded_is_found_before_a_run_begins(damaged: str, tmp_path: Path, capsys: Any) -> None:
+    folder = shutil.copytree(SAVED / "bert", tmp_path / "model")
+    (folder / damaged).write_bytes((folder / damaged).read_bytes()[:-100])
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"prompt": "a", "response": "cats sleep.", "retrieved_context": "cats sleep."}))
+    metric = json.dumps([{"metric": "grounding", "checker": {"type": "nli", "path": str(folder)}}])
+    given = ["--dataset", str(rows), "--set", f"metrics={metric}", "--output", str(tmp_path / "out")]
+    for command in ("check", "run"):
+        assert main([command, *given]) == 2
+        said = capsys.readouterr().err
+        assert f"checker.path: {damaged} of '{folder}' cannot be loaded: " in said
+        assert "(allowed: what `optimum-cli export onnx` writes)" in said
+    assert not (tmp_path / "out").exists()
 
 
 def test_it_is_a_checker_like_any_other(model: str) -> None:
