@@ -16,6 +16,7 @@ from ..schemas.tables import PERFORMANCE
 from ..transforms import registry, storage
 from ..transforms.agents.base import Recording
 from ..transforms.baseline import JOINED
+from ..transforms.facts import SHARED, SPENT
 from ..transforms.read import FileInfo, head, readers_of
 from ..transforms.readers.base import SchemeReader
 from .estimate import UNKNOWN_ROWS, JudgeEstimate, estimated, lines
@@ -109,8 +110,9 @@ class CheckReport:
         if allowed.max_calls is None or calls <= allowed.max_calls:
             return None
         found = f"{self.evaluated} rows need at least {calls} calls"
-        found += f" ({questions} of them to judges, of the first {len(sure)} rows)" if questions else ""
-        return f"budget.max_calls: {found} (allowed: {allowed.max_calls})"
+        found += f" ({questions} of them to judges, of the first {len(sure)} rows, {SHARED})" if questions else ""
+        more = f"; {SPENT}" if questions else ""
+        return f"budget.max_calls: {found} (allowed: {allowed.max_calls}{more})"
 
     @property
     def evaluated(self) -> int | None:

@@ -24,6 +24,9 @@ _EXACT_INT = 2**53
 PART_BYTES = 128 << 20
 """Bytes of rows for each file of the instances table."""
 MAX_PARTS = 4096
+SHARED = "fewer only where rows ask the same"
+SPENT = "of a larger budget no more is spent than is called"
+"""What is to be said where questions to judges are counted before they are known."""
 
 
 @dataclass(frozen=True)
@@ -129,18 +132,22 @@ class RunFacts:
         return self._over(allowed)
 
     def _over(self, allowed: Allowed) -> str | None:
-        """Why the budget cannot suffice: counted are the calls of a start in which every call is answered."""
+        """Why the budget cannot suffice: counted are the calls of a start in which every call is answered.
+
+        Which questions to judges are the same, and so asked once, is not known before; they are counted for each row.
+        """
         rows = self.kept(allowed.limit)
         asks, tokens = (  # which rows a limit leaves out is not known here: those that need most
             max(0, count - (self.rows - rows) * most) for count, most in zip(self.asked, allowed.asked, strict=True)
         )
         calls = rows * allowed.calls_per_row + asks
         if allowed.max_calls is not None and calls > allowed.max_calls:
-            named = f" ({asks} of them to judges)" if asks else ""
-            return f"{rows} rows need at least {calls} calls{named}, budget.max_calls allows {allowed.max_calls}"
+            named = f" ({asks} of them to judges, {SHARED})" if asks else ""
+            found = f"{rows} rows need at least {calls} calls{named}, budget.max_calls allows {allowed.max_calls}"
+            return f"{found}; {SPENT}" if asks else found
         if allowed.max_tokens is not None and tokens > allowed.max_tokens:
-            counted = f"{asks} calls to judges take at least {tokens} tokens for their instructions alone"
-            return f"{counted}, budget.max_tokens allows {allowed.max_tokens}"
+            counted = f"{asks} calls to judges ({SHARED}) take at least {tokens} tokens for their instructions alone"
+            return f"{counted}, budget.max_tokens allows {allowed.max_tokens}; {SPENT}"
         return None
 
     def lines_before(self) -> dict[tuple[str, int], int]:

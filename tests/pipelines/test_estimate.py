@@ -15,6 +15,7 @@ from evalbeam.pipelines.estimate import imagined, span
 from evalbeam.schemas.config import EvaluationConfig
 from evalbeam.schemas.instance import Example, Instance, Invocation, Usage
 from evalbeam.schemas.judging import Reply
+from evalbeam.transforms.facts import SHARED, SPENT
 from evalbeam.transforms.judging.forecast import made_up
 
 ROWS = [{"prompt": f"question {i}", "response": f"answer {i}", "context": "text " * i} for i in range(1, 13)]
@@ -114,9 +115,17 @@ def test_a_live_agent_is_taken_to_answer() -> None:
     ("agent", "budget", "refused"),
     [
         (None, 56, None),
-        (None, 55, "20 rows need at least 56 calls (56 of them to judges), budget.max_calls allows 55"),
+        (
+            None,
+            55,
+            f"20 rows need at least 56 calls (56 of them to judges, {SHARED}), budget.max_calls allows 55; {SPENT}",
+        ),
         (LIVE, 76, None),
-        (LIVE, 75, "20 rows need at least 76 calls (56 of them to judges), budget.max_calls allows 75"),
+        (
+            LIVE,
+            75,
+            f"20 rows need at least 76 calls (56 of them to judges, {SHARED}), budget.max_calls allows 75; {SPENT}",
+        ),
     ],
 )
 def test_a_budget_below_what_judges_need_is_refused_before_the_first_call(
@@ -131,7 +140,18 @@ def test_a_budget_below_what_judges_need_is_refused_before_the_first_call(
     (tmp_path / "out" / "manifest.json").unlink()
     problems = checked(tmp_path, ROWS, metrics, budget={"max_calls": budget}, **more).problems
     assert bool(problems) == bool(refused)
-    assert all("of them to judges, of the first 20 rows) (allowed:" in problem for problem in problems)
+    assert all(f"of them to judges, of the first 20 rows, {SHARED}) (allowed:" in problem for problem in problems)
+
+
+def test_trials_of_a_recorded_answer_ask_once(tmp_path: Path) -> None:
+    SEEN.clear()
+    given = config(tmp_path, budget={"max_calls": 20}, trials=3)
+    result = evaluate(ROWS, ["fluency"], **given)
+    assert (result.state, len(SEEN), result.manifest["counts"]["ok"]) == ("finished", 20, 60)
+    again = config(tmp_path, budget={"max_calls": 19}, trials=3)
+    (tmp_path / "out" / "manifest.json").unlink()
+    problem, *_ = checked(tmp_path, ROWS, ["fluency"], **{k: again[k] for k in ("budget", "trials")}).problems
+    assert problem.startswith("budget.max_calls: 20 rows need at least 20 calls")
 
 
 def test_a_budget_of_tokens_below_the_instructions_alone_is_refused(tmp_path: Path) -> None:
@@ -140,8 +160,8 @@ def test_a_budget_of_tokens_below_the_instructions_alone_is_refused(tmp_path: Pa
     result = evaluate(ROWS, ["fluency"], **given)
     assert result.state == "failed"
     reason = result.manifest["reason"]
-    assert reason.startswith("20 calls to judges take at least ")
-    assert reason.endswith(" tokens for their instructions alone, budget.max_tokens allows 100")
+    assert reason.startswith(f"20 calls to judges ({SHARED}) take at least ")
+    assert reason.endswith(f" tokens for their instructions alone, budget.max_tokens allows 100; {SPENT}")
     warned = checked(tmp_path, ROWS, ["fluency"], budget={"max_tokens": 100}, judges=judges).render(140)
     assert "warning: budget.max_tokens 100 is less than about " in warned
 

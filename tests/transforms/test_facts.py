@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.transforms.facts import PART_BYTES, Allowed, RunFacts, column_type, picked, smallest
+from evalbeam.transforms.facts import PART_BYTES, SHARED, SPENT, Allowed, RunFacts, column_type, picked, smallest
 
 VALUES = st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | st.text() | st.lists(st.integers())
 ROWS = st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4), max_size=12)
@@ -104,10 +104,12 @@ def test_lines_before_a_range_are_counted_in_its_own_file():
 def test_what_judges_are_asked_counts_with_what_the_agent_is():
     facts = RunFacts(rows=100, asked=[150, 9000])
     assert facts.refusal(Allowed(calls_per_row=1, max_calls=250, max_tokens=9000, asked=(2, 100))) is None
-    expected = "100 rows need at least 250 calls (150 of them to judges), budget.max_calls allows 249"
+    expected = (
+        f"100 rows need at least 250 calls (150 of them to judges, {SHARED}), budget.max_calls allows 249; {SPENT}"
+    )
     assert facts.refusal(Allowed(calls_per_row=1, max_calls=249)) == expected
-    expected = "150 calls to judges take at least 9000 tokens for their instructions alone"
-    assert facts.refusal(Allowed(max_tokens=8999)) == f"{expected}, budget.max_tokens allows 8999"
+    expected = f"150 calls to judges ({SHARED}) take at least 9000 tokens for their instructions alone"
+    assert facts.refusal(Allowed(max_tokens=8999)) == f"{expected}, budget.max_tokens allows 8999; {SPENT}"
 
 
 def test_rows_that_a_limit_leaves_out_may_be_those_that_need_most():
