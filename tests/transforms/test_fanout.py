@@ -279,6 +279,15 @@ def test_the_collector_leaves_alone_what_was_there_before_the_first_call(frozen_
     assert frozen() == frozen_before
 
 
+def test_what_others_keep_from_the_collector_is_counted_once(thawed, monkeypatch):
+    counts = []
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: counts.append("a million") or 10**6)
+    for _ in range(3):
+        Engine.here().join("token", "agent", lambda: print, CallPolicy())
+        Engine.here().leave("token")
+    assert counts == ["a million"]
+
+
 @pytest.mark.parametrize(
     ("before", "places", "meanwhile"), [(700, 64, 10_000), (200_000, 64, 10_000), (700, 2000, 40_000), (0, 64, 0)]
 )
