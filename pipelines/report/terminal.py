@@ -210,7 +210,7 @@ def _fitting(values: Sequence[Values], slices: Mapping[Values, Mapping[str, str]
 
 
 def _heading(values: Values) -> str:
-    return ", ".join(NOTHING if v is None else cut(plain(str(v)), 24) for v in values)
+    return ", ".join(NOTHING if v is None else cut(plain(str(v)), 24) or '""' for v in values)
 
 
 def unscored(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[str]]:

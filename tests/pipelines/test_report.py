@@ -95,6 +95,12 @@ def test_slices_fit_the_terminal(result: EvaluationResult, width: int) -> None:
     assert len(shown) == 4 * 4  # four groups, four metrics
 
 
+def test_an_empty_value_of_a_slice_is_seen(tmp_path: Path) -> None:
+    rows = [{"prompt": "a", "response": "b", **more} for more in ({"group": ""}, {"group": " "}, {})]
+    lines = render(evaluate(rows, ["failure"], slices=[["group"]], output=str(tmp_path))).splitlines()
+    assert lines[lines.index("By group: mean, rows scored / rows") + 1].split() == ["–", '""']
+
+
 def test_many_slices_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "MOST_SLICES", 5)
     text = render(run(tmp_path, "--set", "slices=[prompt]"), 100)
