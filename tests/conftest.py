@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -27,29 +25,6 @@ def pytest_collection_finish() -> None:
     """The collector leaves alone what all tests have imported: a walk over it would take half a second each time."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _signatures() -> Iterator[None]:
-    """What Beam finds out about a step's methods is kept: it asks 8,000 times in each run, a quarter of a small one."""
-    core = sys.modules.get("apache_beam.transforms.core")
-    if core is None:  # no test here needs Beam
-        yield
-        return
-    ask, known = core.get_function_arguments, {}
-
-    def get_function_arguments(step: Any, name: str) -> tuple[list[str], list[Any]]:
-        method = getattr(getattr(step, name), "__func__", None)
-        if method is None or hasattr(step, f"_inspect_{name}"):  # of a step's own function, which others do not share
-            return ask(step, name)
-        if method not in known:
-            known[method] = ask(step, name)
-        names, defaults = known[method]
-        return [*names], [*defaults]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(core, "get_function_arguments", get_function_arguments)
-        yield
 
 
 @pytest.fixture(scope="session")
