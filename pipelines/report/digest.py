@@ -178,7 +178,10 @@ def _parquet(path: str, types: Mapping[str, str], columns: Sequence[str] | None)
     import pyarrow.parquet as pq
 
     with storage.opened(path) as stream:
-        for batch in pq.ParquetFile(stream).iter_batches(1024, columns=columns and list(columns), use_threads=False):
+        file = pq.ParquetFile(stream)
+        if not file.num_row_groups:  # older versions of pyarrow would read the first all the same
+            return
+        for batch in file.iter_batches(1024, columns=columns and list(columns), use_threads=False):
             yield from batch.to_pylist()
 
 
