@@ -14,7 +14,7 @@ import math
 import struct
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -92,6 +92,53 @@ def middle(bucket: int) -> float:
     return math.copysign(struct.unpack("<d", struct.pack("<q", bits))[0], bucket)
 
 
+class Clusters(NamedTuple):
+    """Values that come in clusters, as the trials of an instance do: what their mean's standard error follows from.
+
+    Attributes:
+        number: Clusters with a value.
+        sizes: Sum of the squares of their numbers of values.
+        squares: Sum of the squares of their sums.
+        products: Sum of their sums, each times its number of values.
+    """
+
+    number: int = 0
+    sizes: int = 0
+    squares: Dyadic = Dyadic()
+    products: Dyadic = Dyadic()
+
+    @classmethod
+    def of(cls, clusters: Iterable[Sequence[float | None]]) -> Clusters:
+        """The clusters, `None` left out."""
+        number, sizes, squares, products = cls()
+        for cluster, times in Counter(map(tuple, clusters)).items():
+            values = counted(cluster)
+            size = sum(values.values())
+            if not size:
+                continue
+            total, _ = exact_sums(values)
+            number += times
+            sizes += times * size**2
+            squares = squares.plus(Dyadic.reduced(times * total.numerator**2, 2 * total.exponent))
+            products = products.plus(Dyadic.reduced(times * size * total.numerator, total.exponent))
+        return cls(number, sizes, squares, products)
+
+    def plus(self, other: Clusters) -> Clusters:
+        """Those of both."""
+        squares, products = self.squares.plus(other.squares), self.products.plus(other.products)
+        return Clusters(self.number + other.number, self.sizes + other.sizes, squares, products)
+
+    def encode(self) -> list[Any]:
+        """The sums as JSON."""
+        return [self.number, self.sizes, _number(self.squares), _number(self.products)]
+
+    @classmethod
+    def decode(cls, data: list[Any]) -> Clusters:
+        """What `encode` wrote."""
+        number, sizes, squares, products = data
+        return cls(number, sizes, _dyadic(squares), _dyadic(products))
+
+
 @dataclass(slots=True)
 class Sketch:
     """What is kept of more than `MAX_DISTINCT` distinct values: exact sums and ends, and counts by bucket."""
@@ -132,6 +179,7 @@ class Accumulator:
         passes: Values that meet the metric's threshold.
         counts: How often each value occurred, while there are at most `MAX_DISTINCT` of them; no -0.0, only finite.
         sketch: What stands for `counts` beyond.
+        clusters: The same values by instance, where there are several trials of each.
     """
 
     rows: int = 0
@@ -142,6 +190,7 @@ class Accumulator:
     passes: int = 0
     counts: dict[float, int] = field(default_factory=dict)
     sketch: Sketch | None = None
+    clusters: Clusters | None = None
 
     def absorb(self, other: Accumulator) -> None:
         """Adds the rows of another accumulator, which stays as it is."""
@@ -151,6 +200,8 @@ class Accumulator:
         self.skipped += other.skipped
         self.inapplicable += other.inapplicable
         self.passes += other.passes
+        if other.clusters is not None:
+            self.clusters = other.clusters if self.clusters is None else self.clusters.plus(other.clusters)
         _add(self.counts, other.counts)
         if self.sketch is None and other.sketch is None and len(self.counts) <= MAX_DISTINCT:
             return
@@ -162,29 +213,30 @@ class Accumulator:
         """The values as statistics are taken from them."""
         if self.sketch is not None:
             s = self.sketch
-            return Distribution(s.counted(), s.total, s.squares, s.low, s.high)
+            return Distribution(s.counted(), s.total, s.squares, s.low, s.high, self.clusters)
         counted = sorted(self.counts.items())
         ends = (counted[0][0], counted[-1][0]) if counted else (None, None)
-        return Distribution(counted, *exact_sums(self.counts), *ends)
+        return Distribution(counted, *exact_sums(self.counts), *ends, self.clusters)
 
     def encode(self) -> bytes:
         """The accumulator as bytes: equal for equal multisets of scores, whatever way they came together."""
         s = self.sketch
         sketch = s and [_number(s.total), _number(s.squares), s.low, s.high, _columns(s.buckets)]
         head = [self.rows, self.scored, self.errors, self.skipped, self.inapplicable, self.passes]
-        return orjson.dumps([*head, _columns(self.counts), sketch])
+        return orjson.dumps([*head, _columns(self.counts), sketch, self.clusters and self.clusters.encode()])
 
     @classmethod
     def decode(cls, data: bytes) -> Accumulator:
         """The accumulator that `encode` wrote."""
-        *head, (values, counts), sketch = orjson.loads(data)
+        *head, (values, counts), sketch, clusters = orjson.loads(data)
         if sketch is not None:
             total, squares, low, high, (buckets, sizes) = sketch
-            ends = (Dyadic(int(total[0], 16), total[1]), Dyadic(int(squares[0], 16), squares[1]), low, high)
-            sketch = Sketch(*ends, dict(zip(buckets, sizes, strict=True)))
+            sums = _dyadic(total), _dyadic(squares)
+            sketch = Sketch(*sums, low, high, dict(zip(buckets, sizes, strict=True)))
         rows, scored, errors, skipped, inapplicable, passes = head
         exact = dict(zip(values, counts, strict=True))
-        return cls(rows, scored, errors, skipped, inapplicable, passes, exact, sketch)
+        clusters = clusters and Clusters.decode(clusters)
+        return cls(rows, scored, errors, skipped, inapplicable, passes, exact, sketch, clusters)
 
 
 class Distribution:
@@ -196,14 +248,22 @@ class Distribution:
         counted: (value, count) in ascending order; middles of buckets where there were too many distinct values.
         n: Number of values.
         low, high: The ends, exact.
+        clusters: The clusters they come in, where some have several values.
     """
 
     def __init__(
-        self, counted: list[tuple[float, int]], total: Dyadic, squares: Dyadic, low: float | None, high: float | None
+        self,
+        counted: list[tuple[float, int]],
+        total: Dyadic,
+        squares: Dyadic,
+        low: float | None,
+        high: float | None,
+        clusters: Clusters | None = None,
     ) -> None:
         self.counted, self.total, self.squares, self.low, self.high = counted, total, squares, low, high
         self._upto = list(accumulate(count for _, count in counted))
         self.n = self._upto[-1] if counted else 0
+        self.clusters = None if clusters is None or clusters.number == self.n else clusters
 
     def mean(self, more: int = 0, value: float = 0.0) -> float | None:
         """Mean, with `more` further rows at `value`."""
@@ -223,6 +283,24 @@ class Distribution:
         """std / sqrt(n); `None` for less than two values."""
         p, q = self._variance()
         return _root(p, q * self.n)
+
+    def clustered_error(self) -> float | None:
+        """Standard error of the mean where values of one cluster depend on each other; `None` for less than two.
+
+        With residuals r about the mean it is sqrt(G / (G - 1) * sum over the G clusters of (sum of r)**2) / n; for
+        clusters of one value that is `standard_error`.
+
+        Source: Liang and Zeger (1986), Longitudinal data analysis using generalized linear models, with the usual
+        correction for few clusters.
+        """
+        if self.clusters is None:
+            return self.standard_error()
+        number, sizes, squares, products = self.clusters
+        total, n = self.total, self.n
+        mixed = Dyadic.reduced(-2 * n * total.numerator * products.numerator, total.exponent + products.exponent)
+        own = Dyadic.reduced(sizes * total.numerator**2, 2 * total.exponent)
+        residuals = Dyadic.reduced(n**2 * squares.numerator, squares.exponent).plus(mixed).plus(own)
+        return _root(number * residuals.numerator, (number - 1) * n**4 << residuals.exponent)
 
     def quantile(self, p: int, q: int) -> float | None:
         """The p/q quantile, linear between neighbours (definition 7 of Hyndman and Fan, as numpy's default)."""
@@ -275,6 +353,10 @@ def _columns(counts: Mapping[Any, int]) -> tuple[list[Any], list[int]]:
 
 def _number(value: Dyadic) -> tuple[str, int]:
     return format(value.numerator, "x"), value.exponent
+
+
+def _dyadic(value: Sequence[Any]) -> Dyadic:
+    return Dyadic(int(value[0], 16), value[1])
 
 
 def _divided(p: int, q: int) -> float | None:

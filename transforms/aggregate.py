@@ -83,7 +83,7 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
     range, but for rows to which the metric cannot apply.
     """
     values = rows.distribution()
-    low, high, method = _interval(values, facts, statistics)
+    error, low, high, method = _interval(values, facts, statistics)
     unknown = max(rows.rows - values.n - rows.inapplicable, 0)
     return Summary(
         slice=key.slice,
@@ -95,7 +95,7 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
         coverage=rows.scored / rows.rows if rows.rows else None,
         mean=values.mean(),
         std=values.std(),
-        se=values.standard_error(),
+        se=error,
         ci_low=low,
         ci_high=high,
         ci_method=method,
@@ -154,18 +154,37 @@ class _Summarize:
 
 def _interval(
     values: Distribution, facts: MetricFacts, statistics: StatisticsConfig
-) -> tuple[float | None, float | None, str | None]:
-    mean, error, level = values.mean(), values.standard_error(), statistics.confidence
-    normal = statistics.ci == "normal"
+) -> tuple[float | None, float | None, float | None, str | None]:
+    """(standard error, both ends, method) of the mean."""
+    mean, level, normal = values.mean(), statistics.confidence, statistics.ci == "normal"
+    clusters = None if normal else values.clusters
+    error = values.standard_error() if normal else values.clustered_error()
+    method = "normal" if normal else "cluster" if clusters else None
     found: tuple[float, float] | None = None
     if mean is not None and facts.binary and all(value in (0.0, 1.0) for value, _ in values.counted):
         successes = values.total.numerator >> values.total.exponent
-        found = normal_share(successes, values.n, level) if normal else wilson(successes, values.n, level)
-        return *found, "normal" if normal else "wilson"
+        if clusters is not None:
+            n = _effective(mean, error, values.n, clusters.number)
+            found = wilson(mean * n, n, level)
+        else:
+            found = normal_share(successes, values.n, level) if normal else wilson(successes, values.n, level)
+        return error, *found, method or "wilson"
     if mean is not None and error is not None:
-        quantile = normal_quantile(level) if normal else t_quantile(level, values.n - 1)
-        found = about_mean(mean, error, quantile)
-    return (*found, "normal" if normal else "t") if found else (None, None, None)
+        degrees = (values.n if clusters is None else clusters.number) - 1
+        found = about_mean(mean, error, normal_quantile(level) if normal else t_quantile(level, degrees))
+    return (error, *found, method or "t") if found else (error, None, None, None)
+
+
+def _effective(share: float, error: float | None, n: int, clusters: int) -> float:
+    """How many independent rows would give the share this standard error: between one and all `n`.
+
+    Where all rows agree, no error tells, and each cluster is taken for one row. Of independent rows, and of clusters
+    of equal ones, it is their number. Source: Kish (1965), Survey Sampling, 8.2.
+    """
+    spread = share * (1 - share)
+    if error is None or not spread:
+        return clusters
+    return min(1 + spread / error**2, n) if error else n
 
 
 class SliceKeyCoder(coders.Coder):

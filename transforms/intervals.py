@@ -39,7 +39,7 @@ def t_quantile(confidence: float, df: int) -> float:
     return t
 
 
-def wilson(successes: float, n: int, confidence: float) -> tuple[float, float]:
+def wilson(successes: float, n: float, confidence: float) -> tuple[float, float]:
     """Wilson's score interval of the share successes / n, `n >= 1`; always within [0, 1].
 
     Source: Wilson (1927), Probable inference, the law of succession, and statistical inference.

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from ..schemas.instance import Example
 from ..schemas.result import Better, ScoreColumn, ScoredBatch, SliceKey, Status
 from ..schemas.values import slice_text
-from .accumulators import Accumulator, counted
+from .accumulators import Accumulator, Clusters, counted
 from .criteria import Threshold
 
 SliceValues: TypeAlias = tuple[tuple[str, str | None], ...]
@@ -105,11 +105,12 @@ def partials(
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Rows of one slice: their positions, `None` for all, and what picks their values from a column."""
+    """Rows of one slice: their positions, `None` for all, what picks their values from a column, and their trials."""
 
     slice: SliceValues
     positions: Sequence[int] | None
     pick: Callable[[Sequence[Any]], Sequence[Any]]
+    trials: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,7 @@ class _Sample:
             kinds = Counter(self.unscored.values())
         else:
             kinds = Counter(self.unscored[i] for i in group.positions if i in self.unscored) if self.unscored else {}
+        trials = group.trials
         return Accumulator(
             rows=len(values),
             scored=len(values) - sum(kinds.values()),
@@ -156,11 +158,13 @@ class _Sample:
             inapplicable=kinds.get("not_applicable", 0),
             passes=sum(count for value, count in counts.items() if threshold.met(value)) if threshold else 0,
             counts=counts,
+            clusters=Clusters.of(values[i : i + trials] for i in range(0, len(values), trials)) if trials > 1 else None,
         )
 
 
 def _groups(examples: Sequence[Example], slices: Iterable[tuple[str, ...]]) -> list[_Group]:
-    groups = [_Group((), None, lambda values: values)]
+    trials = examples[-1].trial + 1  # a batch has all trials of an instance, one after the other
+    groups = [_Group((), None, lambda values: values, trials)]
     for columns in slices:
         if not columns:
             continue
@@ -168,7 +172,7 @@ def _groups(examples: Sequence[Example], slices: Iterable[tuple[str, ...]]) -> l
         for i, example in enumerate(examples):
             row = example.instance.row
             positions.setdefault(tuple((c, slice_text(row.get(c))) for c in columns), []).append(i)
-        groups += [_Group(key, places, _picker(places)) for key, places in positions.items()]
+        groups += [_Group(key, places, _picker(places), trials) for key, places in positions.items()]
     return groups
 
 

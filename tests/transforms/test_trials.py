@@ -1,0 +1,120 @@
+"""Trials of one instance are a cluster: intervals against statsmodels, and that copies of answers show nothing new."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalbeam.schemas.config import StatisticsConfig
+from evalbeam.schemas.instance import Example, Instance, Invocation
+from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, SliceKey, Summary
+from evalbeam.transforms.accumulators import Accumulator
+from evalbeam.transforms.aggregate import summarize
+from evalbeam.transforms.slices import MetricFacts, partials
+
+GRADE, SHARE = MetricFacts("m", worst=0.0, best=5.0), MetricFacts("m", worst=0.0, best=1.0, binary=True)
+GRADES = st.sampled_from([0.0, 0.1, 1.0, 2.5, 5.0]) | st.none()
+SHARES = st.sampled_from([0.0, 1.0, None])
+
+
+def clusters_of(values: st.SearchStrategy, trials: int) -> st.SearchStrategy[list[list[float | None]]]:
+    return st.lists(st.lists(values, min_size=trials, max_size=trials), min_size=1, max_size=12)
+
+
+def batch_of(clusters: list[list[float | None]], begin: int = 0) -> ScoredBatch:
+    examples = [
+        Example(Instance(f"{begin + i:04d}", {"part": i % 2}), Invocation(), trial)
+        for i, cluster in enumerate(clusters)
+        for trial in range(len(cluster))
+    ]
+    scores = [Score.failed("e", "m") if v is None else Score(v) for cluster in clusters for v in cluster]
+    return ScoredBatch(examples, {"m": ScoreColumn.of(scores)})
+
+
+def accumulated(clusters: list[list[float | None]], size: int = 100, facts: MetricFacts = GRADE) -> Accumulator:
+    whole = Accumulator()
+    for begin in range(0, len(clusters), size):
+        [(_, part)] = partials(batch_of(clusters[begin : begin + size], begin), (), [facts])
+        whole.absorb(part)
+    return whole
+
+
+def summary(clusters: list[list[float | None]], facts: MetricFacts = GRADE, **options: str) -> Summary:
+    return summarize(SliceKey((), "m"), accumulated(clusters, facts=facts), facts, StatisticsConfig(**options))
+
+
+def figures(found: Summary) -> list[float]:
+    return [math.nan if v is None else v for v in (found.mean, found.se, found.ci_low, found.ci_high)]
+
+
+@given(clusters_of(GRADES, 3))
+def test_the_error_and_the_interval_of_a_mean_are_statsmodels(clusters: list[list[float | None]]) -> None:
+    values = [v for c in clusters for v in c if v is not None]
+    groups = [i for i, c in enumerate(clusters) for v in c if v is not None]
+    found = summary(clusters)
+    several = len(values) > len(set(groups))
+    if len(set(groups)) < 2:
+        assert (found.se, found.ci_low, found.ci_method) == (None, None, None)
+        return
+    options = {"groups": np.array(groups)}
+    fit = sm.OLS(np.array(values), np.ones(len(values))).fit(cov_type="cluster", cov_kwds=options, use_t=True)
+    assert found.ci_method == ("cluster" if several else "t")
+    assert found.se == pytest.approx(fit.bse[0], rel=1e-9, abs=1e-12)
+    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(fit.conf_int()[0]), rel=1e-9, abs=1e-9)
+
+
+@given(clusters_of(GRADES | st.floats(-1e9, 1e9), 2), st.integers(1, 12))
+def test_any_cut_into_batches_gives_the_same_bytes(clusters: list[list[float | None]], size: int) -> None:
+    whole = accumulated(clusters)
+    assert accumulated(clusters[::-1], size).encode() == whole.encode()
+    assert Accumulator.decode(whole.encode()) == whole
+
+
+@given(clusters_of(GRADES, 1), st.integers(2, 5))
+def test_copies_of_graded_answers_do_not_narrow_the_interval(once: list[list[float | None]], trials: int) -> None:
+    one, many = summary(once), summary([c * trials for c in once])
+    assert figures(many) == pytest.approx(figures(one), rel=1e-9, abs=1e-12, nan_ok=True)
+
+
+@given(clusters_of(SHARES, 1), st.integers(2, 5))
+def test_copies_of_right_and_wrong_answers_do_not_narrow_it_either(once: list[list[float | None]], trials: int) -> None:
+    one, many = summary(once, SHARE), summary([c * trials for c in once], SHARE)
+    assert figures(many)[-2:] == pytest.approx(figures(one)[-2:], rel=1e-9, abs=1e-12, nan_ok=True)
+
+
+@given(clusters_of(SHARES, 3))
+def test_a_share_s_interval_is_within_0_and_1_and_never_narrower_than_of_independent_rows(
+    clusters: list[list[float | None]],
+) -> None:
+    values = [v for c in clusters for v in c if v is not None]
+    found, naive = summary(clusters, SHARE), summary([[v] for v in values], SHARE)
+    if not values:
+        assert found.ci_low is None
+        return
+    assert 0.0 <= found.ci_low <= found.mean <= found.ci_high <= 1.0
+    width, least = found.ci_high - found.ci_low, naive.ci_high - naive.ci_low
+    assert width >= least or math.isclose(width, least, rel_tol=1e-9)
+
+
+def test_instances_that_are_as_often_right_in_all_their_trials_leave_no_more_doubt_than_all_rows() -> None:
+    clusters = [[1.0, 0.0]] * 40
+    assert summary(clusters, SHARE).ci_low == summary([[v] for c in clusters for v in c], SHARE).ci_low
+
+
+def test_the_normal_approximation_takes_rows_as_independent() -> None:
+    clusters = [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
+    alone = [[v] for c in clusters for v in c]
+    assert summary(clusters, SHARE, ci="normal") == summary(alone, SHARE, ci="normal")
+
+
+def test_slices_have_clusters_of_their_own() -> None:
+    clusters = [[1.0, 2.0], [5.0, 5.0], [0.0, 1.0], [2.5, 0.1]]
+    found = {key.slice: part for key, part in partials(batch_of(clusters), [["part"]], [GRADE])}
+    for part in (0, 1):
+        [(_, expected)] = partials(batch_of(clusters[part::2]), (), [GRADE])
+        assert found[(("part", str(part)),)].clusters == expected.clusters
