@@ -50,7 +50,7 @@ def test_paths_that_choose_nothing():
 
 def test_rows_of_other_files_are_not_chosen(tmp_path):
     (tmp_path / "x.json").write_text('[{"prompt": "p"}]')
-    with pytest.raises(ConfigError, match="no dataset file"):
+    with pytest.raises(ConfigError, match="there is no file at"):
         expand([f"{tmp_path}/x.json:a"])
 
 
