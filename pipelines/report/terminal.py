@@ -238,8 +238,9 @@ def _faults(result: EvaluationResult) -> Iterator[str]:
         yield FAULTS
     for code, count, first in found[:MOST_REASONS]:
         yield cut(plain(f"  {code} {count:,}, first {place_of(first)}: {first['message']}"), MOST_COLUMNS)
-    if len(found) > MOST_REASONS:
-        yield f"  … and {len(found) - MOST_REASONS:,} more kinds in the errors table"
+    more = len(found) - MOST_REASONS
+    if more > 0:
+        yield f"  … and {more:,} more {'kind' if more == 1 else 'kinds'} in the errors table"
 
 
 def _criteria(result: EvaluationResult) -> Iterator[str]:
