@@ -59,12 +59,12 @@ flink-down:
 clean:
 	rm -rf $(VENV) build dist evalbeam.egg-info evalbeam-out
 
+# A pip of some years ago, as a Python brings it along, takes minutes to choose versions instead of seconds.
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("evalbeam needs Python 3.11 or later, found %d.%d; choose another: make PYTHON=python3.12" % v[:2])'
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --upgrade pip
 
-# A pip of some years ago, as a Python brings it along, takes minutes to choose versions instead of seconds.
 # The demo needs no more than the project; the tests need the development tools too, which bring the project along.
 # What is imported is compiled then; compiling all that is installed takes a minute, and little of it is ever imported.
 $(RUN): pyproject.toml | $(BIN)/python

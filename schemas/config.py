@@ -169,8 +169,9 @@ class CriterionConfig(ConfigPart):
     @field_validator("slice", mode="before")
     @classmethod
     def _as_shown(cls, value: Any) -> Any:
-        plain = value.items() if isinstance(value, Mapping) else ()
-        return {k: slice_text(v) if isinstance(v, bool | int | float) else v for k, v in plain} if plain else value
+        if not isinstance(value, Mapping):
+            return value
+        return {k: slice_text(v) if isinstance(v, bool | int | float) else v for k, v in value.items()}
 
     @model_validator(mode="after")
     def _bounded(self) -> CriterionConfig:

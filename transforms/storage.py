@@ -195,10 +195,7 @@ def try_folder(folder: str) -> None:
 
 def _try_gcs(folder: str, client: Any = None) -> None:
     """By an upload that is begun and never goes on: nobody sees an object before its upload ends."""
-    from google.cloud import storage
-
-    bucket, _, name = join(folder, uuid.uuid4().hex).removeprefix("gs://").partition("/")
-    (client or storage.Client()).bucket(bucket).blob(name).create_resumable_upload_session(if_generation_match=0)
+    _blob(join(folder, uuid.uuid4().hex), client).create_resumable_upload_session(if_generation_match=0)
 
 
 def _create_new_local(path: str, data: bytes) -> bool:
@@ -218,12 +215,18 @@ def _create_new_local(path: str, data: bytes) -> bool:
 
 def _create_new_gcs(path: str, data: bytes, client: Any = None) -> bool:
     from google.api_core.exceptions import PreconditionFailed
-    from google.cloud import storage
 
-    bucket, _, name = path.removeprefix("gs://").partition("/")
-    blob = (client or storage.Client()).bucket(bucket).blob(name)
+    blob = _blob(path, client)
     try:
         blob.upload_from_string(data, if_generation_match=0)
     except PreconditionFailed:  # a repeated request finds its own first one: the contents tell
         return blob.download_as_bytes() == data
     return True
+
+
+def _blob(path: str, client: Any) -> Any:
+    """The object of Cloud Storage at a path; without a client by one of its own."""
+    from google.cloud import storage
+
+    bucket, _, name = path.removeprefix("gs://").partition("/")
+    return (client or storage.Client()).bucket(bucket).blob(name)
