@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .pipelines.adk_assert import assert_eval
+    from .pipelines.adk.assert_eval import assert_eval
     from .pipelines.compare import Comparison, compare
-    from .pipelines.eval_task import EvalTask
-    from .pipelines.evaluate import Evaluate, evaluate, run
-    from .pipelines.evaluate_instances import evaluate_instances
-    from .pipelines.grounding import check_grounding
-    from .pipelines.mlflow_evaluate import mlflow_evaluate
-    from .pipelines.plan import Plan, make_plan
-    from .pipelines.result import EvaluationResult
-    from .schemas.config import EvaluationConfig
+    from .pipelines.compat.check_grounding import check_grounding
+    from .pipelines.compat.eval_task import EvalTask
+    from .pipelines.compat.evaluate_instances import evaluate_instances
+    from .pipelines.compat.mlflow_evaluate import mlflow_evaluate
+    from .pipelines.run.evaluate import Evaluate, evaluate, run
+    from .pipelines.run.plan import Plan, make_plan
+    from .pipelines.run.result import EvaluationResult
+    from .schemas.config.evaluation import EvaluationConfig
     from .schemas.errors import AgentError, ConfigError, EvalbeamError, JudgeError, RowError, RunError
     from .schemas.instance import Chunk, Example, Instance, Invocation, Step, ToolCall, Trajectory, Turn, Usage
     from .schemas.result import Score, ScoreColumn
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    "pipelines.adk_assert": ("assert_eval",),
+    "pipelines.adk.assert_eval": ("assert_eval",),
     "pipelines.compare": ("Comparison", "compare"),
-    "pipelines.eval_task": ("EvalTask",),
-    "pipelines.evaluate": ("Evaluate", "evaluate", "run"),
-    "pipelines.evaluate_instances": ("evaluate_instances",),
-    "pipelines.grounding": ("check_grounding",),
-    "pipelines.mlflow_evaluate": ("mlflow_evaluate",),
-    "pipelines.plan": ("Plan", "make_plan"),
-    "pipelines.result": ("EvaluationResult",),
-    "schemas.config": ("EvaluationConfig",),
+    "pipelines.compat.eval_task": ("EvalTask",),
+    "pipelines.run.evaluate": ("Evaluate", "evaluate", "run"),
+    "pipelines.compat.evaluate_instances": ("evaluate_instances",),
+    "pipelines.compat.check_grounding": ("check_grounding",),
+    "pipelines.compat.mlflow_evaluate": ("mlflow_evaluate",),
+    "pipelines.run.plan": ("Plan", "make_plan"),
+    "pipelines.run.result": ("EvaluationResult",),
+    "schemas.config.evaluation": ("EvaluationConfig",),
     "schemas.errors": ("AgentError", "ConfigError", "EvalbeamError", "JudgeError", "RowError", "RunError"),
     "schemas.instance": (
         "Chunk",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .pipelines.cli import command
+from .pipelines.cli.main import command
 
 if __name__ == "__main__":
     command()

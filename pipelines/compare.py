@@ -16,16 +16,16 @@ from ..schemas.errors import ConfigError
 from ..schemas.instance import Json
 from ..schemas.names import PERFORMANCE
 from ..schemas.values import mean, slice_text
-from ..transforms import storage
 from ..transforms.finish import FINISHED
-from ..transforms.paired import Difference, Pairs
+from ..transforms.io import storage
 from ..transforms.registry import build, find
-from ..transforms.slices import SliceValues, distinct_slices, slice_order
+from ..transforms.statistics.paired import Difference, Pairs
+from ..transforms.statistics.slices import SliceValues, distinct_slices, slice_order
 from ..transforms.write import GROUP_ROWS
 from ..transforms.writers.base import Writer
-from .arguments import listed
-from .report.digest import columns_of_instances, rows_of
-from .result import EXIT_CRITERION, EXIT_PASSED, EvaluationResult
+from .config.arguments import listed
+from .display.digest import columns_of_instances, rows_of
+from .run.result import EXIT_CRITERION, EXIT_PASSED, EvaluationResult
 
 if TYPE_CHECKING:
     import pandas as pd

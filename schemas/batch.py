@@ -1,4 +1,4 @@
-"""What travels between steps: rows in batches, to and from bytes (the Beam coders are in transforms/coders.py)."""
+"""What travels between steps: rows in batches, to and from bytes (the coders are in transforms/runtime/coders.py)."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field, PrivateAttr
 
+from .config.storage import ConfigPart
 from .instance import Json
-from .storage_config import ConfigPart
 
 CallClass: TypeAlias = Literal[
     "ok", "transient", "rate_limited", "permanent", "timeout", "invalid_answer", "not_called", "over_budget"

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
-from .databricks import JUDGES as _JUDGES
-from .databricks import OVERALL
+from .formats.databricks import JUDGES as _JUDGES
+from .formats.databricks import OVERALL
 from .instance import Json
 
 Style: TypeAlias = Literal["flat", "databricks", "mlflow3"]

@@ -31,7 +31,7 @@ for row in rows:
         ]
 metrics = ["invented_values", {"metric": "invented_values", "name": "invented_rooms", "ignore": ["state"]}]
 table = evaluate(rows, metrics).metrics_table
-from evalbeam.pipelines.catalogue import overview
+from evalbeam.pipelines.cli.catalogue import overview
 columns = ["invented_values/score", "invented_values/explanation", "invented_rooms/score", "invented_rooms/status"]
 shown = json.loads(table[columns].to_json(orient="records"))
 print(json.dumps({"tests": len(tests), "rows": shown, "listed": "invented_values" in overview(100)}))

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from evalbeam.pipelines.cli import main
+from evalbeam.pipelines.cli.main import main
 
 GOOD: dict[str, Any] = {
     "dataset": {"path": "rows.jsonl", "columns": {"score": "float64"}, "max_rejected": 0.5, "sample": 0.9},

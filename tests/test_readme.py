@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from evalbeam import EvaluationConfig
-from evalbeam.pipelines.cli import main
+from evalbeam.pipelines.cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()

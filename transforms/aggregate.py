@@ -9,11 +9,11 @@ import apache_beam as beam
 import orjson
 from apache_beam import coders
 
-from ..schemas.config import CompatConfig, StatisticsConfig
+from ..schemas.config.evaluation import CompatConfig, StatisticsConfig
 from ..schemas.result import ScoredBatch, SliceKey, Summary
-from .accumulators import Accumulator, Distribution
-from .intervals import about_mean, normal_quantile, normal_share, t_quantile, wilson
-from .slices import MetricFacts, SliceValues, distinct_slices, partials, slice_order
+from .statistics.accumulators import Accumulator, Distribution
+from .statistics.intervals import about_mean, normal_quantile, normal_share, t_quantile, wilson
+from .statistics.slices import MetricFacts, SliceValues, distinct_slices, partials, slice_order
 
 
 @dataclass

@@ -16,7 +16,7 @@ import orjson
 from apache_beam import coders
 
 from ..schemas.instance import Json
-from .coders import coder_of
+from .runtime.coders import coder_of
 
 _BOOL, _INT, _FLOAT, _STRING, _NESTED = 1, 2, 4, 8, 16
 _BITS: dict[type, int] = {bool: _BOOL, int: _INT, float: _FLOAT, str: _STRING, list: _NESTED, dict: _NESTED}

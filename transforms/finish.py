@@ -18,15 +18,16 @@ import orjson
 from apache_beam.pvalue import AsList, AsSingleton
 
 from ..schemas import tables
-from ..schemas.config import CriterionConfig, PriceConfig, StatisticsConfig
+from ..schemas.config.evaluation import CriterionConfig, PriceConfig, StatisticsConfig
 from ..schemas.instance import Json
 from ..schemas.result import Summary, Tally
-from . import criteria, storage
 from .aggregate import arranged
 from .facts import Allowed, RunFacts
+from .io import storage
+from .judge_costs import Spent, costed, spending, total
 from .load import LoadTables
-from .slices import MetricFacts
-from .spend import Spent, costed, spending, total
+from .statistics import criteria
+from .statistics.slices import MetricFacts
 from .write import WrittenFile, write_table
 from .writers.base import Writer
 

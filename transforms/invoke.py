@@ -16,12 +16,12 @@ from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, example_out
 from ..schemas.calls import Call, CallPolicy, Outcome
 from ..schemas.instance import Example, Instance, Json
 from .agents.base import Agent, Recording, invocation_of, read_answer
-from .budget import Budget
-from .bundle import MAX_HELD_BYTES
-from .callee import reading
-from .fanout import FanOut, Work
+from .calls.budget import Budget
+from .calls.bundle import MAX_HELD_BYTES
+from .calls.callee import reading
+from .calls.fanout import FanOut, Work
+from .io.secrets import provide
 from .normalize import canonical
-from .secrets import provide
 
 AGENT = "agent"
 """The agent's endpoint."""

@@ -11,7 +11,7 @@ import apache_beam as beam
 
 from ..schemas.batch import Batch
 from ..schemas.instance import ALIASES, Example, Instance, Json
-from . import storage
+from .io import storage
 
 BASELINE = "baseline_model_response"
 JOINED = frozenset((BASELINE, *ALIASES[BASELINE]))

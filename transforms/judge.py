@@ -13,22 +13,22 @@ import apache_beam as beam
 from ..schemas.calls import NOT_MADE, Call, CallPolicy, Outcome
 from ..schemas.errors import JudgeError
 from ..schemas.instance import Example, Json
+from ..schemas.json_text import jsonable
 from ..schemas.judging import Answer, Ask, Message, Reply
 from ..schemas.result import Score, ScoreColumn, ScoredBatch, ScoreError, Tally
-from . import storage
 from .agents.base import usage_of
-from .budget import Budget, usage_in
-from .callee import reading
-from .fanout import NO_ANSWER, FanOut, Work
-from .jsonable import jsonable
+from .calls.budget import Budget, usage_in
+from .calls.callee import reading
+from .calls.fanout import NO_ANSWER, FanOut, Work
+from .io import storage
+from .judge_costs import BATCH, LIVE
+from .judge_sessions import Session, grouped
 from .judges.base import Judge, Question, Refused, Truncated
-from .judging.joined import answers_of, joined, name_of, parts_of
-from .judging.metric import is_judged
+from .judging.joint_questions import answers_of, joined, name_of, parts_of
 from .judging.parse import InvalidVerdict, checked, read_parts, read_verdict
+from .metrics._judged import is_judged
 from .metrics.base import Derived
 from .score import Inputs, MetricUse, rounded, spread
-from .sessions import Session, grouped
-from .spend import BATCH, LIVE
 
 Place: TypeAlias = tuple[str, str, str]
 """Whose answer to a call it is, and where the journal has it: endpoint, prefix, key."""

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 
 import apache_beam as beam
 
-from ..schemas.config import PriceConfig
+from ..schemas.config.evaluation import PriceConfig
 from ..schemas.instance import Json
 from ..schemas.result import ScoredBatch, Summary, Tally
-from .slices import MetricFacts
+from .statistics.slices import MetricFacts
 
 LIVE, BATCH = "live", "batch"
 """How an answer came, by which its price differs."""

@@ -10,12 +10,12 @@ from ..schemas.calls import CallPolicy
 from ..schemas.instance import Example, Instance, Invocation
 from ..schemas.judging import Answer, Ask
 from ..schemas.result import ScoredBatch
-from .bundle import Bundle
-from .engine import Engine
-from .fanout import Work
+from .calls.bundle import Bundle
+from .calls.endpoint_queue import Ticket
+from .calls.engine import Engine
+from .calls.fanout import Work
 from .judge import JudgeCaller, JudgeUse, answer_of
 from .judges.base import Judge
-from .lane import Ticket
 
 T = TypeVar("T")
 _NO_ROW = Example(Instance("00", {}), Invocation())

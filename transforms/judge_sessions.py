@@ -8,8 +8,8 @@ from typing import NamedTuple
 from ..schemas.instance import Example
 from ..schemas.judging import Answer, Ask, Judging
 from ..schemas.result import Score
-from .judging.joined import can_join, words
-from .judging.metric import JudgedMetric
+from .judging.joint_questions import can_join, words
+from .metrics._judged import JudgedMetric
 from .metrics.base import failure_of
 from .score import MetricUse
 

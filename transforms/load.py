@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from ..schemas.errors import ConfigError, RunError
 from ..schemas.warehouse import Stamp
-from . import storage
-from .bigquery import Clients, briefly, check_dataset, reason, run_once
+from .io import storage
+from .io.bigquery import Clients, briefly, check_dataset, reason, run_once
 from .write import WrittenFile
 
 _START = "evalbeam_start"

@@ -21,11 +21,11 @@ from ..schemas.conversation import is_conversation, said
 from ..schemas.errors import RowError
 from ..schemas.instance import ALIASES, Instance, Json
 from ..schemas.result import Rejected
-from . import counters
-from .background import Background
 from .dialects.base import Dialect
 from .facts import RunFacts, smallest
-from .needs import Needs
+from .judging.needs import Needs
+from .runtime import counters
+from .runtime.background import Background
 
 _HELD_BYTES = 16 << 20
 _PACK_BYTES = 1 << 20

@@ -12,10 +12,10 @@ import apache_beam as beam
 
 from ..schemas.batch import RowBlock
 from ..schemas.errors import ConfigError
-from . import storage
-from .coders import coder_of
+from .io import storage
 from .readers.base import FileRange, Reader, SchemeReader, selection
 from .registry import build, find, names
+from .runtime.coders import coder_of
 
 _WHERE = "dataset.path"
 _NO_DATA = ("manifest.json", "test_config.json", "eval_config.json")

@@ -129,7 +129,7 @@ def _validated(factory: type, params: dict[str, Any], name: str, where: str) -> 
 def _checked(value: Any, type_: Any, name: str, where: str) -> Any:
     import pydantic
 
-    from ..schemas.explain import shown, wanted
+    from ..schemas.config.explain import shown, wanted
 
     try:
         try:
@@ -206,7 +206,7 @@ def _load(kind: str) -> dict[str, Part]:
     if kind not in _loaded:
         package = importlib.import_module(f"{__package__}.{FOLDERS[kind]}")
         for module in pkgutil.iter_modules(package.__path__):
-            if not module.ispkg and module.name != "base":
+            if not module.ispkg and module.name != "base" and not module.name.startswith("_"):
                 importlib.import_module(f"{package.__name__}.{module.name}")
         for point in importlib.metadata.entry_points(group=f"evalbeam.{kind}"):
             register(kind, point.name)(point.load())

@@ -12,8 +12,8 @@ import numpy as np
 from ..schemas.batch import Batch
 from ..schemas.instance import Example
 from ..schemas.result import Score, ScoreColumn, ScoredBatch
-from . import counters
 from .metrics.base import Metric, ScoringBatch, guarded
+from .runtime import counters
 
 
 @dataclass(frozen=True)

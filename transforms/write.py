@@ -19,10 +19,11 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ..schemas import tables
 from ..schemas.batch import compress, decompress
 from ..schemas.result import Rejected, ScoredBatch
-from . import counters, storage
-from .background import Background
-from .coders import coder_of
 from .facts import RunFacts
+from .io import storage
+from .runtime import counters
+from .runtime.background import Background
+from .runtime.coders import coder_of
 from .writers.base import Writer
 
 GROUP_ROWS = 8_192

@@ -2,7 +2,7 @@
 
 import sys
 
-from evalbeam.pipelines.template import main
+from evalbeam.pipelines.cli.flex_template import main
 
 if __name__ == "__main__":
     sys.exit(main())

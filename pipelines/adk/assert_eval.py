@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..schemas.adk_config import AdkConfig
-from ..schemas.errors import ConfigError
-from ..schemas.values import mean
-from ..transforms import registry
-from .adk_eval import AdkEvaluation, adk_evaluate, config_of, eval_files
-from .adk_report import detailed
-from .console import say
-from .report.digest import rows_of
-from .settings import load
+from ...schemas.errors import ConfigError
+from ...schemas.formats.adk_config import AdkConfig
+from ...schemas.values import mean
+from ...transforms import registry
+from ..config.settings import load
+from ..display.console import say
+from ..display.digest import rows_of
+from .evaluate import AdkEvaluation, adk_evaluate, config_of, eval_files
+from .report import detailed
 
 _PLACES = (":agent", ":app", ":root_agent", ".agent:app", ".agent:root_agent")
 

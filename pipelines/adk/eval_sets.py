@@ -8,20 +8,20 @@ from typing import Any
 
 import orjson
 
-from ..schemas.adk import SUFFIXES
-from ..schemas.adk_result import invocation_out
-from ..schemas.config import EvaluationConfig
-from ..schemas.errors import ConfigError
-from ..schemas.instance import Json
-from ..schemas.tables import OWN_NAMES
-from ..transforms import storage
-from ..transforms.agents.recorded import RecordedAgent
-from ..transforms.normalize import RowRules
-from .adk_eval import load_cases
-from .parts import build_rules
-from .report.digest import rows_of
-from .result import EvaluationResult
-from .settings import load
+from ...schemas.config.evaluation import EvaluationConfig
+from ...schemas.errors import ConfigError
+from ...schemas.formats.adk import SUFFIXES
+from ...schemas.formats.adk_result import invocation_out
+from ...schemas.instance import Json
+from ...schemas.tables import OWN_NAMES
+from ...transforms.agents.recorded import RecordedAgent
+from ...transforms.io import storage
+from ...transforms.normalize import RowRules
+from ..config.settings import load
+from ..display.digest import rows_of
+from ..run.parts import build_rules
+from ..run.result import EvaluationResult
+from .evaluate import load_cases
 
 _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 

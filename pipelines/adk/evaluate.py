@@ -12,21 +12,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..schemas.adk import SUFFIXES, case_fields, read_cases
-from ..schemas.adk_config import EXPECTING, AdkConfig, default_config, read_config
-from ..schemas.adk_result import CaseVerdict, Status, case_result, case_verdict, overall, result_file
-from ..schemas.config import EvaluationConfig
-from ..schemas.errors import ConfigError, RowError
-from ..schemas.instance import Json
-from ..transforms import storage
-from ..transforms.readers.base import selection
-from .adk_criteria import run_criteria
-from .engines import pipeline_options
-from .evaluate import run
-from .plan import make_plan
-from .report.digest import rows_of
-from .result import EvaluationResult
-from .settings import load
+from ...schemas.config.evaluation import EvaluationConfig
+from ...schemas.errors import ConfigError, RowError
+from ...schemas.formats.adk import SUFFIXES, case_fields, read_cases
+from ...schemas.formats.adk_config import EXPECTING, AdkConfig, default_config, read_config
+from ...schemas.formats.adk_result import CaseVerdict, Status, case_result, case_verdict, overall, result_file
+from ...schemas.instance import Json
+from ...transforms.io import storage
+from ...transforms.readers.base import selection
+from ..config.adk_criteria import run_criteria
+from ..config.settings import load
+from ..display.digest import rows_of
+from ..run.evaluate import run
+from ..run.plan import make_plan
+from ..run.result import EvaluationResult
+from ..runners.options import pipeline_options
 
 TEST_CONFIG = "test_config.json"
 TURN_TIMEOUT = 300.0

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ..schemas.adk_result import CaseVerdict
-from .report.digest import rows_of
-from .report.terminal import cut, plain
+from ...schemas.formats.adk_result import CaseVerdict
+from ..display.digest import rows_of
+from ..display.terminal import cut, plain
 
 if TYPE_CHECKING:
-    from .adk_eval import AdkEvaluation
+    from .evaluate import AdkEvaluation
 
 _TEXT = 300
 
@@ -56,7 +56,7 @@ def detailed(evaluation: AdkEvaluation, failed_only: bool = False) -> Iterator[s
 
 
 def _turns(row: dict[str, Any]) -> Iterator[str]:
-    from ..schemas.adk import case_fields
+    from ...schemas.formats.adk import case_fields
 
     named = {k: row[k] for k in ("conversation", "conversation_scenario", "session_input", "rubrics") if row.get(k)}
     fields = case_fields({"eval_id": row["eval_id"], **{k: orjson.loads(v) for k, v in named.items()}})

@@ -7,23 +7,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from ..schemas.batch import RowBlock
-from ..schemas.config import EvaluationConfig
-from ..schemas.databricks import JUDGES, MISSING, obstacle, runs
-from ..schemas.errors import RowError
-from ..schemas.instance import FROM_INVOCATION, Example, Instance, Invocation, Json
-from ..schemas.tables import PERFORMANCE
-from ..transforms import registry, storage
-from ..transforms.agents.base import Recording
-from ..transforms.baseline import JOINED
-from ..transforms.facts import SHARED, SPENT
-from ..transforms.read import FileInfo, head, readers_of
-from ..transforms.readers.base import SchemeReader
+from ...schemas.batch import RowBlock
+from ...schemas.config.evaluation import EvaluationConfig
+from ...schemas.errors import RowError
+from ...schemas.formats.databricks import JUDGES, MISSING, obstacle, runs
+from ...schemas.instance import FROM_INVOCATION, Example, Instance, Invocation, Json
+from ...schemas.tables import PERFORMANCE
+from ...transforms import registry
+from ...transforms.agents.base import Recording
+from ...transforms.facts import SHARED, SPENT
+from ...transforms.io import storage
+from ...transforms.join_baseline import JOINED
+from ...transforms.read import FileInfo, head, readers_of
+from ...transforms.readers.base import SchemeReader
+from ..display.terminal import cut, plain, table
+from ..run.judges import asks, joined_metrics, not_replayed
+from ..run.plan import Plan, make_plan
+from ..run.resume import replayed, state
 from .estimate import UNKNOWN_ROWS, JudgeEstimate, estimated, lines
-from .judges import asks, joined_metrics, not_replayed
-from .plan import Plan, make_plan
-from .report.terminal import cut, plain, table
-from .resume import replayed, state
 
 HEAD_ROWS = 20
 COUNTED_BYTES = 16 << 20

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..schemas.conversation import is_conversation
-from ..schemas.instance import Chunk, Example, Instance, Invocation, Turn
-from ..schemas.judging import PROMPTS
-from ..transforms.agents.base import trajectory_of, with_turns
-from ..transforms.baseline import BASELINE
-from ..transforms.judging.forecast import Forecast, forecast
-from ..transforms.judging.metric import JudgedMetric
-from ..transforms.score import Inputs
-from .judges import joined_metrics
-from .plan import Plan
-from .report.spent import UNKNOWN, known, money
-from .report.terminal import plain, table
+from ...schemas.conversation import is_conversation
+from ...schemas.instance import Chunk, Example, Instance, Invocation, Turn
+from ...schemas.judging import PROMPTS
+from ...transforms.agents.base import trajectory_of, with_turns
+from ...transforms.join_baseline import BASELINE
+from ...transforms.metrics._judged import JudgedMetric
+from ...transforms.score import Inputs
+from ..display.costs import UNKNOWN, known, money
+from ..display.terminal import plain, table
+from ..run.judges import joined_metrics
+from ..run.plan import Plan
+from .forecast import Forecast, forecast
 
 CHARACTERS = 4
 """Characters of a token, about: of English in most models; other languages take more tokens."""

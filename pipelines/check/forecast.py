@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...schemas.instance import Example, Json
+from ...schemas.json_text import jsonable
 from ...schemas.judging import Answer, Ask
-from ..jsonable import jsonable
-from .metric import JudgedMetric
-from .shapes import Schema
+from ...transforms.judging.shapes import Schema
+from ...transforms.metrics._judged import JudgedMetric
 
 SENTENCES = "x" * 200
 """As long as the one to three sentences that judges are asked for."""

@@ -9,9 +9,9 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..transforms import registry
-from ..transforms.judging.metric import JudgedMetric
-from .console import NOTHING
+from ...transforms import registry
+from ...transforms.metrics._judged import JudgedMetric
+from ..display.console import NOTHING
 
 _HEADINGS = ("Name", "Inputs", "Range", "What it is")
 _ATTRIBUTE = re.compile(r"^    ([a-z_]\w*(?:, [a-z_]\w*)*): (.*)$")

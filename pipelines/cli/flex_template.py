@@ -10,10 +10,10 @@ import json
 import sys
 from collections.abc import Sequence
 
-from ..schemas.errors import ConfigError, EvalbeamError
+from ...schemas.errors import ConfigError, EvalbeamError
+from ..config.settings import Setting, assemble
+from ..display.console import fault, note
 from .commands.base import CONFIG, PASSED, RUN
-from .console import fault, note
-from .settings import Setting, assemble
 
 PARAMETERS = ("config", "run_date", "dataset", "output", "settings", "overwrite", "resume_anyway")
 """Names of the template's parameters that are not Beam's."""
@@ -35,10 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parameters, flags = split(sys.argv[1:] if argv is None else argv)
         settings = settings_of(parameters)
         run_date = parameters.get("run_date")
-        from . import engines
-        from .evaluate import submit
-        from .placeholders import day
-        from .plan import make_plan
+        from ..config.placeholders import day
+        from ..run.evaluate import submit
+        from ..run.plan import make_plan
+        from ..runners import options as engines
 
         config = assemble(parameters["config"], settings, None if run_date is None else day(run_date))
         submit(make_plan(config), engines.pipeline_options(flags))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..schemas.errors import ConfigError
+from ...schemas.errors import ConfigError
 
 CONFIG = """\
 # An evaluation. Look at it with `evalbeam check eval.yaml`, run it with `evalbeam run eval.yaml`.

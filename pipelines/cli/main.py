@@ -15,10 +15,12 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ..schemas.errors import ConfigError, EvalbeamError
-from .commands import adk, compare, going, grounding, rapid, run, small
+from ...schemas.errors import ConfigError, EvalbeamError
+from ..display.console import open_streams
+from .commands import adk, compare, grounding, rapid, run
+from .commands import info as small
+from .commands import lifecycle as going
 from .commands.base import CONFIG, RUN
-from .console import open_streams
 
 COMMANDS = (run, small, compare, going, adk, rapid, grounding)
 """Where the commands stand, in the order of the help."""
@@ -68,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _failed(error: BaseException) -> int:
     """Says in one line what went wrong; returns the exit code."""
-    from .console import fault
+    from ..display.console import fault
 
     text, code = str(error), RUN
     if isinstance(error, ConfigError):

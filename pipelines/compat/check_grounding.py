@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..schemas.errors import ConfigError, JudgeError, RowError
-from ..schemas.instance import Json
-from ..schemas.lenient import lenient_json
-from ..transforms.checkers.base import Checker, PairChecker, checker_of
-from ..transforms.grounding.check import Source
-from ..transforms.grounding.discovery import Engine
-from ..transforms.grounding.request import Request, read_request
-from ..transforms.grounding.sources import check_source, source_of
+from ...schemas.errors import ConfigError, JudgeError, RowError
+from ...schemas.formats.lenient import lenient_json
+from ...schemas.instance import Json
+from ...transforms.checkers.base import Checker, PairChecker, checker_of
+from ...transforms.grounding.check import Source
+from ...transforms.grounding.discovery import Engine
+from ...transforms.grounding.request import Request, read_request
+from ...transforms.grounding.sources import check_source, source_of
 
 
 def check_grounding(

@@ -22,15 +22,16 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from ..schemas.errors import ConfigError
-from ..transforms import registry, storage
-from ..transforms.judging.autorater import Autorater, autorater_of
-from ..transforms.judging.metric import JudgedMetric
-from ..transforms.judging.prompts import VARIABLE
-from ..transforms.metrics.base import Metric
-from .arguments import listed, path_text
-from .evaluate import evaluate
-from .result import EvaluationResult
+from ...schemas.errors import ConfigError
+from ...transforms import registry
+from ...transforms.io import storage
+from ...transforms.judging.autorater import Autorater, autorater_of
+from ...transforms.judging.prompts import VARIABLE
+from ...transforms.metrics._judged import JudgedMetric
+from ...transforms.metrics.base import Metric
+from ..config.arguments import listed, path_text
+from ..run.evaluate import evaluate
+from ..run.result import EvaluationResult
 
 FORMATS = ("csv", "jsonl", "parquet")
 _AS_THEY_ARE = Autorater()

@@ -9,21 +9,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..schemas.config import JudgeConfig
-from ..schemas.errors import ConfigError, RowError
-from ..schemas.explain import explained
-from ..schemas.instance import Example, Instance, Json
-from ..schemas.lenient import lenient_json
-from ..schemas.rapid import INPUTS, REPEATED, Asked, answer, read_request, snake
-from ..schemas.result import Score, ScoredBatch
-from ..transforms import registry
-from ..transforms.agents.recorded import RecordedAgent
-from ..transforms.asking import judged_now
-from ..transforms.judge import JudgeCaller, JudgeUse
-from ..transforms.judging.autorater import Autorater, autorater_of
-from ..transforms.metrics.base import Metric, guarded
-from ..transforms.score import MetricUse
-from .judges import build_judges
+from ...schemas.config.evaluation import JudgeConfig
+from ...schemas.config.explain import explained
+from ...schemas.errors import ConfigError, RowError
+from ...schemas.formats.lenient import lenient_json
+from ...schemas.formats.rapid import INPUTS, REPEATED, Asked, answer, read_request, snake
+from ...schemas.instance import Example, Instance, Json
+from ...schemas.result import Score, ScoredBatch
+from ...transforms import registry
+from ...transforms.agents.recorded import RecordedAgent
+from ...transforms.judge import JudgeCaller, JudgeUse
+from ...transforms.judge_now import judged_now
+from ...transforms.judging.autorater import Autorater, autorater_of
+from ...transforms.metrics.base import Metric, guarded
+from ...transforms.score import MetricUse
+from ..run.judges import build_judges
 
 _IGNORED = frozenset(("location", "autorater_config"))
 _log = logging.getLogger(__name__)

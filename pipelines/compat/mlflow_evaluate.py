@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..schemas.databricks import JUDGES, OVERALL, guidelines_of
-from ..schemas.errors import ConfigError, RowError
-from ..schemas.values import parse_json
+from ...schemas.errors import ConfigError, RowError
+from ...schemas.formats.databricks import JUDGES, OVERALL, guidelines_of
+from ...schemas.values import parse_json
+from ..run.evaluate import evaluate
+from ..run.result import EvaluationResult
 from .eval_task import named
-from .evaluate import evaluate
-from .result import EvaluationResult
 
 if TYPE_CHECKING:
     import pandas as pd

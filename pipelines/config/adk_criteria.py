@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..schemas.adk_config import REPORTED, AdkConfig, Criterion, read_config
-from ..schemas.config import EvaluationConfig
-from ..schemas.errors import ConfigError
-from ..transforms import criteria, registry
+from ...schemas.config.evaluation import EvaluationConfig
+from ...schemas.errors import ConfigError
+from ...schemas.formats.adk_config import REPORTED, AdkConfig, Criterion, read_config
+from ...transforms import registry
+from ...transforms.statistics import criteria
 from .adk_custom import AdkFunction
 from .adk_models import Judges
 from .settings import load

@@ -8,11 +8,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..schemas.adk_result import invocation_out
-from ..schemas.conversation import turn_out
-from ..schemas.instance import Example, Turn
-from ..schemas.result import Score
-from ..transforms import registry
+from ...schemas.conversation import turn_out
+from ...schemas.formats.adk_result import invocation_out
+from ...schemas.instance import Example, Turn
+from ...schemas.result import Score
+from ...transforms import registry
 
 
 @dataclass(frozen=True)

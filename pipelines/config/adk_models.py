@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..schemas.adk_config import JUDGED, Criterion
-from ..schemas.errors import ConfigError
+from ...schemas.errors import ConfigError
+from ...schemas.formats.adk_config import JUDGED, Criterion
 
 MODEL = "gemini-2.5-flash"
 """ADK's model where a criterion names none."""

@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..schemas.errors import ConfigError
-from ..schemas.explain import shown
-from ..transforms import storage
+from ...schemas.config.explain import shown
+from ...schemas.errors import ConfigError
+from ...transforms.io import storage
 
 _DATASETS = "a path, a pandas DataFrame, an iterable of dicts, or a dict of columns"
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..schemas.errors import ConfigError
+from ...schemas.errors import ConfigError
 
 PLACES = (
     ("dataset", "path"),

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..schemas.errors import ConfigError
+from ...schemas.errors import ConfigError
 from .placeholders import fill
 
 if TYPE_CHECKING:
-    from ..schemas.config import EvaluationConfig
+    from ...schemas.config.evaluation import EvaluationConfig
 
 Setting: TypeAlias = tuple[str, str, Any]
 """(option as typed, dotted key, value)."""
@@ -29,7 +29,7 @@ def reader(option: str, key: str) -> Callable[[str], Setting]:
             return option, key, slices_of(text)
         if option in ("--agent", "--output", "--replay"):
             return option, key, text
-        from ..schemas.yaml_text import load_yaml
+        from ...schemas.config.yaml_text import load_yaml
 
         return option, key, load_yaml(text, option)
 
@@ -67,7 +67,7 @@ def assemble(source: str | None, settings: Sequence[Setting], run_date: str | No
     Raises:
         ConfigError: Names file or option, key, what was found and what is allowed.
     """
-    from ..schemas.config import EvaluationConfig
+    from ...schemas.config.evaluation import EvaluationConfig
 
     if source is None and not settings:
         allowed = "evalbeam run eval.yaml, or --dataset and --metrics; `evalbeam init` writes an example"
@@ -89,7 +89,7 @@ def load(source: str) -> Any:
     Raises:
         ConfigError: There is no such file, it is not UTF-8, or no YAML; the message names file, line and column.
     """
-    from ..schemas.yaml_text import load_yaml
+    from ...schemas.config.yaml_text import load_yaml
 
     raw = _bytes(source)
     try:
@@ -158,7 +158,7 @@ def slices_of(text: str) -> list[list[str]]:
 def _bytes(source: str) -> bytes:
     try:
         if "://" in source:
-            from ..transforms import storage
+            from ...transforms.io import storage
 
             if not storage.exists(source):
                 raise FileNotFoundError(source)

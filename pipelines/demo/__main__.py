@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from ..cli import main
+from ..cli.main import main
 
 FOLDER = Path(__file__).parent
 OUTPUT = "evalbeam-out/demo"

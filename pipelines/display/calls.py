@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...schemas.errors import ConfigError
-from ...transforms.journal_summary import JournalSummary, summarize
-from ..judges import JUDGES
-from ..resume import journals
+from ...transforms.journal.summary import JournalSummary, summarize
+from ..run.judges import JUDGES
+from ..run.resume import journals
 
 
 def calls_report(output: str) -> str:

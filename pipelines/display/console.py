@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from ..schemas.errors import RunError
+from ...schemas.errors import RunError
 
 MOST_CHARACTERS = 2000
 """Characters of one message."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...schemas.instance import Json
-from ...transforms.spend import total
-from ..result import EvaluationResult
+from ...transforms.judge_costs import total
+from ..run.result import EvaluationResult
 
 HEADINGS = ("Asked for", "Judge", "Model", "Answers", "Failed", "Tokens in", "Tokens out", "Cost")
 NUMBERS = HEADINGS[3:]

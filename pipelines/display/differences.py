@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from ...transforms.paired import Difference
-from ...transforms.slices import SliceValues
+from ...transforms.statistics.paired import Difference
+from ...transforms.statistics.slices import SliceValues
 from ..compare import Comparison
-from ..console import NOTHING
+from .console import NOTHING
 from .terminal import number, plain, slice_name, table
 
 _COLUMNS = (

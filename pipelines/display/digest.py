@@ -16,8 +16,8 @@ import orjson
 
 from ...schemas.instance import Json
 from ...schemas.tables import PERFORMANCE, RATINGS
-from ...transforms import storage
-from ..result import RATES, EvaluationResult
+from ...transforms.io import storage
+from ..run.result import RATES, EvaluationResult
 
 Row = dict[str, Json]
 

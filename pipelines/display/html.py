@@ -10,11 +10,11 @@ from itertools import islice
 import orjson
 
 from ...schemas.instance import Json
-from ...transforms import storage
-from ..console import NOTHING
-from ..result import EvaluationResult
+from ...transforms.io import storage
+from ..run.result import EvaluationResult
+from .console import NOTHING
+from .costs import HEADINGS, NUMBERS, spent_cells
 from .digest import Row, empty_columns, failing, place_of, rows_of, summary_rows
-from .spent import HEADINGS, NUMBERS, spent_cells
 from .terminal import (
     FAULTS,
     counts_text,

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from ..transforms import counters
+from ...transforms.runtime import counters
 from .console import remark
 
 TICK = 0.2

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TextIO
 
-from ..schemas.errors import EvalbeamError
-from ..transforms import storage
-from ..transforms.counters import NAMES
-from ..transforms.finish import JOURNAL
-from ..transforms.segments import OPEN, Torn, pieces
-from . import lease
-from .jobs import jobs_at
-from .judges import JUDGES
+from ...schemas.errors import EvalbeamError
+from ...transforms.finish import JOURNAL
+from ...transforms.io import storage
+from ...transforms.journal.segments import OPEN, Torn, pieces
+from ...transforms.runtime.counters import NAMES
+from ..run.judges import JUDGES
+from ..runners import lease
+from ..runners.jobs import jobs_at
 from .progress import Progress, draws, ticking
 
 LOCAL_TICK, REMOTE_TICK = 2.0, 10.0

@@ -6,11 +6,11 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...schemas.instance import Json
-from ...transforms import storage
-from ..console import NOTHING, printable
-from ..result import EvaluationResult
+from ...transforms.io import storage
+from ..run.result import EvaluationResult
+from .console import NOTHING, printable
+from .costs import HEADINGS, NUMBERS, spent_cells
 from .digest import Row, empty_columns, faults, place_of, reasons, summary_rows
-from .spent import HEADINGS, NUMBERS, spent_cells
 
 MOST_SLICES = 24
 """Slices shown of one list of columns."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..schemas.errors import ConfigError
-from ..transforms.finish import FINISHED
+from ...schemas.errors import ConfigError
+from ...transforms.finish import FINISHED
 from .result import EvaluationResult
 
 

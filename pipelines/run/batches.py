@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ..schemas.calls import Call, CallPolicy, Outcome
-from ..schemas.errors import ConfigError, EvalbeamError, RunError
-from ..schemas.instance import Json
-from ..transforms import storage
-from ..transforms.agents.base import Agent, read_answer
-from ..transforms.batching import BatchClient, Batched, Job, Unanswered
-from ..transforms.faults import RETRIED, fault_of, fault_of_status
-from ..transforms.finish import JOURNAL, STOP
-from ..transforms.handoff import FOLDER, Batch, batches, gather, handed
-from ..transforms.invoke import AGENT
-from ..transforms.journal import Journal, read_journal
-from ..transforms.judge import kept, question, shared
+from ...schemas.calls import Call, CallPolicy, Outcome
+from ...schemas.errors import ConfigError, EvalbeamError, RunError
+from ...schemas.instance import Json
+from ...transforms.agents.base import Agent, read_answer
+from ...transforms.batch_api.base import BatchClient, Batched, Job, Unanswered
+from ...transforms.batch_api.outbox import FOLDER, Batch, batches, gather, handed
+from ...transforms.calls.errors import RETRIED, fault_of, fault_of_status
+from ...transforms.finish import JOURNAL, STOP
+from ...transforms.invoke import AGENT
+from ...transforms.io import storage
+from ...transforms.journal.journal import Journal, read_journal
+from ...transforms.judge import kept, question, shared
 from . import resume
 from .judges import JUDGES
 

@@ -14,27 +14,29 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 from apache_beam.pvalue import AsSingleton
 
-from ..schemas.config import EvaluationConfig
-from ..schemas.errors import ConfigError, EvalbeamError, RunError
-from ..transforms import storage
-from ..transforms.aggregate import SummarizeScores
-from ..transforms.baseline import JoinBaseline
-from ..transforms.cut import CutBatches
-from ..transforms.facts import CombineFacts
-from ..transforms.finish import FinishRun
-from ..transforms.held import holding
-from ..transforms.normalize import Normalize, relax_collector
-from ..transforms.read import ReadRows, expand
-from ..transforms.score import ScoreExamples
-from ..transforms.spend import SumSpending
-from ..transforms.write import WriteErrors, WriteInstances
-from . import batches, engines, lease
-from .arguments import listed, sections_of
+from ...schemas.config.evaluation import EvaluationConfig
+from ...schemas.errors import ConfigError, EvalbeamError, RunError
+from ...transforms.aggregate import SummarizeScores
+from ...transforms.batch_rows import CutBatches
+from ...transforms.facts import CombineFacts
+from ...transforms.finish import FinishRun
+from ...transforms.io import storage
+from ...transforms.join_baseline import JoinBaseline
+from ...transforms.judge_costs import SumSpending
+from ...transforms.normalize import Normalize, relax_collector
+from ...transforms.read import ReadRows, expand
+from ...transforms.runtime.local_objects import holding
+from ...transforms.score import ScoreExamples
+from ...transforms.write import WriteErrors, WriteInstances
+from ..config.arguments import listed, sections_of
+from ..runners import lease
+from ..runners import options as engines
+from ..runners.drive import drive, hand_over, prepare_job
+from ..runners.lease import Holder
+from . import batches
 from .baseline import baseline_files
-from .driving import drive, hand_over, prepare_job
-from .engine_check import require
-from .lease import Holder
 from .plan import Plan, make_plan
+from .preflight import require
 from .result import EvaluationResult
 from .resume import allot, prepare
 
@@ -141,7 +143,7 @@ def _prepared(plan: Plan) -> Plan:
     """
     if plan.rows is None:
         return replace(plan, fingerprint=prepare(plan))
-    from ..transforms.readers.memory import spill
+    from ...transforms.readers.memory import spill
 
     data = plan.config.dataset
     aside = storage.join(plan.config.output.path, ".tmp", uuid.uuid4().hex)

@@ -8,23 +8,24 @@ from typing import TypeGuard
 
 import orjson
 
-from ..schemas.config import JudgeConfig, MetricConfig
-from ..schemas.errors import ConfigError
-from ..schemas.instance import FROM_INVOCATION, Json
-from ..schemas.judging import CHECK_GROUNDING, EVALUATE_INSTANCES
-from ..transforms import registry, storage
-from ..transforms.agents.base import Recording
-from ..transforms.baseline import JOINED
-from ..transforms.finish import JOURNAL
-from ..transforms.jsonable import jsonable
-from ..transforms.judge import JudgeUse, Replayed
-from ..transforms.judges.base import Judge, ModelJudge
-from ..transforms.judges.replay import Replay
-from ..transforms.judging.metric import JudgedMetric
-from ..transforms.metrics.base import Metric
-from ..transforms.needs import CHARACTERS, Need, Needs
-from ..transforms.score import MetricUse
-from ..transforms.secrets import check_reference
+from ...schemas.config.evaluation import JudgeConfig, MetricConfig
+from ...schemas.errors import ConfigError
+from ...schemas.instance import FROM_INVOCATION, Json
+from ...schemas.json_text import jsonable
+from ...schemas.judging import CHECK_GROUNDING, EVALUATE_INSTANCES
+from ...transforms import registry
+from ...transforms.agents.base import Recording
+from ...transforms.finish import JOURNAL
+from ...transforms.io import storage
+from ...transforms.io.secrets import check_reference
+from ...transforms.join_baseline import JOINED
+from ...transforms.judge import JudgeUse, Replayed
+from ...transforms.judges.base import Judge, ModelJudge
+from ...transforms.judges.replay import Replay
+from ...transforms.judging.needs import CHARACTERS, Need, Needs
+from ...transforms.metrics._judged import JudgedMetric
+from ...transforms.metrics.base import Metric
+from ...transforms.score import MetricUse
 from .parts import check_keys
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {"databricks": ("databricks",), "adk": ("adk",)}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..schemas.config import AgentConfig, EvaluationConfig
-from ..schemas.errors import RowError
-from ..schemas.instance import Instance
-from ..transforms.cut import in_order
-from ..transforms.read import expand, readers_of
+from ...schemas.config.evaluation import AgentConfig, EvaluationConfig
+from ...schemas.errors import RowError
+from ...schemas.instance import Instance
+from ...transforms.batch_rows import in_order
+from ...transforms.read import expand, readers_of
 from .parts import build_agent, build_rules
 
 if TYPE_CHECKING:

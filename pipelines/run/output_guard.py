@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import chain
 
-from ..schemas.errors import ConfigError
-from ..transforms import storage
-from ..transforms.finish import JOURNAL, STOP, TABLE_ENDINGS
-from ..transforms.handoff import FOLDER
-from . import lease
+from ...schemas.errors import ConfigError
+from ...transforms.batch_api.outbox import FOLDER
+from ...transforms.finish import JOURNAL, STOP, TABLE_ENDINGS
+from ...transforms.io import storage
+from ..runners import lease
 from .result import manifest_at
 from .resume import journals
 

@@ -7,22 +7,22 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from ..schemas.calls import CallPolicy
-from ..schemas.config import AgentConfig, EvaluationConfig, MetricConfig
-from ..schemas.errors import ConfigError
-from ..schemas.explain import unknown_key
-from ..schemas.instance import Json
-from ..schemas.storage_config import OutputConfig
-from ..schemas.tables import PERFORMANCE
-from ..schemas.warehouse import Stamp
-from ..transforms import registry
-from ..transforms.agents.base import Agent, Recording
-from ..transforms.dialects.base import Dialect
-from ..transforms.metrics.base import Metric
-from ..transforms.normalize import RowRules, auto_dialects, names_of
-from ..transforms.score import MetricUse
-from ..transforms.writers.base import Writer
-from .adk_criteria import named_criteria
+from ...schemas.calls import CallPolicy
+from ...schemas.config.evaluation import AgentConfig, EvaluationConfig, MetricConfig
+from ...schemas.config.explain import unknown_key
+from ...schemas.config.storage import OutputConfig
+from ...schemas.errors import ConfigError
+from ...schemas.instance import Json
+from ...schemas.tables import PERFORMANCE
+from ...schemas.warehouse import Stamp
+from ...transforms import registry
+from ...transforms.agents.base import Agent, Recording
+from ...transforms.dialects.base import Dialect
+from ...transforms.metrics.base import Metric
+from ...transforms.normalize import RowRules, auto_dialects, names_of
+from ...transforms.score import MetricUse
+from ...transforms.writers.base import Writer
+from ..config.adk_criteria import named_criteria
 
 
 def agent_type(config: AgentConfig) -> str:
@@ -96,7 +96,7 @@ def build_metrics(configs: Sequence[MetricConfig]) -> tuple[MetricUse, ...]:
 
 def build_metric(config: MetricConfig, where: str) -> Metric:
     """One metric, from its registered name, from "module:name" or from an object."""
-    from ..transforms.metrics.custom import as_metric
+    from ...transforms.metrics.custom import as_metric
 
     target = config.metric
     if isinstance(target, str) and ":" not in target:

@@ -9,33 +9,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..schemas.config import EvaluationConfig
-from ..schemas.errors import ConfigError
-from ..schemas.instance import Json
-from ..schemas.names import is_rating, registered_names, titles
-from ..schemas.tables import MetricColumns
-from ..transforms import criteria, storage
-from ..transforms.agents.base import Agent, Recording
-from ..transforms.budget import Budget
-from ..transforms.facts import Allowed
-from ..transforms.finish import HANDED, JOURNAL, LEFT, STOP, RunRecord
-from ..transforms.handoff import FOLDER
-from ..transforms.invoke import AGENT, InvokeAgent
-from ..transforms.judge import JudgeExamples, JudgeUse
-from ..transforms.judges.replay import Replay
-from ..transforms.judging.metric import is_judged
-from ..transforms.load import LoadTables
-from ..transforms.needs import Needs
-from ..transforms.normalize import RowRules
-from ..transforms.read import FileInfo, expand
-from ..transforms.score import MetricUse
-from ..transforms.slices import MetricFacts
-from ..transforms.writers.base import Writer
+from ...schemas.config.evaluation import EvaluationConfig
+from ...schemas.errors import ConfigError
+from ...schemas.instance import Json
+from ...schemas.names import is_rating, registered_names, titles
+from ...schemas.tables import MetricColumns
+from ...transforms.agents.base import Agent, Recording
+from ...transforms.batch_api.outbox import FOLDER
+from ...transforms.calls.budget import Budget
+from ...transforms.facts import Allowed
+from ...transforms.finish import HANDED, JOURNAL, LEFT, STOP, RunRecord
+from ...transforms.invoke import AGENT, InvokeAgent
+from ...transforms.io import storage
+from ...transforms.judge import JudgeExamples, JudgeUse
+from ...transforms.judges.replay import Replay
+from ...transforms.judging.needs import Needs
+from ...transforms.load import LoadTables
+from ...transforms.metrics._judged import is_judged
+from ...transforms.normalize import RowRules
+from ...transforms.read import FileInfo, expand
+from ...transforms.score import MetricUse
+from ...transforms.statistics import criteria
+from ...transforms.statistics.slices import MetricFacts
+from ...transforms.writers.base import Writer
+from ..runners.packages import Packages, collect
 from .baseline import baseline_files
 from .batches import check_batches
-from .belongings import refuse_others
 from .judges import JUDGES, build_judges, full_names, needs_of, prompts_of
-from .packages import Packages, collect
+from .output_guard import refuse_others
 from .parts import agent_type, build_agent, build_metrics, build_rules, build_writer, stamp
 
 

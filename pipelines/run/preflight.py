@@ -19,11 +19,11 @@ from apache_beam.options.pipeline_options import (
     WorkerOptions,
 )
 
-from ..schemas.errors import ConfigError
-from ..transforms import secrets
-from . import engines
-from .flink import FlinkCluster
-from .jobs import Unreachable
+from ...schemas.errors import ConfigError
+from ...transforms.io import secrets
+from ..runners import options as engines
+from ..runners.flink import FlinkCluster
+from ..runners.jobs import Unreachable
 from .plan import Plan
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ..schemas.errors import ConfigError
-from ..schemas.instance import Json
-from ..schemas.names import aggregates, registered_names
-from ..schemas.warehouse import ADDED, ORIGINAL
-from ..transforms import storage
-from ..transforms.finish import FAILED, FINISHED, MANIFEST
+from ...schemas.errors import ConfigError
+from ...schemas.instance import Json
+from ...schemas.names import aggregates, registered_names
+from ...schemas.warehouse import ADDED, ORIGINAL
+from ...transforms.finish import FAILED, FINISHED, MANIFEST
+from ...transforms.io import storage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +87,7 @@ class EvaluationResult:
         table = self._table("instances")
         if not self.in_order:
             return table
-        from ..schemas.config import EvaluationConfig
+        from ...schemas.config.evaluation import EvaluationConfig
         from .order import in_dataset_order
 
         return in_dataset_order(table, EvaluationConfig.parse(self.manifest["config"]))

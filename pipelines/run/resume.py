@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ..schemas.errors import ConfigError
-from ..schemas.instance import Json
-from ..transforms import registry, storage
-from ..transforms.agents.base import is_address
-from ..transforms.budget import Budget
-from ..transforms.finish import FINISHED, JOURNAL, MANIFEST, STOP
-from ..transforms.handoff import FOLDER
-from ..transforms.journal import compact
-from ..transforms.journal_summary import summarize
-from . import lease
+from ...schemas.errors import ConfigError
+from ...schemas.instance import Json
+from ...transforms import registry
+from ...transforms.agents.base import is_address
+from ...transforms.batch_api.outbox import FOLDER
+from ...transforms.calls.budget import Budget
+from ...transforms.finish import FINISHED, JOURNAL, MANIFEST, STOP
+from ...transforms.io import storage
+from ...transforms.journal.journal import compact
+from ...transforms.journal.summary import summarize
+from ..runners import lease
 from .judges import JUDGES, RECORD, judges_record
 from .result import manifest_at
 

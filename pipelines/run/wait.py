@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ..schemas.errors import ConfigError, RunError
-from ..transforms import storage
-from ..transforms.finish import MANIFEST
-from . import lease
-from .driving import PATIENCE
-from .jobs import Unreachable, jobs_at
+from ...schemas.errors import ConfigError, RunError
+from ...transforms.finish import MANIFEST
+from ...transforms.io import storage
+from ..runners import lease
+from ..runners.drive import PATIENCE
+from ..runners.jobs import Unreachable, jobs_at
 from .result import EvaluationResult
 
 POLL = 2.0

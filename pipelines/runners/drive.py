@@ -10,8 +10,8 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloudOptions, PipelineOptions, SetupOptions
 
-from ..schemas.errors import RunError
-from . import engines
+from ...schemas.errors import RunError
+from . import options as engines
 from .flink import FlinkCluster
 from .jobs import Job, Unreachable
 from .lease import Holder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..schemas.errors import EvalbeamError
+from ...schemas.errors import EvalbeamError
 
 
 class Unreachable(EvalbeamError):

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import orjson
 
-from ..schemas.errors import ConfigError
-from ..transforms import storage
+from ...schemas.errors import ConfigError
+from ...transforms.io import storage
 from .jobs import Unreachable, jobs_at
 
 FOLDER = "lease"

@@ -21,7 +21,7 @@ from apache_beam.options.pipeline_options import (
     WorkerOptions,
 )
 
-from ..schemas.errors import ConfigError
+from ...schemas.errors import ConfigError
 from .dataflow import address
 from .flink import FlinkCluster
 

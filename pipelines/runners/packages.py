@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..schemas.errors import ConfigError
+from ...schemas.errors import ConfigError
 
 REQUIREMENTS, EXTRA = "requirements.txt", "extra_packages.txt"
 """Names under which Beam stages a requirements file, and the list of the packages beside it."""

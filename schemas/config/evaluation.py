@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from .calls import CallPolicy
-from .errors import ConfigError
+from ..calls import CallPolicy
+from ..errors import ConfigError
+from ..values import slice_text
 from .explain import explained, shown
-from .storage_config import ConfigPart, DatasetConfig, OutputConfig, Shards
-from .values import slice_text
+from .storage import ConfigPart, DatasetConfig, OutputConfig, Shards
 from .yaml_text import load_yaml
 
 Mode: TypeAlias = Literal["live", "batch", "batch_files"]

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from .errors import ConfigError
+from ..errors import ConfigError
 
 
 def explained(error: ValidationError, source: str, model: Any) -> ConfigError:

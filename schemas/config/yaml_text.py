@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from .errors import ConfigError
+from ..errors import ConfigError
 
 MAX_VALUES = 100_000
 """Values a configuration may hold, all aliases written out."""

@@ -13,10 +13,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from .conversation import fields_of
-from .errors import RowError
-from .instance import Json
-from .values import parse_json
+from ..conversation import fields_of
+from ..errors import RowError
+from ..instance import Json
+from ..values import parse_json
 
 CODE = "malformed_eval_case"
 """Code of every error of one case."""

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import orjson
 
+from ..instance import Json
 from .adk_config import REPORTED, Criterion
-from .instance import Json
 
 Status = Literal["PASSED", "FAILED", "NOT_EVALUATED", "INFORMATIONAL"]
 _NUMBERS: Mapping[Status, int] = {"PASSED": 1, "FAILED": 2, "NOT_EVALUATED": 3, "INFORMATIONAL": 4}

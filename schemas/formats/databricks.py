@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .errors import RowError
-from .instance import Json
+from ..errors import RowError
+from ..instance import Json
+from ..result import ScoreError
+from ..values import parse_json
 from .messages import response_text
-from .result import ScoreError
-from .values import parse_json
 
 MISSING, INVALID, CONFLICT = "1001", "1006", "1010"
 """Codes of Databricks for a judge that cannot run on a row: required fields missing, invalid, in conflict."""

@@ -8,9 +8,9 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
-from .errors import RowError
-from .instance import Json
-from .values import check_encodable, exact_integer, finite_float
+from ..errors import RowError
+from ..instance import Json
+from ..values import check_encodable, exact_integer, finite_float
 
 _TRAILING_COMMA = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|,(?=\s*[}\]])', re.DOTALL)
 _ALLOWED = "JSON; a comma may stand before a closing bracket"

@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from .errors import RowError
-from .instance import Json
-from .values import parse_json
+from ..errors import RowError
+from ..instance import Json
+from ..values import parse_json
 
 
 def parsed(value: Json, known: Sequence[str] | None) -> Json:

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import RowError
-from .instance import Json
-from .result import Score
-from .values import kind_of
+from ..errors import RowError
+from ..instance import Json
+from ..result import Score
+from ..values import kind_of
 
 CODE = "malformed_request"
 """Code of every error raised here."""

@@ -42,7 +42,7 @@ def ours(path: str, latency: float) -> int:
     """Cases that pass here."""
     import adk_agents
 
-    from evalbeam.pipelines.adk_eval import adk_evaluate, write_results
+    from evalbeam.pipelines.adk.evaluate import adk_evaluate, write_results
 
     agent = adk_agents.dice_agent(latency, thinks=False)
     found = adk_evaluate(agent, [path], agent_options={"max_in_flight": 64})

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import ScoreColumn, ScoredBatch, SliceKey
-from evalbeam.transforms.accumulators import Accumulator
-from evalbeam.transforms.slices import MetricFacts, partials
+from evalbeam.transforms.statistics.accumulators import Accumulator
+from evalbeam.transforms.statistics.slices import MetricFacts, partials
 
 ROWS = 1024
 FACTS = tuple(MetricFacts(f"m{i}", binary=i < 5, worst=0.0, best=1.0) for i in range(7)) + (MetricFacts("latency"),)

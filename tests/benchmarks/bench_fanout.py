@@ -36,8 +36,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.calls import Call, CallPolicy
 from evalbeam.schemas.instance import Instance
-from evalbeam.transforms import coders  # noqa: F401  registers the coder of Batch
-from evalbeam.transforms.fanout import FanOut, Work
+from evalbeam.transforms.calls.fanout import FanOut, Work
+from evalbeam.transforms.runtime import coders  # noqa: F401  registers the coder of Batch
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def evaluate(folder: Path, output: str, agent: dict[str, object], parallelism: i
     options = ["--runner=FlinkRunner", f"--flink_master=127.0.0.1:{PORT}", f"--parallelism={parallelism}"]
     options += [f"--flink_job_server_jar={INSTALLED / 'job-server.jar'}", f"--time_limit={RUN_LIMIT}"]
     began = time.perf_counter()
-    command = [sys.executable, "-m", "evalbeam.pipelines.cli", "run", str(folder / "eval.yaml"), *options]
+    command = [sys.executable, "-m", "evalbeam", "run", str(folder / "eval.yaml"), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(done.stderr[-3000:])

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from bench_text import PARAMS, TEXT, TOOL, TRAJECTORY, build, corpus, cpu, json_lines, ours
 
-from evalbeam.pipelines.evaluate import evaluate
+from evalbeam.pipelines.run.evaluate import evaluate
 
 NAMES = (*TEXT, *TRAJECTORY, *TOOL)
 FEW = 64

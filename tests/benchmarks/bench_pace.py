@@ -18,15 +18,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path += [str(Path(__file__).parent.parent / folder) for folder in ("servers", "transforms")]
+sys.path += [str(Path(__file__).parent.parent / folder) for folder in ("servers", "transforms/calls")]
 
-from test_lane import HttpError, VirtualLoop, World
+from lane_world import HttpError, VirtualLoop, World
 from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call
-from evalbeam.transforms.bundle import Bundle
-from evalbeam.transforms.lane import Ticket
-from evalbeam.transforms.pace import Pace
+from evalbeam.transforms.calls.bundle import Bundle
+from evalbeam.transforms.calls.endpoint_queue import Ticket
+from evalbeam.transforms.calls.rate_limiter import Pace
 
 
 @dataclass(frozen=True)

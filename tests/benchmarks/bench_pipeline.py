@@ -50,7 +50,7 @@ def write_dataset(rows: int, path: Path) -> None:
 
 def run_evalbeam(data: str, output: str) -> None:
     """The six metrics through the pipeline."""
-    from evalbeam.pipelines.evaluate import evaluate
+    from evalbeam.pipelines.run.evaluate import evaluate
 
     metrics = [f"trajectory_{m}" for m in METRICS] + [{"metric": "trajectory_single_tool_use", "tool_name": "tool_1"}]
     evaluate(data, metrics, output=output)

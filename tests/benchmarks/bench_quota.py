@@ -26,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "servers"))
 from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call, CallPolicy
-from evalbeam.transforms.bundle import Bundle
-from evalbeam.transforms.engine import Engine
-from evalbeam.transforms.lane import Ticket
-from evalbeam.transforms.pace import Pace
+from evalbeam.transforms.calls.bundle import Bundle
+from evalbeam.transforms.calls.endpoint_queue import Ticket
+from evalbeam.transforms.calls.engine import Engine
+from evalbeam.transforms.calls.rate_limiter import Pace
 
 RATE = 100.0
 """Calls a second that the server admits."""

@@ -11,7 +11,7 @@ import pytest
 from google.cloud import dataflow_v1beta3 as dataflow
 from google.protobuf.json_format import ParseError
 
-from evalbeam.pipelines.template import PARAMETERS, main, settings_of, split
+from evalbeam.pipelines.cli.flex_template import PARAMETERS, main, settings_of, split
 from evalbeam.schemas.errors import ConfigError
 
 

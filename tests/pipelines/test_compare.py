@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 from evalbeam import ConfigError, EvaluationResult, compare, evaluate
-from evalbeam.pipelines.cli import main
+from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.compare import changes
-from evalbeam.pipelines.console import width
-from evalbeam.pipelines.report.differences import render
+from evalbeam.pipelines.display.console import width
+from evalbeam.pipelines.display.differences import render
 
 ROWS = [{"prompt": f"p{i}", "reference": "yes", "locale": "de" if i % 3 else "en"} for i in range(60)]
 

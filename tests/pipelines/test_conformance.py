@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from evalbeam.pipelines.evaluate import evaluate
+from evalbeam.pipelines.run.evaluate import evaluate
 from evalbeam.schemas.instance import Example
 from evalbeam.schemas.result import Score
 from evalbeam.transforms.metrics.base import Metric

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evalbeam import EvaluationResult
-from evalbeam.pipelines.cli import main
+from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.demo import agent as demo_agent
 from evalbeam.pipelines.demo.__main__ import FOLDER, arguments
 

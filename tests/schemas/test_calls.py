@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from evalbeam.schemas.calls import CallPolicy, RateLimit
-from evalbeam.schemas.config import AgentConfig, EvaluationConfig
+from evalbeam.schemas.config.evaluation import AgentConfig, EvaluationConfig
 from evalbeam.schemas.errors import ConfigError
 
 BASE = {"dataset": {"path": "rows.jsonl"}, "metrics": ["exact_match"]}

@@ -11,7 +11,7 @@ from evalbeam.schemas.instance import Example, Instance, Invocation, Step, ToolC
 from evalbeam.schemas.trajectory import parse_trajectory
 from evalbeam.transforms.agents.base import InvalidAnswer, invocation_of, read_answer
 from evalbeam.transforms.agents.recorded import RecordedAgent
-from evalbeam.transforms.budget import tokens_of
+from evalbeam.transforms.calls.budget import tokens_of
 from evalbeam.transforms.dialects.plain import Plain
 from evalbeam.transforms.metrics.base import ScoringBatch
 from evalbeam.transforms.normalize import RowRules

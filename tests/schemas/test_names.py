@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evalbeam import Example, Instance, Invocation, ScoreColumn
-from evalbeam.schemas.databricks import JUDGES
+from evalbeam.schemas.formats.databricks import JUDGES
 from evalbeam.schemas.names import aggregates, is_rating, titles
 from evalbeam.schemas.result import ScoredBatch
 from evalbeam.schemas.tables import MetricColumns, instance_columns, instance_records

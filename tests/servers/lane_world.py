@@ -7,10 +7,10 @@ import heapq
 import selectors
 
 from evalbeam.schemas.calls import Call, CallPolicy
-from evalbeam.transforms.bundle import Bundle
-from evalbeam.transforms.engine import Line
-from evalbeam.transforms.lane import Lane, Ticket
-from evalbeam.transforms.tasks import Loop
+from evalbeam.transforms.calls.bundle import Bundle
+from evalbeam.transforms.calls.endpoint_queue import Lane, Ticket
+from evalbeam.transforms.calls.engine import Line
+from evalbeam.transforms.calls.loop import Loop
 
 
 class _NoWait(selectors.SelectSelector):

@@ -24,14 +24,14 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import DescrStatsW
 
-from evalbeam.schemas.config import CompatConfig, StatisticsConfig
+from evalbeam.schemas.config.evaluation import CompatConfig, StatisticsConfig
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, SliceKey, Summary
-from evalbeam.transforms import accumulators
-from evalbeam.transforms.accumulators import MAX_DISTINCT, Accumulator, buckets_of, counted, middle
 from evalbeam.transforms.aggregate import SummarizeScores, arranged, summarize
-from evalbeam.transforms.criteria import Threshold
-from evalbeam.transforms.slices import MetricFacts, partials
+from evalbeam.transforms.statistics import accumulators
+from evalbeam.transforms.statistics.accumulators import MAX_DISTINCT, Accumulator, buckets_of, counted, middle
+from evalbeam.transforms.statistics.criteria import Threshold
+from evalbeam.transforms.statistics.slices import MetricFacts, partials
 
 CONFORMANCE = Path(__file__).parents[2].parent / "shared" / "conformance"
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from evalbeam.schemas.batch import MAX_ROWS, compress, pack_row, unpack
 from evalbeam.schemas.instance import Instance
-from evalbeam.transforms.cut import cut, in_order
+from evalbeam.transforms.batch_rows import cut, in_order
 from evalbeam.transforms.normalize import position
 
 IDS = st.sampled_from([f"{i:08x}{'0' * 24}" for i in (0, 1, 2**30, 2**31, 2**32 - 1)])

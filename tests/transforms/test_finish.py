@@ -11,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from evalbeam.schemas import tables
-from evalbeam.schemas.config import CriterionConfig
+from evalbeam.schemas.config.evaluation import CriterionConfig
 from evalbeam.schemas.result import Summary
-from evalbeam.transforms import finish, storage
+from evalbeam.transforms import finish
 from evalbeam.transforms.facts import Allowed, RunFacts
-from evalbeam.transforms.slices import MetricFacts
+from evalbeam.transforms.io import storage
+from evalbeam.transforms.statistics.slices import MetricFacts
 from evalbeam.transforms.write import WrittenFile, write_table
 from evalbeam.transforms.writers.jsonl import JsonlFiles
 from evalbeam.transforms.writers.parquet import ParquetFiles

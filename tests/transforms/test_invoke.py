@@ -13,10 +13,10 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
-from evalbeam.transforms import coders  # noqa: F401  registers the coder of Batch
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.invoke import AgentCaller, InvokeAgent
+from evalbeam.transforms.runtime import coders  # noqa: F401  registers the coder of Batch
 
 ME = "evalbeam_test_invoke"
 BATCHES: list[Batch] = []

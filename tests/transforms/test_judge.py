@@ -14,11 +14,11 @@ from evalbeam.schemas.calls import CallPolicy, Outcome
 from evalbeam.schemas.instance import Example, Instance, Invocation, Usage
 from evalbeam.schemas.judging import Ask, Judging, Message, Reply
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, Tally
-from evalbeam.transforms.faults import fault_of
+from evalbeam.transforms.calls.errors import fault_of
 from evalbeam.transforms.judge import JudgeCaller, JudgeUse
 from evalbeam.transforms.judges.base import Judge
 from evalbeam.transforms.judges.function import FunctionJudge
-from evalbeam.transforms.judging.metric import JudgedMetric, rating
+from evalbeam.transforms.metrics._judged import JudgedMetric, rating
 from evalbeam.transforms.score import MetricUse
 
 from .judging.scripted import shared

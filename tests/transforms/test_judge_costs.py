@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.schemas.config import PriceConfig
+from evalbeam.schemas.config.evaluation import PriceConfig
 from evalbeam.schemas.result import Summary, Tally
-from evalbeam.transforms.slices import MetricFacts
-from evalbeam.transforms.spend import costed, spending, total
+from evalbeam.transforms.judge_costs import costed, spending, total
+from evalbeam.transforms.statistics.slices import MetricFacts
 
 DAY = datetime.date(2026, 11, 1)
 PRICES = {"m-1": PriceConfig(input=2.0, output=10.0, date=DAY)}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from evalbeam.schemas.errors import ConfigError, RunError
 from evalbeam.schemas.warehouse import Stamp
-from evalbeam.transforms.bigquery import Clients
+from evalbeam.transforms.io.bigquery import Clients
 from evalbeam.transforms.load import LoadTables
 from evalbeam.transforms.write import WrittenFile
 

@@ -17,8 +17,9 @@ from evalbeam.schemas import tables
 from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.instance import Chunk, Example, Instance, Invocation, ToolCall, Usage
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch
-from evalbeam.transforms import storage, write
-from evalbeam.transforms.coders import coders
+from evalbeam.transforms import write
+from evalbeam.transforms.io import storage
+from evalbeam.transforms.runtime.coders import coders
 from evalbeam.transforms.writers.csv import CsvFiles
 from evalbeam.transforms.writers.jsonl import JsonlFiles
 from evalbeam.transforms.writers.parquet import ParquetFiles

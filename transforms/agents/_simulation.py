@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeAlias, cast
 
-from ..schemas.errors import AgentError, ConfigError
-from ..schemas.explain import unknown_key
-from ..schemas.instance import Json, Turn
-from ..schemas.judging import Message, Reply
-from .judges.base import Consult, Judge, Question, Refused
-from .judging.parse import InvalidVerdict, checked, read_verdict
-from .judging.prompts import as_text, ending, fence, load
-from .judging.shapes import TEXT, object_of
-from .registry import build, find, load_object
+from ...schemas.config.explain import unknown_key
+from ...schemas.errors import AgentError, ConfigError
+from ...schemas.instance import Json, Turn
+from ...schemas.judging import Message, Reply
+from ..judges.base import Consult, Judge, Question, Refused
+from ..judging.parse import InvalidVerdict, checked, read_verdict
+from ..judging.prompts import as_text, ending, fence, load
+from ..judging.shapes import TEXT, object_of
+from ..registry import build, find, load_object
 
 STOP_SIGNAL = "</finished>"
 MESSAGE = object_of(message=TEXT)

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from ...schemas.conversation import is_conversation, said, turn_in
 from ...schemas.errors import AgentError, ConfigError
 from ...schemas.instance import Instance, Json, Turn
-from ..held import original
 from ..registry import require_module
-from ..simulation import Script, Simulate, Simulator, User, simulator_of
+from ..runtime.local_objects import original
+from ._simulation import Script, Simulate, Simulator, User, simulator_of
 from .base import Agent, Ask, loaded, register
-from .events.adk import TurnEvents, retrieval_tools
+from .forms.adk import TurnEvents, retrieval_tools
 
 if TYPE_CHECKING:
     from google.adk.apps.app import App

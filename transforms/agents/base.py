@@ -29,11 +29,11 @@ from ...schemas.calls import NOT_MADE, Outcome
 from ...schemas.conversation import summed, turns_in, usage_of
 from ...schemas.errors import AgentError, ConfigError, RowError
 from ...schemas.instance import Chunk, Instance, Invocation, Json, Trajectory, Turn
+from ...schemas.json_text import NotJson, jsonable
 from ...schemas.trajectory import parse_trajectory
 from ...schemas.values import quick_json
-from ..held import original
-from ..jsonable import NotJson, jsonable
 from ..registry import load_object, register
+from ..runtime.local_objects import original
 
 __all__ = [
     "ANSWER",

@@ -15,12 +15,12 @@ import orjson
 from ...schemas.errors import AgentError, ConfigError, RowError
 from ...schemas.instance import Instance, Json
 from ...schemas.values import parse_json
-from ..batching import Batched, Unanswered
-from ..google_token import GoogleToken
-from ..http_client import HttpClient, Reply
-from ..openai_batches import COMPLETIONS, OpenAIBatches, read_line, request_line
+from ..batch_api.base import Batched, Unanswered
+from ..batch_api.openai import COMPLETIONS, OpenAIBatches, read_line, request_line
+from ..io.google_auth import GoogleToken
+from ..io.http_client import HttpClient, Reply
+from ..io.secrets import Secrets, check_text
 from ..registry import has_module
-from ..secrets import Secrets, check_text
 from .base import ANSWER, ENGINE, Agent, Ask, InvalidAnswer, is_address, register
 from .forms import chat, langchain, templates
 from .forms.paths import Path

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...schemas.errors import ConfigError
+from ...schemas.formats.messages import agent_input, response_text, tool_calls_of, trace_of
 from ...schemas.instance import Json
-from ...schemas.messages import agent_input, response_text, tool_calls_of, trace_of
-from ..traces.derive import fields_of
-from ..traces.spans import parse_trace
+from ..dialects.traces_otel.derive import fields_of
+from ..dialects.traces_otel.spans import parse_trace
 from .base import Agent, Ask, loaded, register
 
 _OURS = ("response", "predicted_trajectory", "turns")

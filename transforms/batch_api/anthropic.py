@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from ..schemas.instance import Json
-from .batching import Job, Requests, Unanswered
+from ...schemas.instance import Json
+from .base import Job, Requests, Unanswered
 
 _ERRORS = {
     "invalid_request_error": (400, "BadRequestError"),

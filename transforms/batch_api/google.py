@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
-from ..schemas.instance import Json
-from .batching import Job, Requests
+from ...schemas.instance import Json
+from .base import Job, Requests
 
 _LABEL = "evalbeam_key"
 _SUCCEEDED = "JOB_STATE_SUCCEEDED"

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..schemas.instance import Json
-from .batching import Job, Requests
+from ...schemas.instance import Json
+from .base import Job, Requests
 
 COMPLETIONS = "/chat/completions"
 _ENDPOINT = "/v1" + COMPLETIONS

@@ -15,10 +15,10 @@ from typing import Any
 
 import orjson
 
-from ..schemas.calls import Call, Outcome
-from . import storage
-from .batching import Requests
-from .jsonable import jsonable
+from ...schemas.calls import Call, Outcome
+from ...schemas.json_text import jsonable
+from ..io import storage
+from .base import Requests
 
 FOLDER = "batch"
 """Folder of all batches below that of a run."""

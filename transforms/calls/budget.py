@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..schemas.instance import Usage
-from . import storage
-from .agents.base import usage_of
+from ...schemas.instance import Usage
+from ..agents.base import usage_of
+from ..io import storage
 from .stop import OVER_BUDGET, POLL
 
 if TYPE_CHECKING:
-    from ..schemas.instance import Json
+    from ...schemas.instance import Json
 
 _log = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
-from ..schemas.calls import NOT_MADE, Call, Outcome
-from ..schemas.errors import RunError
-from . import counters
+from ...schemas.calls import NOT_MADE, Call, Outcome
+from ...schemas.errors import RunError
+from ..runtime import counters
+from .endpoint_queue import Lane, Ticket
 from .engine import Engine, Line
-from .flight import Flight
-from .lane import Lane, Ticket
+from .pending_call import Flight
 
 MAX_HELD_BYTES = 256 << 20
 """Bytes of answers, as the journal keeps them, that a bundle holds before it waits for its batches to leave."""

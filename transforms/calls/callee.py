@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..schemas.calls import Call
-from ..schemas.instance import Json
+from ...schemas.calls import Call
+from ...schemas.instance import Json
 
 
 def reading(

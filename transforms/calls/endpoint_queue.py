@@ -15,12 +15,12 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ..schemas.calls import NOT_MADE, CallClass, CallPolicy, Outcome
-from ..schemas.errors import RunError
-from . import counters
+from ...schemas.calls import NOT_MADE, CallClass, CallPolicy, Outcome
+from ...schemas.errors import RunError
+from ..runtime import counters
 from .budget import tokens_of, usage_in, with_earlier
-from .faults import RETRIED, Fault
-from .pace import DOUBLING, Pace
+from .errors import RETRIED, Fault
+from .rate_limiter import DOUBLING, Pace
 from .retries import RetryBudget
 from .stop import kind_of
 from .threads import Job, Threads
@@ -28,9 +28,9 @@ from .threads import Job, Threads
 if TYPE_CHECKING:
     from .bundle import Bundle
     from .engine import Line
-    from .flight import Flight
-    from .permits import Permits
-    from .tasks import Loop
+    from .loop import Loop
+    from .pending_call import Flight
+    from .rate_limit_service import Permits
 
 _GRACE = 1.0
 _SLOW = "no answer within the timeout"

@@ -17,15 +17,15 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
-from ..schemas.calls import Call, CallPolicy
-from ..schemas.errors import RunError
+from ...schemas.calls import Call, CallPolicy
+from ...schemas.errors import RunError
 from .budget import Budget, Ledger
-from .faults import Fault, fault_of
-from .flight import Timeouts
-from .lane import Lane
-from .permits import Permits, connected
+from .endpoint_queue import Lane
+from .errors import Fault, fault_of
+from .loop import Loop
+from .pending_call import Timeouts
+from .rate_limit_service import Permits, connected
 from .stop import Breaker
-from .tasks import Loop
 from .threads import LoopExecutor, Threads
 
 _SWITCH, _SWITCH_OF_PLACE = 0.0005, 0.0000025

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
-from ..schemas.calls import CallClass
-from ..schemas.errors import JudgeError
+from ...schemas.calls import CallClass
+from ...schemas.errors import JudgeError
 
 RETRIED: frozenset[str] = frozenset(("transient", "rate_limited", "timeout"))
 """Classes that are worth another attempt."""

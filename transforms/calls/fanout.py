@@ -12,14 +12,14 @@ import orjson
 from apache_beam.metrics import Metrics
 from apache_beam.utils.windowed_value import WindowedValue
 
-from ..schemas.batch import Batch
-from ..schemas.calls import Call, CallPolicy, Outcome
+from ...schemas.batch import Batch
+from ...schemas.calls import Call, CallPolicy, Outcome
+from ..batch_api.outbox import Handoff
+from ..journal.journal import Journal
 from .budget import Budget, Ledger
 from .bundle import Bundle
+from .endpoint_queue import Ticket
 from .engine import Engine, Line
-from .handoff import Handoff
-from .journal import Journal
-from .lane import Ticket
 from .stop import StopSign
 
 _MAX_HELD = 32_768

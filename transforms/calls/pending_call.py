@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..schemas.calls import Call
-from ..schemas.instance import Usage
+from ...schemas.calls import Call
+from ...schemas.instance import Usage
 from .threads import Job
 
 if TYPE_CHECKING:
     from .bundle import Bundle
+    from .endpoint_queue import Ticket
     from .engine import Line
-    from .lane import Ticket
 
 
 class Flight:

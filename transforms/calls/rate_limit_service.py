@@ -13,10 +13,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ..schemas.calls import CallPolicy, RateLimit
+from ...schemas.calls import CallPolicy, RateLimit
 
 if TYPE_CHECKING:
-    from .lane import Lane
+    from .endpoint_queue import Lane
 
 METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 MOST = 16

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from ..schemas.calls import CallPolicy
-from .faults import RETRIED, Fault
+from ...schemas.calls import CallPolicy
+from .errors import RETRIED, Fault
 
 MAX_RETRY_AFTER = 300.0
 """Seconds; a callee that asks to wait longer is not asked again."""

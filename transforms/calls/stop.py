@@ -7,8 +7,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from ..schemas.calls import CallClass
-from . import storage
+from ...schemas.calls import CallClass
+from ..io import storage
 
 POLL = 2.0
 """Seconds between two looks at the stop object, by each bundle."""

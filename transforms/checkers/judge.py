@@ -21,7 +21,7 @@ from ..judges.base import Judge
 from ..judging.panel import Seat
 from ..judging.prompts import load
 from ..judging.shapes import TEXT, object_of, one_of
-from ..judging.together import together
+from ..judging.side_by_side import together
 from ..registry import build, find
 from .base import AskingChecker, Unjudged, checking_of, register
 
@@ -107,7 +107,7 @@ class JudgeChecker(AskingChecker):
         """The response to each request, from the judge that stands in the checker, asked as judges are in a run."""
         if self.judge is None:
             raise ConfigError("missing", where="checker.judge", allowed="{type: NAME, parameters ...} of a judge")
-        from ..asking import asked_now  # Beam comes with it, which no other checker needs
+        from ..judge_now import asked_now  # Beam comes with it, which no other checker needs
 
         policy = CallPolicy(max_in_flight=self.max_in_flight)
         checks = [self._response(request, corpus, language) for request in requests]

@@ -185,7 +185,7 @@ def _files(path: str) -> list[str]:
     Raises:
         ConfigError: One is missing.
     """
-    from .. import storage
+    from ..io import storage
 
     root = path.rstrip("/") + "/"
     found = [file.removeprefix(root) for file in storage.below(path)]
@@ -201,7 +201,7 @@ def _files(path: str) -> list[str]:
 @contextmanager
 def _local(path: str) -> Iterator[tuple[Path, str]]:
     """The model's folder on this machine, and its model file; a copy is there until it has been loaded."""
-    from .. import storage
+    from ..io import storage
 
     found = _files(path)
     model = next(name for name in _MODELS if name in found)
@@ -225,7 +225,7 @@ def _read(folder: str, name: str) -> Mapping[str, Json]:
     """
     import orjson
 
-    from .. import storage
+    from ..io import storage
 
     path = storage.join(folder, name)
     try:

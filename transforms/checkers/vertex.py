@@ -17,7 +17,7 @@ from ..grounding.discovery import ENDPOINT, Discovery, service_error
 from ..grounding.request import Request, body_of
 from ..judging.panel import Seat
 from ..judging.shapes import BOOL, TEXT, Schema, list_of
-from ..metrics.kernels.concurrent import call_each
+from ..runtime.concurrent import call_each
 from .base import AskingChecker, Unjudged, register
 
 _NUMBER: Schema = {"type": "number"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...schemas.adk import case_fields, is_case
+from ...schemas.formats.adk import case_fields, is_case
 from ...schemas.instance import Json
 from .base import Dialect, register
 

@@ -20,14 +20,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ...schemas.databricks import context_of, expectation_fields
 from ...schemas.errors import RowError
+from ...schemas.formats.databricks import context_of, expectation_fields
+from ...schemas.formats.messages import REQUEST_KEYS, RESPONSE_KEYS, parsed, response_text, trace_of
 from ...schemas.instance import Json
-from ...schemas.messages import REQUEST_KEYS, RESPONSE_KEYS, parsed, response_text, trace_of
 from ...schemas.values import parse_json
-from ..traces.derive import fields_of, request_fields
-from ..traces.spans import is_trace, parse_trace
 from .base import Dialect, register
+from .traces_otel.derive import fields_of, request_fields
+from .traces_otel.spans import is_trace, parse_trace
 
 _EXPECTED = ("expected_response", "expected_facts", "expected_retrieved_context", "guidelines", "expected_tool_calls")
 _FAILURE = ("failure", "error_type", "error_message")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...schemas.formats.rapid import KEYS, read_request
 from ...schemas.instance import Json
-from ...schemas.rapid import KEYS, read_request
 from .base import Dialect, register
 
 _KEYS = frozenset(KEYS)

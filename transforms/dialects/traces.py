@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...schemas.databricks import expectation_fields
 from ...schemas.errors import RowError
+from ...schemas.formats.databricks import expectation_fields
 from ...schemas.instance import Json
-from ..traces.derive import fields_of
-from ..traces.spans import CODE, is_trace, parse_trace, traces_in
 from .base import Dialect, register
+from .traces_otel.derive import fields_of
+from .traces_otel.spans import CODE, is_trace, parse_trace, traces_in
 
 
 @register("dialect", "traces")

@@ -13,9 +13,9 @@ from typing import Any
 
 from ...schemas.errors import RowError
 from ...schemas.instance import Json
-from ..faults import fault_of
-from ..held import original
-from ..metrics.kernels.concurrent import call_each
+from ..calls.errors import fault_of
+from ..runtime.concurrent import call_each
+from ..runtime.local_objects import original
 from .check import CANDIDATES
 from .passages import Fact, Passage, Text, passages_of
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..schemas.errors import ConfigError, RunError
+from ...schemas.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ..schemas.errors import ConfigError
+from ...schemas.errors import ConfigError
 
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 

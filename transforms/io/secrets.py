@@ -12,7 +12,7 @@ import re
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
-from ..schemas.errors import ConfigError
+from ...schemas.errors import ConfigError
 
 ALLOWED = "${env:NAME}, ${file:PATH} or ${secret:projects/P/secrets/S/versions/V}"
 _REFERENCE = re.compile(r"\$\{(env|file|secret):([^{}]+)\}")

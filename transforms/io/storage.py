@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from ..schemas.errors import ConfigError
+from ...schemas.errors import ConfigError
 
 _IN_A_FOLDER = re.compile(r"[^[*?]*/")
 

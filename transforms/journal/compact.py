@@ -12,8 +12,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..schemas.calls import Outcome
-from . import storage
+from ...schemas.calls import Outcome
+from ..io import storage
 from .segments import PIECE, Head, Record
 
 NAME = "calls.parquet"

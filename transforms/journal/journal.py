@@ -26,9 +26,9 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.localfilesystem import LocalFileSystem
 
-from ..schemas.calls import Call, Outcome
-from ..schemas.errors import RunError
-from . import storage
+from ...schemas.calls import Call, Outcome
+from ...schemas.errors import RunError
+from ..io import storage
 from .compact import Compacted, distinct, write_compacted
 from .lookup import Lookup
 from .segments import OPEN, Record, Torn, decoded, encoded, log, pieces, segments_of

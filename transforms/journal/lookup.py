@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from ..schemas.calls import Outcome
+from ...schemas.calls import Outcome
 from .segments import Head, Record
 
 MOST = 16 << 20

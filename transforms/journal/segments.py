@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, TypeAlias
 
 import orjson
 
-from ..schemas.calls import Outcome
-from . import storage
+from ...schemas.calls import Outcome
+from ..io import storage
 
 OPEN = ".open"
 """Ending of the name of a segment that is appended to; it is renamed once nothing more comes."""

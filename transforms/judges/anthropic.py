@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..anthropic_batches import AnthropicBatches, read_line, request_line
+from ..batch_api.anthropic import AnthropicBatches, read_line, request_line
 from .base import (
     Batched,
     Consult,

@@ -28,9 +28,9 @@ from typing import Any, ClassVar, TypeAlias
 from ...schemas.errors import JudgeError
 from ...schemas.instance import Json, Usage
 from ...schemas.judging import PROMPTS, Message, Reply
-from ..batching import Batched, Unanswered
+from ..batch_api.base import Batched, Unanswered
+from ..io.secrets import Secrets, check_reference, check_text, resolved
 from ..registry import register, require_module
-from ..secrets import Secrets, check_reference, check_text, resolved
 
 __all__ = [
     "Batched",

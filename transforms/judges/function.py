@@ -11,8 +11,8 @@ from typing import Any
 
 from ...schemas.errors import ConfigError
 from ...schemas.instance import Json
-from ..held import original
 from ..registry import load_object
+from ..runtime.local_objects import original
 from .base import Consult, Judge, Question, Reply, register
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...schemas.errors import ConfigError
-from ..google_batches import GeminiBatches, VertexBatches, read_line, request_line, wire
+from ..batch_api.google import GeminiBatches, VertexBatches, read_line, request_line, wire
 from .base import Batched, Consult, ModelJudge, Question, Reply, Unanswered, Usage, closing, file_obstacle, register
 
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE")

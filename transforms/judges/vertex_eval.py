@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from ...schemas.errors import JudgeError
 from ...schemas.judging import EVALUATE_INSTANCES
-from ..held import original
 from ..registry import require_module
+from ..runtime.local_objects import original
 from .base import Consult, Judge, Question, Reply, closing, register
 
 _STARTING = frozenset(("ServiceUnavailable", "FailedPrecondition"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..schemas.instance import FROM_INVOCATION, Example, Instance, Invocation
-from .agents.base import Recording
+from ...schemas.instance import FROM_INVOCATION, Example, Instance, Invocation
+from ..agents.base import Recording
 
 CHARACTERS = 8
 """Characters of a prompt counted as one token: that is about half of the tokens models count, so never too many."""

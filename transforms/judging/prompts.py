@@ -27,8 +27,8 @@ from pathlib import Path
 
 from ...schemas.errors import ConfigError
 from ...schemas.instance import Json
+from ...schemas.json_text import jsonable
 from ...schemas.judging import Ask, Message
-from ..jsonable import jsonable
 from .panel import MAX_SAMPLES, Seat
 
 FOLDER = Path(__file__).parent / "prompts"

@@ -32,10 +32,10 @@ from typing import Any, ClassVar
 from ...schemas.instance import Example, Json
 from ...schemas.judging import PROMPTS, Judging
 from ...schemas.result import Score
-from ..metrics.base import Metric
-from .panel import MAX_SAMPLES, Aggregate, Rule, Seat, Vote, panel, seats
-from .prompts import Prompt
-from .shapes import TEXT, Schema, object_of, one_of
+from ..judging.panel import MAX_SAMPLES, Aggregate, Rule, Seat, Vote, panel, seats
+from ..judging.prompts import Prompt
+from ..judging.shapes import TEXT, Schema, object_of, one_of
+from .base import Metric
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,12 +12,12 @@ from ...schemas.conversation import step_out
 from ...schemas.instance import Example, Json, Turn
 from ...schemas.judging import Judging
 from ...schemas.result import Score, ScoreError
-from .joint import joint_panel
-from .metric import JudgedMetric
-from .panel import Rule, Vote
-from .prompts import Prompt, load
-from .shapes import Schema
-from .together import together, unasked
+from ..judging.joint import joint_panel
+from ..judging.panel import Rule, Vote
+from ..judging.prompts import Prompt, load
+from ..judging.shapes import Schema
+from ..judging.side_by_side import together, unasked
+from ._judged import JudgedMetric
 
 NOT_TOLD = Vote(error=ScoreError("invalid_verdict", "the judge's answer does not speak of it"))
 

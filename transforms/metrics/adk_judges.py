@@ -18,11 +18,11 @@ from ...schemas.instance import Example, Json, Turn
 from ...schemas.judging import Judging
 from ...schemas.result import Score
 from ...schemas.values import mean
-from ..judging.metric import rating, read_score
 from ..judging.panel import Seat, Vote
 from ..judging.shapes import TEXT, list_of, object_of, one_of
-from ..judging.together import together, unasked
-from ..judging.turns import NOT_TOLD, JointTurnJudge, TurnJudge, mean_of, said, setting, steps
+from ..judging.side_by_side import together, unasked
+from ._judged import rating, read_score
+from ._judged_turns import NOT_TOLD, JointTurnJudge, TurnJudge, mean_of, said, setting, steps
 from .base import register
 from .kernels.sentences import splitter_of
 

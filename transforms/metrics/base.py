@@ -27,7 +27,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ...schemas.instance import FROM_INVOCATION, Example, Turn
 from ...schemas.result import Better, Score, ScoreColumn
-from ..faults import fault_of
+from ..calls.errors import fault_of
 from ..registry import register
 
 __all__ = ["Derived", "Metric", "ScoringBatch", "failure_of", "guarded", "register"]

@@ -28,9 +28,9 @@ from ...schemas.instance import Example, Json, Trajectory
 from ...schemas.result import Score, ScoreColumn
 from ...schemas.trajectory import parse_trajectory
 from .. import registry
-from ..held import original
+from ..runtime.concurrent import call_each
+from ..runtime.local_objects import original
 from .base import Metric, ScoringBatch, failure_of
-from .kernels.concurrent import call_each
 
 MAX_IN_FLIGHT = 64
 _ALLOWED = "a number, a bool, a mapping {name: number, ...} or a Score"

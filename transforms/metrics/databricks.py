@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ...schemas.databricks import context_of
 from ...schemas.errors import RowError
+from ...schemas.formats.databricks import context_of
 from ...schemas.instance import Chunk, Example, Json
 from ...schemas.result import Score
 from .base import Metric, register

@@ -1,6 +1,6 @@
 """The judges of Databricks Agent Evaluation, asked of any judge model: ratings yes (1, good) and no (0), with reasons.
 
-Inputs, ranges and which judge runs on which row are Agent Evaluation's (`schemas/databricks.py`); the prompts are our
+Inputs, ranges and which judge runs on which row are Agent Evaluation's (schemas/formats); the prompts are our
 own. A row that a judge cannot run on carries Databricks' code: 1001 (a field is missing; the score is skipped), 1006 (a
 field cannot be read) and 1010 (expected_response beside expected_facts), which are errors of that judge alone.
 """
@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from ...schemas import databricks as words
 from ...schemas.errors import RowError
+from ...schemas.formats import databricks as words
 from ...schemas.instance import Example, Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score
 from ...schemas.values import mean
-from ..judging.metric import JudgedMetric
 from ..judging.panel import Rule, Seat, Vote
 from ..judging.prompts import Prompt, load
 from ..judging.shapes import TEXT, object_of, one_of
-from ..judging.together import together, unasked
+from ..judging.side_by_side import together, unasked
+from ._judged import JudgedMetric
 from .base import Derived, Metric, register
 
 RATING = object_of(rationale=TEXT, rating=one_of("yes", "no"))

@@ -21,9 +21,9 @@ from ..grounding.passages import Fact
 from ..grounding.request import Request, check_limits
 from ..grounding.response import VACUOUS
 from ..grounding.sources import check_source, is_column, source_of
-from ..judging.metric import JudgedMetric
 from ..judging.panel import MAX_SAMPLES, Aggregate
 from ..judging.prompts import Prompt, load
+from ._judged import JudgedMetric
 from .base import ScoringBatch, register
 
 _FORMS = "a text, or a list of texts, of {factText, attributes} or of {content, doc_uri}"

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...schemas.instance import Example, Json
+from ...schemas.json_text import jsonable
 from ...schemas.judging import EVALUATE_INSTANCES, PROMPTS, Ask, Judging, Message
 from ...schemas.result import ScoreError
-from ..jsonable import jsonable
-from ..judging.metric import JudgedMetric, PairwiseJudge, rating, read_score
 from ..judging.panel import Seat, Vote, panel
 from ..judging.prompts import Prompt, as_text, load
 from ..judging.shapes import TEXT, Schema, object_of, one_of
+from ._judged import JudgedMetric, PairwiseJudge, rating, read_score
 from .base import register
 
 VERSIONS = (1,)

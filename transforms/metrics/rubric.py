@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 from ...schemas.instance import Example, Json
 from ...schemas.judging import Answer, Ask, Judging
 from ...schemas.result import Score, ScoreError
-from ..judging.metric import JudgedMetric
 from ..judging.panel import Seat
 from ..judging.prompts import Prompt, load
 from ..judging.shapes import BOOL, TEXT, list_of, object_of
 from ..judging.templates import prompt_of
+from ._judged import JudgedMetric
 from .base import register
 
 WRITTEN = object_of(rubrics=list_of(TEXT))

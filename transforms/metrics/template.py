@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 from ...schemas.instance import Example
 from ...schemas.judging import Judging
 from ..judging.autorater import Autorater, autorater_of
-from ..judging.metric import JudgedMetric, PairwiseJudge, read_score
 from ..judging.prompts import Prompt, load
 from ..judging.shapes import TEXT, Schema, object_of
 from ..judging.templates import (
@@ -31,6 +30,7 @@ from ..judging.templates import (
     ratings_in,
     renamed,
 )
+from ._judged import JudgedMetric, PairwiseJudge, read_score
 from .base import register
 
 NAMES = (

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...schemas.batch import RowBlock
+from ...schemas.config.storage import QUERY_PATH
 from ...schemas.errors import ConfigError, RunError
-from ...schemas.storage_config import QUERY_PATH
-from ..bigquery import Clients, TableName, briefly, check_dataset, reason, run_once
+from ..io.bigquery import Clients, TableName, briefly, check_dataset, reason, run_once
 from .base import NO_LINE, ArrowReader, FileRange, SchemeReader, register
 
 _STREAM_BYTES = 64 << 20

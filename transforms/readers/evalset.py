@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...schemas.adk import SUFFIXES, read_cases
 from ...schemas.batch import RowBlock
 from ...schemas.errors import RowError
+from ...schemas.formats.adk import SUFFIXES, read_cases
 from .base import FileRange, Reader, Record, assemble, open_input, register, selection
 
 
 @register("reader", "evalset")
 @dataclass(frozen=True)
 class EvalSetReader(Reader):
-    """A whole eval set, in any form that schemas/adk.py knows, or JSON lines of EvalCases; read in one piece.
+    """A whole eval set, in any form that schemas/formats/adk.py knows, or JSON lines of EvalCases; read in one piece.
 
     Rows have `eval_set_id`, `eval_id`, `conversation` (or `conversation_scenario`), `session_input`, and all other
     keys of the cases. A path "set.evalset.json:a,b" stands for the cases `a` and `b` alone.

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 from apache_beam import coders
 
-from ..schemas.batch import Batch, RowBlock, compress, decompress, example_in, example_out
-from ..schemas.result import Rejected, ScoreColumn, ScoredBatch, ScoreError, Tally
+from ...schemas.batch import Batch, RowBlock, compress, decompress, example_in, example_out
+from ...schemas.result import Rejected, ScoreColumn, ScoredBatch, ScoreError, Tally
 
 _SAMPLED_SIZE = 1 << 20
 # Beam encodes the elements it samples only to learn their size, and of few large elements it samples nearly all.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ..schemas.errors import RunError
+from ...schemas.errors import RunError
 
 _held: dict[str, Any] = {}
 

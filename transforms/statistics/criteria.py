@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from ..schemas.config import CriterionConfig
-from ..schemas.errors import ConfigError
-from ..schemas.result import Summary, Verdict
+from ...schemas.config.evaluation import CriterionConfig
+from ...schemas.errors import ConfigError
+from ...schemas.result import Summary, Verdict
 
 _NOT_BOUNDED = {"slice", "metric", "ci_method", "threshold", "verdict", "judges"}
 _WITHIN = {"mean", "min", "max", "median", "p90", "p95", "p99", "mode", "worst_case_mean", "best_case_mean"}

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
-from ..schemas.instance import Example
-from ..schemas.result import Better, ScoreColumn, ScoredBatch, SliceKey, Status
-from ..schemas.values import slice_text
+from ...schemas.instance import Example
+from ...schemas.result import Better, ScoreColumn, ScoredBatch, SliceKey, Status
+from ...schemas.values import slice_text
 from .accumulators import Accumulator, Clusters, counted
 from .criteria import Threshold
 

@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
 
-from ...schemas.adk_config import Criterion
-from ...schemas.adk_result import case_result, case_verdict, result_file
+from ...schemas.formats.adk_config import Criterion
+from ...schemas.formats.adk_result import case_result, case_verdict, result_file
 from ..registry import build, find
 from .base import Writer, register
 

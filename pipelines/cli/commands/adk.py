@@ -58,9 +58,9 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     import logging
     import os
 
-    from ..adk_eval import adk_evaluate, config_of, eval_files, write_results
-    from ..adk_report import detailed, summary
-    from ..console import logs, note, say, stoppable
+    from ...adk.evaluate import adk_evaluate, config_of, eval_files, write_results
+    from ...adk.report import detailed, summary
+    from ...display.console import logs, note, say, stoppable
 
     files = eval_files(args.eval_sets, args.agent if os.path.isdir(args.agent) else "")
     if args.config_file_path is None and len(files) > 1:
@@ -97,8 +97,8 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _migrate(args: argparse.Namespace, rest: list[str]) -> int:
-    from ..adk_files import adk_migrate
-    from ..console import say
+    from ...adk.eval_sets import adk_migrate
+    from ...display.console import say
     from .base import no_more
 
     no_more(rest)
@@ -108,8 +108,8 @@ def _migrate(args: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _to_evalset(args: argparse.Namespace, rest: list[str]) -> int:
-    from ..adk_files import to_evalset
-    from ..console import say
+    from ...adk.eval_sets import to_evalset
+    from ...display.console import say
     from .base import no_more
 
     no_more(rest)

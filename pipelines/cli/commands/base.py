@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...schemas.errors import ConfigError
+from ....schemas.errors import ConfigError
 
 SLICES = "by columns, with commas; a+b by both at once"
 """What the option --slices is given, in words."""
@@ -36,15 +36,15 @@ def request_at(stream: Any, command: str) -> bytes:
 
 def show_result(result: Any, say: Any) -> None:
     """Shows a run's summary."""
-    from ..console import width
-    from ..report.terminal import render
+    from ...display.console import width
+    from ...display.terminal import render
 
     say(render(result, width()))
 
 
 def show_end(result: Any) -> int:
     """Shows how a run ended; returns the exit code."""
-    from ..console import fault, say
+    from ...display.console import fault, say
 
     show_result(result, say)
     if result.exit_code == RUN:

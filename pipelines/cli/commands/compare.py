@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from ...schemas.errors import ConfigError
+from ....schemas.errors import ConfigError
 from .base import SLICES, no_more
 
 _ABOUT = """\
@@ -30,10 +30,10 @@ def add(commands: Any) -> None:
 
 
 def _compare(args: argparse.Namespace, rest: list[str]) -> int:
-    from ..compare import changes, compare, write_changes
-    from ..console import say, width
-    from ..report.differences import render
-    from ..settings import slices_of, words_of
+    from ...compare import changes, compare, write_changes
+    from ...config.settings import slices_of, words_of
+    from ...display.console import say, width
+    from ...display.differences import render
 
     no_more(rest)
     metrics = words_of(args.metrics) if args.metrics is not None else ()

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from ...schemas.errors import ConfigError
+from ....schemas.errors import ConfigError
 from .base import PASSED, no_more, request_at
 
 _ABOUT = """\
@@ -30,8 +30,8 @@ def _check_grounding(args: argparse.Namespace, rest: list[str]) -> int:
 
     import yaml
 
-    from ..console import logs, note, say
-    from ..grounding import check_grounding
+    from ...compat.check_grounding import check_grounding
+    from ...display.console import logs, note, say
 
     no_more(rest)
     request = request_at(sys.stdin, "check-grounding")

@@ -33,8 +33,8 @@ def add(commands: Any) -> None:
 
 
 def _metrics(args: argparse.Namespace, rest: list[str]) -> int:
+    from ...display.console import say, width
     from ..catalogue import describe, overview
-    from ..console import say, width
 
     no_more(rest)
     say(describe(args.name) if args.name else overview(width()))
@@ -42,7 +42,7 @@ def _metrics(args: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _init(args: argparse.Namespace, rest: list[str]) -> int:
-    from ..console import say
+    from ...display.console import say
     from ..init import write_example
 
     no_more(rest)
@@ -51,8 +51,8 @@ def _init(args: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _show(args: argparse.Namespace, rest: list[str]) -> int:
-    from ..console import say
-    from ..result import EvaluationResult
+    from ...display.console import say
+    from ...run.result import EvaluationResult
 
     no_more(rest)
     show_result(EvaluationResult.load(args.output), say)
@@ -60,12 +60,12 @@ def _show(args: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _journal(args: argparse.Namespace, rest: list[str]) -> int:
-    from ..console import say
-    from ..report.calls import calls_report
+    from ...display.calls import calls_report
+    from ...display.console import say
 
     no_more(rest)
     if args.compact:
-        from ..resume import compact_all
+        from ...run.resume import compact_all
 
         say(f"{compact_all(args.output):,} records in one file each\n")
     say(calls_report(args.output))

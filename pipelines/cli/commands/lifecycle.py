@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ...schemas.errors import ConfigError
+from ....schemas.errors import ConfigError
 from .base import PASSED, no_more, show_end
 
 _CANCEL = """\
@@ -38,8 +38,8 @@ def _seconds(text: str) -> float:
 
 
 def _cancel(args: argparse.Namespace, rest: list[str]) -> int:
-    from ..console import say
-    from ..resume import cancel
+    from ...display.console import say
+    from ...run.resume import cancel
 
     no_more(rest)
     cancel(args.output, now=args.now)
@@ -49,8 +49,8 @@ def _cancel(args: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _wait(args: argparse.Namespace, rest: list[str]) -> int:
-    from ..console import stoppable
-    from ..wait import wait
+    from ...display.console import stoppable
+    from ...run.wait import wait
 
     no_more(rest)
     with stoppable():

@@ -25,9 +25,9 @@ def add(commands: Any) -> None:
 def _evaluate_instances(args: argparse.Namespace, rest: list[str]) -> int:
     import json
 
-    from ...schemas.yaml_text import load_yaml
-    from ..console import logs, note, say
-    from ..evaluate_instances import evaluate_instances
+    from ....schemas.config.yaml_text import load_yaml
+    from ...compat.evaluate_instances import evaluate_instances
+    from ...display.console import logs, note, say
 
     no_more(rest)
     request = request_at(sys.stdin, "evaluate-instances")

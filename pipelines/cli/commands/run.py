@@ -6,11 +6,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ...schemas.errors import ConfigError
+from ....schemas.errors import ConfigError
 from .base import CONFIG, PASSED, SLICES, show_end
 
 if TYPE_CHECKING:
-    from ...schemas.config import EvaluationConfig
+    from ....schemas.config.evaluation import EvaluationConfig
 
 _RUN_ABOUT = """\
 Runs an evaluation and shows its summary. CONFIG is a YAML or JSON file; everything in it can be changed, or given
@@ -44,14 +44,16 @@ def add(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace, rest: list[str]) -> int:
-    from ..console import logs, note, stoppable, workers_unheard
+    from ...display.console import logs, note, stoppable, workers_unheard
 
     config, flags = config_of(args, rest)
-    from .. import engines, progress, remote
-    from ..evaluate import run, submit
-    from ..plan import make_plan
-    from ..report.html import write_report
-    from ..resume import paid, state
+    from ...display import progress
+    from ...display import remote_progress as remote
+    from ...display.html import write_report
+    from ...run.evaluate import run, submit
+    from ...run.plan import make_plan
+    from ...run.resume import paid, state
+    from ...runners import options as engines
 
     with logs(args.debug, note):
         options = engines.pipeline_options(flags)
@@ -80,12 +82,12 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _check(args: argparse.Namespace, rest: list[str]) -> int:
-    from ..console import fault, logs, note, say, width
+    from ...display.console import fault, logs, note, say, width
 
     config, flags = config_of(args, rest)
-    from .. import engines
-    from ..check import check
-    from ..engine_check import look_at
+    from ...check.check import check
+    from ...run.preflight import look_at
+    from ...runners import options as engines
 
     with logs(args.debug, note):
         options = engines.pipeline_options(flags)
@@ -100,11 +102,11 @@ def _check(args: argparse.Namespace, rest: list[str]) -> int:
 
 def config_of(args: argparse.Namespace, rest: list[str]) -> tuple[EvaluationConfig, list[str]]:
     """The configuration a command line describes, and the options that are left for Beam."""
-    from ..settings import assemble, split
+    from ...config.settings import assemble, split
 
     source, flags = split(rest)
     if args.workers is not None:
-        from ..engines import local_workers
+        from ...runners.options import local_workers
 
         flags += local_workers(args.workers)
     return assemble(source, settings_of(args), args.run_date), flags
@@ -126,7 +128,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     """Adds the options that set keys of the configuration."""
 
     def setting(flag: str, key: str, metavar: str, words: str) -> None:
-        from ..settings import reader
+        from ...config.settings import reader
 
         parser.add_argument(
             flag, action="append", dest="settings", metavar=metavar, type=reader(flag, key), help=f"{words} ({key})"
@@ -160,7 +162,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def _day(text: str) -> str:
-    from ..placeholders import day
+    from ...config.placeholders import day
 
     return day(text)
 
@@ -171,7 +173,7 @@ def reader_of_set(text: str) -> tuple[str, str, Any]:
     Raises:
         ConfigError: It is not KEY=VALUE, or the value is no YAML.
     """
-    from ..settings import reader
+    from ...config.settings import reader
 
     key, equals, value = text.partition("=")
     if not equals or not key.strip():

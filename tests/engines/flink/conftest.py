@@ -86,7 +86,7 @@ class Cluster:
             return [jar["id"] for jar in json.load(answer)["files"]]
 
     def _slots(self) -> int:
-        from evalbeam.pipelines.flink import FlinkCluster
+        from evalbeam.pipelines.runners.flink import FlinkCluster
 
         return FlinkCluster(f"127.0.0.1:{self.port}").slots()
 
@@ -159,7 +159,7 @@ class Bench:
 
     def command(self, *arguments: str) -> subprocess.Popen[str]:
         """Starts a command, in a process group of its own; Ctrl-C reaches it wherever the tests run."""
-        command = [sys.executable, "-m", "evalbeam.pipelines.cli", *arguments]
+        command = [sys.executable, "-m", "evalbeam", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # background jobs are born deaf to it
         process: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]

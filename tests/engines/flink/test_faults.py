@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from waiting import ended, until
 
-from evalbeam.pipelines import lease
-from evalbeam.pipelines.flink import FlinkCluster
-from evalbeam.pipelines.resume import cancel
+from evalbeam.pipelines.run.resume import cancel
+from evalbeam.pipelines.runners import lease
+from evalbeam.pipelines.runners.flink import FlinkCluster
 
 pytestmark = [pytest.mark.engines, pytest.mark.faults]
 

@@ -219,7 +219,7 @@ class Cloud:
 
     def evalbeam(self, *arguments: str, cwd: Path, **more: Any) -> subprocess.CompletedProcess[str]:
         """Runs the command in a process of its own."""
-        command = [sys.executable, "-m", "evalbeam.pipelines.cli", *arguments]
+        command = [sys.executable, "-m", "evalbeam", *arguments]
         env = {**os.environ, **self.environment, "PYTHONPATH": str(cwd), **more.pop("env", {})}
         return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=240, **more)
 

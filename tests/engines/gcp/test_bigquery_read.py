@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evalbeam import ConfigError, EvaluationConfig, evaluate
-from evalbeam.pipelines.check import check
+from evalbeam.pipelines.check.check import check
 
 pytestmark = pytest.mark.engines
 

@@ -76,7 +76,16 @@ def test_a_crash_between_the_files_and_the_load(
     name = f"crash-{write}-{kind}"
     data = cloud.put(f"written/{name}.jsonl", LINES)
     section = {"dataset": warehouse.dataset, "prefix": name.replace("-", "_"), "write": write}
-    command = [sys.executable, "-m", "evalbeam.pipelines.cli", "run", "--dataset", data, "--metrics", "exact_match"]
+    command = [
+        sys.executable,
+        "-m",
+        "evalbeam",
+        "run",
+        "--dataset",
+        data,
+        "--metrics",
+        "exact_match",
+    ]
     command += ["--output", cloud.url("written", name), "--set", f"output.bigquery={orjson.dumps(section).decode()}"]
     env = {**os.environ, **cloud.environment}
     with warehouse.rest.failing(1.0, r"POST .*/jobs.* evalbeam-load-\w+-1$", (kind,)) as failed:

@@ -14,10 +14,10 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from google.cloud import storage
 from json_server import JsonHandler, serving
 
-from evalbeam.pipelines import lease
-from evalbeam.pipelines.dataflow import Dataflow, address
-from evalbeam.pipelines.jobs import Unreachable
-from evalbeam.pipelines.wait import wait
+from evalbeam.pipelines.run.wait import wait
+from evalbeam.pipelines.runners import lease
+from evalbeam.pipelines.runners.dataflow import Dataflow, address
+from evalbeam.pipelines.runners.jobs import Unreachable
 from evalbeam.schemas.errors import ConfigError, RunError
 
 pytestmark = pytest.mark.engines
@@ -126,7 +126,7 @@ def test_a_submitted_run_is_left_to_its_job(
 
 
 def test_limits_of_the_whole_run_are_divided_over_the_processors(cloud: Any, service: ThreadingHTTPServer) -> None:
-    from evalbeam.pipelines import engines
+    from evalbeam.pipelines.runners import options as engines
 
     given_ = options(service, cloud)
     assert engines.processes(engines.pipeline_options(given_)) == 16
@@ -138,7 +138,7 @@ def test_limits_of_the_whole_run_are_divided_over_the_processors(cloud: Any, ser
 def test_the_template_launcher_submits_and_writes_a_template(
     service: ThreadingHTTPServer, cloud: Any, given: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from evalbeam.pipelines.template import main
+    from evalbeam.pipelines.cli.flex_template import main
 
     config, output = given
     words = [f"--config={config}", "--run_date=2026-11-21", *options(service, cloud), "--job_name=agent-eval-1"]

@@ -14,7 +14,7 @@ from steady_agent import AGENT, calls
 from written import tables
 
 from evalbeam import EvaluationResult, evaluate
-from evalbeam.transforms import storage
+from evalbeam.transforms.io import storage
 
 pytestmark = pytest.mark.engines
 

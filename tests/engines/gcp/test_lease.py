@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from evalbeam import ConfigError
-from evalbeam.pipelines import lease
-from evalbeam.transforms import storage
+from evalbeam.pipelines.runners import lease
+from evalbeam.transforms.io import storage
 
 pytestmark = pytest.mark.engines
 

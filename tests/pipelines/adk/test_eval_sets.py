@@ -5,9 +5,9 @@ import json
 import pytest
 
 from evalbeam import evaluate
-from evalbeam.pipelines.cli import main
-from evalbeam.schemas.adk import case_fields, read_cases
+from evalbeam.pipelines.cli.main import main
 from evalbeam.schemas.errors import ConfigError
+from evalbeam.schemas.formats.adk import case_fields, read_cases
 
 eval_sets = pytest.importorskip("google.adk.evaluation.eval_set")
 
@@ -73,7 +73,7 @@ def test_a_run_becomes_a_set_that_expects_its_answers(tmp_path):
 
 
 def test_cases_of_one_name_get_names_of_their_own(tmp_path):
-    from evalbeam.pipelines.adk_files import _recorded
+    from evalbeam.pipelines.adk.eval_sets import _recorded
 
     rows = [{"status": "ok", "trial": trial, "eval_id": "a", "response": "r"} for trial in (0, 0, 1, 0)]
     assert [c["eval_id"] for c in _recorded(iter(rows), lambda _: "p")] == ["a", "a-0", "a-1", "a-2"]
@@ -92,7 +92,7 @@ def test_a_file_that_cannot_be_written_is_named(command, tmp_path, capsys):
 
 
 def test_a_run_that_is_not_there(tmp_path):
-    from evalbeam.pipelines.adk_files import to_evalset
+    from evalbeam.pipelines.adk.eval_sets import to_evalset
 
     with pytest.raises(ConfigError, match="no finished run"):
         to_evalset(str(tmp_path), str(tmp_path / "x.evalset.json"))

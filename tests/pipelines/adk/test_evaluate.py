@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from evalbeam import EvaluationConfig, assert_eval, evaluate
-from evalbeam.pipelines.adk_eval import adk_evaluate, config_of, eval_files, load_cases, write_results
-from evalbeam.pipelines.adk_report import detailed
-from evalbeam.pipelines.cli import main
-from evalbeam.schemas.adk_config import Criterion, read_config
+from evalbeam.pipelines.adk.evaluate import adk_evaluate, config_of, eval_files, load_cases, write_results
+from evalbeam.pipelines.adk.report import detailed
+from evalbeam.pipelines.cli.main import main
 from evalbeam.schemas.errors import ConfigError
+from evalbeam.schemas.formats.adk_config import Criterion, read_config
 
 results = pytest.importorskip("google.adk.evaluation.eval_result")
-AGENTS = Path(__file__).parent.parent / "transforms" / "agents"
+AGENTS = Path(__file__).parents[2] / "transforms" / "agents"
 LOOSE = read_config({"criteria": {"response_match_score": 0.1}}, "x")
 
 
@@ -133,7 +133,7 @@ def test_older_sets_in_folders_of_any_name(folder, tmp_path, capsys):
 
 def test_a_file_is_read_once_for_its_check_and_once_for_the_run(agents, tmp_path, monkeypatch):
     """ADK 2.13 parses a set by id anew for every case."""
-    from evalbeam.schemas import adk
+    from evalbeam.schemas.formats import adk
     from evalbeam.transforms.readers import evalset
 
     path = eval_set(tmp_path / "x.evalset.json", *(case(f"c{i}", roll(i)) for i in range(30)))

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from evalbeam import EvaluationConfig, EvaluationResult
-from evalbeam.pipelines import check as module
-from evalbeam.pipelines.check import check, size_text
-from evalbeam.pipelines.cli import main
-from evalbeam.pipelines.resume import prepare
+from evalbeam.pipelines.check.check import check, size_text
+from evalbeam.pipelines.check.check import check as module
+from evalbeam.pipelines.cli.main import main
+from evalbeam.pipelines.run.resume import prepare
 
 AGENT = """
 import pathlib

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from evalbeam import evaluate
-from evalbeam.pipelines import estimate as module
-from evalbeam.pipelines.check import CheckReport, check
-from evalbeam.pipelines.estimate import imagined, span
-from evalbeam.schemas.config import EvaluationConfig
+from evalbeam.pipelines.check.check import CheckReport, check
+from evalbeam.pipelines.check.check import estimate as module
+from evalbeam.pipelines.check.estimate import imagined, span
+from evalbeam.pipelines.check.forecast import made_up
+from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.instance import Example, Instance, Invocation, Usage
 from evalbeam.schemas.judging import Reply
 from evalbeam.transforms.facts import SHARED, SPENT
-from evalbeam.transforms.judging.forecast import made_up
 
 ROWS = [{"prompt": f"question {i}", "response": f"answer {i}", "context": "text " * i} for i in range(1, 13)]
 ROWS += [{"prompt": f"question {i}", "response": f"answer {i}"} for i in range(13, 21)]

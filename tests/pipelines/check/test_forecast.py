@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalbeam.pipelines.check.forecast import forecast, made_up
 from evalbeam.schemas.instance import Chunk, Example, Instance, Invocation
 from evalbeam.schemas.judging import Answer, Ask
 from evalbeam.schemas.result import ScoreError
-from evalbeam.transforms.judging.forecast import forecast, made_up
 from evalbeam.transforms.judging.shapes import BOOL, TEXT, fitted, list_of, object_of, one_of
 from evalbeam.transforms.metrics.adk_judges import FinalResponseMatchV2, HallucinationsV1
 from evalbeam.transforms.metrics.databricks_judges import ChunkRelevance, GuidelineAdherence, Safety
@@ -20,7 +20,7 @@ from evalbeam.transforms.metrics.rapid import Fluency, Groundedness, PairwiseSum
 from evalbeam.transforms.metrics.rubric import RubricBasedMetric
 from evalbeam.transforms.metrics.template import PairwiseMetric, PointwiseMetric
 
-from .scripted import driven
+from ...transforms.judging.scripted import driven
 
 ROW: dict[str, Any] = {
     "prompt": "Where is it?",

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from evalbeam import EvaluationResult
-from evalbeam.pipelines.cli import main
-from evalbeam.pipelines.init import FILES
-from evalbeam.schemas.config import EvaluationConfig
+from evalbeam.pipelines.cli.init import FILES
+from evalbeam.pipelines.cli.main import main
+from evalbeam.schemas.config.evaluation import EvaluationConfig
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ import pytest
 import yaml
 
 from evalbeam import EvaluationConfig, EvaluationResult
-from evalbeam.pipelines import cli
-from evalbeam.pipelines.cli import main
-from evalbeam.pipelines.commands.run import settings_of
-from evalbeam.pipelines.settings import assemble, load, put, reader, split
+from evalbeam.pipelines.cli.commands.run import settings_of
+from evalbeam.pipelines.cli.main import main
+from evalbeam.pipelines.cli.main import main as cli
+from evalbeam.pipelines.config.settings import assemble, load, put, reader, split
+from evalbeam.schemas.config.yaml_text import load_yaml
 from evalbeam.schemas.errors import ConfigError
-from evalbeam.schemas.yaml_text import load_yaml
 
 AGENT = """
 import logging, os, signal
@@ -64,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command in a process, and a process group, of its own; Ctrl-C reaches it wherever the tests run."""
-    code = "import sys; from evalbeam.pipelines.cli import main; sys.exit(main())"
+    code = "import sys; from evalbeam.pipelines.cli.main import main; sys.exit(main())"
     given, env = [sys.executable, "-c", code, *arguments], {**os.environ, **environment}
     heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # background jobs are born deaf to it
     return subprocess.run(
@@ -358,7 +358,7 @@ def test_an_unforeseen_exception_is_one_line(
     def broken(*_: Any) -> None:
         raise RuntimeError("first\nsecond \x1b[31m")
 
-    monkeypatch.setattr("evalbeam.pipelines.plan.make_plan", broken)
+    monkeypatch.setattr("evalbeam.pipelines.run.plan.make_plan", broken)
     assert main(["run", "eval.yaml"]) == 3
     err = capsys.readouterr().err
     assert err == "evalbeam: error: internal error: RuntimeError: first second �[31m (--debug shows where)\n"
@@ -373,7 +373,7 @@ def test_code_that_ends_the_program(capsys: pytest.CaptureFixture[str], monkeypa
     Path("cli_exits.py").write_text("import sys\nsys.exit(0)\n")
     assert main(["run", "eval.yaml", "--agent", "cli_exits:ask"]) == 2
     assert "agent.target: importing 'cli_exits' failed: SystemExit: 0" in capsys.readouterr().err
-    monkeypatch.setattr("evalbeam.pipelines.plan.make_plan", lambda _: sys.exit(0))
+    monkeypatch.setattr("evalbeam.pipelines.run.plan.make_plan", lambda _: sys.exit(0))
     assert main(["run", "eval.yaml"]) == 3
     assert "ended the program (exit code 0)" in capsys.readouterr().err
 
@@ -402,7 +402,7 @@ def test_a_worker_process_that_dies() -> None:
 
 
 def test_a_reader_that_has_gone_away_is_no_error() -> None:
-    code = "import sys; from evalbeam.pipelines.cli import main; sys.exit(main(['metrics']))"
+    code = "import sys; from evalbeam.pipelines.cli.main import main; sys.exit(main(['metrics']))"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -449,7 +449,7 @@ def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_help_imports_nothing_heavy(arguments: list[str], heavy: set[str]) -> None:
-    code = "import sys; from evalbeam.pipelines.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    code = "import sys; from evalbeam.pipelines.cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True).stdout
     modules = out.splitlines()[-1].split()
     assert "argparse" in modules

@@ -11,12 +11,12 @@ import pytest
 
 import evalbeam
 from evalbeam import ConfigError, JudgeError, check_grounding
-from evalbeam.pipelines.cli import main
+from evalbeam.pipelines.cli.main import main
 from evalbeam.transforms.checkers.vertex import Vertex
 
-from ..transforms.grounding.service import serving, session
+from ...transforms.grounding.service import serving, session
 
-SEED = json.loads((Path(__file__).parent.parent / "transforms" / "grounding" / "seed.json").read_text())
+SEED = json.loads((Path(__file__).parents[2] / "transforms" / "grounding" / "seed.json").read_text())
 ANSWER = "Here is what I found. Titanic was directed by James Cameron."
 REQUEST = {"answerCandidate": ANSWER, "facts": SEED["facts"], "groundingSpec": {"citationThreshold": "0.6"}}
 APP = "projects/p/locations/global/collections/default_collection/engines/a/servingConfigs/default_search"

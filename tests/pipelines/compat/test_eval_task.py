@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from evalbeam import ConfigError, CustomMetric, EvalTask, Rouge, TrajectorySingleToolUse
-from evalbeam.pipelines.eval_task import named, with_prompts
+from evalbeam.pipelines.compat.eval_task import named, with_prompts
 
 
 def call(tool_name: str, **tool_input: Any) -> dict[str, Any]:

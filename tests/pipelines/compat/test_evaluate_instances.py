@@ -133,7 +133,7 @@ def test_what_cannot_be_answered_is_told(request_, found):
 
 
 def command(request: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "evalbeam.pipelines.cli", "evaluate-instances"]
+    line = [sys.executable, "-m", "evalbeam", "evaluate-instances"]
     return subprocess.run(line, input=request, capture_output=True, text=True)
 
 

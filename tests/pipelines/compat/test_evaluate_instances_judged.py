@@ -14,7 +14,7 @@ from google.protobuf import json_format
 
 from evalbeam import ConfigError, evaluate_instances
 
-from ..transforms.metrics.rapid_table import PAIRWISE, POINTWISE, REFERABLE, TEXT
+from ...transforms.metrics.rapid_table import PAIRWISE, POINTWISE, REFERABLE, TEXT
 
 PAIR = {"prediction": "the new", "baseline_prediction": "the old", "instruction": "ask", "context": "text"}
 SEEN: list[str] = []
@@ -121,7 +121,7 @@ def test_judged_and_computed_inputs_in_one_request() -> None:
 def test_the_command(tmp_path: Path) -> None:
     request = json.dumps({"coherence_input": {"instance": {"prediction": "x"}}})
     (tmp_path / "judge.py").write_text("def top(messages, schema):\n    return {'explanation': 'top', 'score': 5}\n")
-    line = [sys.executable, "-m", "evalbeam.pipelines.cli", "evaluate-instances", "--judge"]
+    line = [sys.executable, "-m", "evalbeam", "evaluate-instances", "--judge"]
     done = subprocess.run([*line, "judge:top"], input=request, capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == {"coherence_result": {"score": 5.0, "explanation": "top", "confidence": 1.0}}

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from evalbeam import ConfigError, mlflow_evaluate
-from evalbeam.pipelines.mlflow_evaluate import named_guidelines
+from evalbeam.pipelines.compat.mlflow_evaluate import named_guidelines
 
 QUIET = {"databricks-agent": {"metrics": []}}
 EVAL_SET = [

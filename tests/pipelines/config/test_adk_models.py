@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from evalbeam.pipelines.adk_criteria import run_criteria
-from evalbeam.pipelines.adk_models import MODEL, judge_of
-from evalbeam.schemas.adk_config import read_config
+from evalbeam.pipelines.config.adk_criteria import run_criteria
+from evalbeam.pipelines.config.adk_models import MODEL, judge_of
 from evalbeam.schemas.errors import ConfigError
+from evalbeam.schemas.formats.adk_config import read_config
 
 
 def criteria(given: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def test_what_cannot_be_asked_is_refused_before_any_call() -> None:
     assert found["request"] == {"thinking_config": {"thinking_budget": 1}}
 
 
-AGENTS = Path(__file__).parent.parent / "transforms" / "agents"
+AGENTS = Path(__file__).parents[2] / "transforms" / "agents"
 RUBRIC = {"rubricId": "dice", "rubricContent": {"textProperty": "a die is rolled"}}
 JUDGED = {
     "final_response_match_v2": {"threshold": 1, "judgeModelOptions": {"numSamples": 3}},
@@ -102,7 +102,7 @@ def turn(sides: int, reply: str) -> dict[str, Any]:
 
 
 def test_judged_criteria_decide_cases_turn_by_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evalbeam.pipelines.adk_eval import adk_evaluate
+    from evalbeam.pipelines.adk.evaluate import adk_evaluate
 
     pytest.importorskip("google.adk")
     monkeypatch.syspath_prepend(str(AGENTS))

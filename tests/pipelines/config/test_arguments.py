@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evalbeam import ConfigError, EvalTask, evaluate
-from evalbeam.pipelines.arguments import dataset_section, path_text
+from evalbeam.pipelines.config.arguments import dataset_section, path_text
 
 ROWS = [{"prompt": "a", "response": "yes", "reference": "yes"}]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.pipelines.cli import main
-from evalbeam.pipelines.placeholders import day, fill
+from evalbeam.pipelines.cli.main import main
+from evalbeam.pipelines.config.placeholders import day, fill
 from evalbeam.schemas.errors import ConfigError
 
 ENVIRON = {"BUCKET": "gs://b", "NESTED": "{run_date}${BUCKET}"}

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from evalbeam.pipelines import console
-from evalbeam.pipelines.console import one_line
+from evalbeam.pipelines.display import console
+from evalbeam.pipelines.display.console import one_line
 
 PROGRAM = """
 import gc, os, signal, time
-from evalbeam.pipelines.console import stoppable
+from evalbeam.pipelines.display.console import stoppable
 from evalbeam.schemas.errors import RunError
 
 def callback(phase, info):
@@ -52,7 +52,7 @@ def ask(prompt):
     logging.getLogger("my.agent").warning("asked")
     return "yes"
 """
-COMMAND = "from evalbeam.pipelines.cli import command; command()"
+COMMAND = "from evalbeam.pipelines.cli.main import command; command()"
 RUN = ["run", "--dataset", "rows.jsonl", "--agent", "warning_agent:ask", "--metrics", "exact_match", "--output", "out"]
 
 

@@ -10,8 +10,8 @@ import threading
 
 import pytest
 
-from evalbeam.pipelines.progress import Progress, duration, phase_of, shown
-from evalbeam.transforms import counters
+from evalbeam.pipelines.display.progress import Progress, duration, phase_of, shown
+from evalbeam.transforms.runtime import counters
 
 NONE = dict.fromkeys(counters.NAMES, 0)
 

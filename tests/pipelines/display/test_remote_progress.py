@@ -6,9 +6,10 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
-from evalbeam.pipelines import lease, remote
+from evalbeam.pipelines.display import remote_progress as remote
+from evalbeam.pipelines.runners import lease
 from evalbeam.schemas.calls import Outcome
-from evalbeam.transforms.segments import encoded
+from evalbeam.transforms.journal.segments import encoded
 
 
 def test_calls_are_counted_as_journals_grow(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 from evalbeam import EvaluationResult, evaluate
-from evalbeam.pipelines.cli import main
-from evalbeam.pipelines.report import digest, html, terminal
-from evalbeam.pipelines.report.terminal import columns_of, cut, number, plain, render, table
+from evalbeam.pipelines.cli.main import main
+from evalbeam.pipelines.display import digest, html, terminal
+from evalbeam.pipelines.display.terminal import columns_of, cut, number, plain, render, table
 
 HOSTILE = (
     "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">\x1b[31m\u202e'\"&amp;"

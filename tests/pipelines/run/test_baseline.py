@@ -10,8 +10,8 @@ import pytest
 from evalbeam import ConfigError, evaluate
 from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.instance import Example, Instance, Invocation
-from evalbeam.transforms import baseline as joining
-from evalbeam.transforms.baseline import Answers, joined
+from evalbeam.transforms import join_baseline as joining
+from evalbeam.transforms.join_baseline import Answers, joined
 
 
 def fake_judge(messages: list[dict[str, str]], schema: dict[str, Any]) -> dict[str, Any]:

@@ -19,10 +19,10 @@ from model_server import Asked, Said, verdict
 from written import tables
 
 from evalbeam import evaluate
-from evalbeam.pipelines.plan import make_plan
-from evalbeam.schemas.config import EvaluationConfig
+from evalbeam.pipelines.run.plan import make_plan
+from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError, RunError
-from evalbeam.transforms.journal_summary import summarize
+from evalbeam.transforms.journal.summary import summarize
 
 KINDS = {BatchServer: "openai", GeminiBatchServer: "google", AnthropicBatchServer: "anthropic"}
 ROWS = [{"prompt": f"question {i}", "response": f"answer {i}"} for i in range(500)]

@@ -13,7 +13,7 @@ from model_server import Asked, ModelServer, Said, serving, verdict
 
 from evalbeam import EvaluationResult, evaluate
 
-from ..transforms.judging.scripted import shared
+from ...transforms.judging.scripted import shared
 
 CONTEXTS = [f"The {name} text. " * 60 for name in ("first", "second", "third")]
 ROWS = [{"prompt": f"question {i}", "response": f"answer {i}", "context": CONTEXTS[i % 3]} for i in range(30)]

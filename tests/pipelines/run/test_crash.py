@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 from written import tables
 
-from evalbeam.pipelines.cli import main
+from evalbeam.pipelines.cli.main import main
 
 ROWS, IN_FLIGHT = 400, 16
 
@@ -54,7 +54,7 @@ def arguments(output: str, url: str) -> list[str]:
 def killed(output: str, url: str, server: Server) -> int:
     """How a run in a process of its own ends, which the server kills."""
     server.kill_at = ROWS // 2
-    command = [sys.executable, "-m", "evalbeam.pipelines.cli", *arguments(output, url)]
+    command = [sys.executable, "-m", "evalbeam", *arguments(output, url)]
     with open("log", "wb") as log:
         server.victim = subprocess.Popen(command, stdout=log, stderr=log)
     server.started.set()

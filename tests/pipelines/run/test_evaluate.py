@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from evalbeam import ConfigError, RunError
-from evalbeam.pipelines.evaluate import evaluate
-from evalbeam.pipelines.report.digest import rows_of
-from evalbeam.pipelines.report.terminal import render
+from evalbeam.pipelines.display.digest import rows_of
+from evalbeam.pipelines.display.terminal import render
+from evalbeam.pipelines.run.evaluate import evaluate
 from evalbeam.transforms import read
 from evalbeam.transforms.registry import build
 

@@ -15,7 +15,7 @@ from scripted_models import RETRY_AFTER, ScriptedModels
 
 from evalbeam import evaluate
 from evalbeam.transforms import registry
-from evalbeam.transforms.judging.metric import JudgedMetric, is_judged
+from evalbeam.transforms.metrics._judged import JudgedMetric, is_judged
 from evalbeam.transforms.metrics.base import Metric
 
 from . import every_metric as everything

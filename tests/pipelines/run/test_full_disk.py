@@ -12,7 +12,7 @@ import orjson
 import pytest
 from written import tables
 
-from evalbeam.pipelines.cli import main
+from evalbeam.pipelines.cli.main import main
 
 AGENT = """
 async def ask(prompt):
@@ -29,7 +29,15 @@ def arguments(output: str, *options: str) -> list[str]:
 
 def run_with(kilobytes: int, *command: str) -> subprocess.CompletedProcess[str]:
     """The command in a process no file of which may grow beyond a size."""
-    given = ["bash", "-c", f'ulimit -f {kilobytes}; exec "$@"', "bash", sys.executable, "-m", "evalbeam.pipelines.cli"]
+    given = [
+        "bash",
+        "-c",
+        f'ulimit -f {kilobytes}; exec "$@"',
+        "bash",
+        sys.executable,
+        "-m",
+        "evalbeam",
+    ]
     return subprocess.run(
         [*given, *command],
         env={**os.environ, "PYTHONPATH": os.getcwd(), "PYTHONDONTWRITEBYTECODE": "1"},

@@ -8,10 +8,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from evalbeam.pipelines import engines
-from evalbeam.pipelines.evaluate import Evaluate
-from evalbeam.pipelines.plan import make_plan
-from evalbeam.schemas.config import EvaluationConfig
+from evalbeam.pipelines.run.evaluate import Evaluate
+from evalbeam.pipelines.run.plan import make_plan
+from evalbeam.pipelines.runners import options as engines
+from evalbeam.schemas.config.evaluation import EvaluationConfig
 
 AGENTS = {"recorded": {}, "live": {"target": "evalbeam.pipelines.demo.agent:answer"}}
 

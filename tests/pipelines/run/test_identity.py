@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evalbeam.pipelines import cli
-from evalbeam.pipelines.evaluate import evaluate
+from evalbeam.pipelines.cli.main import main as cli
+from evalbeam.pipelines.run.evaluate import evaluate
 
 TYPES = {
     "n": "int64",

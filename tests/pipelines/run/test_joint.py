@@ -14,9 +14,9 @@ import pytest
 from written import instances
 
 from evalbeam import evaluate
-from evalbeam.pipelines.check import check
-from evalbeam.pipelines.result import EvaluationResult
-from evalbeam.schemas.config import EvaluationConfig
+from evalbeam.pipelines.check.check import check
+from evalbeam.pipelines.run.result import EvaluationResult
+from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.instance import Usage
 from evalbeam.schemas.judging import Reply
 

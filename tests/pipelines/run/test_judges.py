@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from evalbeam import evaluate
-from evalbeam.pipelines.cli import main
-from evalbeam.pipelines.plan import make_plan
-from evalbeam.pipelines.report.calls import calls_report
-from evalbeam.pipelines.report.html import page
-from evalbeam.pipelines.report.terminal import render
-from evalbeam.pipelines.resume import cancel
-from evalbeam.schemas.config import EvaluationConfig
+from evalbeam.pipelines.cli.main import main
+from evalbeam.pipelines.display.calls import calls_report
+from evalbeam.pipelines.display.html import page
+from evalbeam.pipelines.display.terminal import render
+from evalbeam.pipelines.run.plan import make_plan
+from evalbeam.pipelines.run.resume import cancel
+from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Usage
 from evalbeam.schemas.judging import Reply
-from evalbeam.transforms.journal_summary import summarize
+from evalbeam.transforms.journal.summary import summarize
 from evalbeam.transforms.judging.prompts import load
 
 ROWS = [{"prompt": f"question {i}", "response": f"{i}: " + "word " * (i % 5 + 1), "context": "text"} for i in range(40)]

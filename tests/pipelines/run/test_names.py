@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import pytest
 
 from evalbeam import EvaluationResult, Example, Metric, Score, evaluate
-from evalbeam.pipelines.report.digest import failing, rows_of, summary_rows
-from evalbeam.pipelines.report.html import page
+from evalbeam.pipelines.display.digest import failing, rows_of, summary_rows
+from evalbeam.pipelines.display.html import page
 
 ROWS = [
     {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evalbeam import ConfigError, evaluate
-from evalbeam.pipelines.cli import main
+from evalbeam.pipelines.cli.main import main
 
 ROW = json.dumps({"prompt": "a", "response": "yes", "reference": "yes"})
 COMMAND = ["run", "--dataset", "rows.jsonl", "--metrics", "exact_match", "--output"]

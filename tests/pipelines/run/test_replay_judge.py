@@ -12,10 +12,10 @@ import pytest
 from written import instances
 
 from evalbeam import evaluate
-from evalbeam.pipelines.check import check
-from evalbeam.pipelines.cli import main
-from evalbeam.pipelines.result import EvaluationResult
-from evalbeam.schemas.config import EvaluationConfig
+from evalbeam.pipelines.check.check import check
+from evalbeam.pipelines.cli.main import main
+from evalbeam.pipelines.run.result import EvaluationResult
+from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Usage
 from evalbeam.schemas.judging import Reply

@@ -15,10 +15,10 @@ import pytest
 from steady_agent import AGENT, calls
 
 from evalbeam import ConfigError
-from evalbeam.pipelines import cli
-from evalbeam.pipelines.plan import make_plan
-from evalbeam.pipelines.resume import fingerprint, fingerprint_parts, prepare
-from evalbeam.schemas.config import EvaluationConfig
+from evalbeam.pipelines.cli.main import main as cli
+from evalbeam.pipelines.run.plan import make_plan
+from evalbeam.pipelines.run.resume import fingerprint, fingerprint_parts, prepare
+from evalbeam.schemas.config.evaluation import EvaluationConfig
 
 COMMAND = ["run", "--dataset", "rows.jsonl", "--agent", "steady:ask", "--metrics", "exact_match"]
 COMMAND += ["--set", "agent.max_in_flight=4"]
@@ -27,7 +27,7 @@ Run = Callable[..., tuple[int, str]]
 
 def kill(folder: Path, output: str, dies_after: int) -> None:
     """Runs the command in a process that is killed at a call."""
-    command = [sys.executable, "-m", "evalbeam.pipelines.cli", *COMMAND, "--output", output]
+    command = [sys.executable, "-m", "evalbeam", *COMMAND, "--output", output]
     more = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "DIES_AFTER": str(dies_after)}
     ended = subprocess.run(command, cwd=folder, env={**os.environ, **more}, capture_output=True, timeout=120)
     assert ended.returncode == -signal.SIGKILL

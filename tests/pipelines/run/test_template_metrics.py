@@ -146,7 +146,7 @@ def beyond(messages: Any, schema: Any) -> Any:
 
 def test_autoraters_name_judges(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
-    monkeypatch.setattr("evalbeam.pipelines.eval_task.evaluate", lambda *args, **config: seen.update(config))
+    monkeypatch.setattr("evalbeam.pipelines.compat.eval_task.evaluate", lambda *args, **config: seen.update(config))
     own = PointwiseMetric(metric="fluency", autorater_config={"autorater_model": "gemini-2.5-pro"})
     rows = [{"prompt": "p", "response": "r"}]
     config = {"autorater_model": "projects/p/locations/l/publishers/google/models/gemini-2.5-flash"}

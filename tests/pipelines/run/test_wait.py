@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from evalbeam import ConfigError
-from evalbeam.pipelines.cli import main
-from evalbeam.pipelines.driving import PATIENCE
-from evalbeam.pipelines.lease import Holder, held, take
-from evalbeam.pipelines.wait import wait
+from evalbeam.pipelines.cli.main import main
+from evalbeam.pipelines.run.wait import wait
+from evalbeam.pipelines.runners.drive import PATIENCE
+from evalbeam.pipelines.runners.lease import Holder, held, take
 from evalbeam.schemas.errors import RunError
 
 MANIFEST = '{"state": "finished", "verdict": "PASSED", "counts": {}, "tables": {}}'

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evalbeam.pipelines.driving import PATIENCE, follow
-from evalbeam.pipelines.flink import FlinkCluster, Unreachable
+from evalbeam.pipelines.runners.drive import PATIENCE, follow
+from evalbeam.pipelines.runners.flink import FlinkCluster, Unreachable
 from evalbeam.schemas.errors import RunError
 
 JAVA = "java.lang.RuntimeException: {}\n\tat Foo.bar(Foo.java)\nCaused by: java.io.IOException: {}\n\t... 3 more"

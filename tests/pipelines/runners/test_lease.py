@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from evalbeam import ConfigError
-from evalbeam.pipelines import lease
-from evalbeam.pipelines.lease import Holder, held, take
-from evalbeam.transforms import storage
+from evalbeam.pipelines.runners import lease
+from evalbeam.pipelines.runners.lease import Holder, held, take
+from evalbeam.transforms.io import storage
 
 
 def local() -> Holder:

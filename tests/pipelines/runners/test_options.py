@@ -10,11 +10,11 @@ import pytest
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
 
 from evalbeam import ConfigError
-from evalbeam.pipelines import engines
-from evalbeam.pipelines.cli import main
-from evalbeam.pipelines.engine_check import look_at
-from evalbeam.pipelines.plan import make_plan
-from evalbeam.schemas.config import EvaluationConfig
+from evalbeam.pipelines.cli.main import main
+from evalbeam.pipelines.run.plan import make_plan
+from evalbeam.pipelines.run.preflight import look_at
+from evalbeam.pipelines.runners import options as engines
+from evalbeam.schemas.config.evaluation import EvaluationConfig
 
 FLINK = ["--runner=FlinkRunner", "--flink_master=127.0.0.1:9"]
 

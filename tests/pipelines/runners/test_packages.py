@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evalbeam import ConfigError
-from evalbeam.pipelines.packages import EXTRA, REQUIREMENTS, collect
+from evalbeam.pipelines.runners.packages import EXTRA, REQUIREMENTS, collect
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_worker_imports_what_was_staged(code: Path, tmp_path: Path) -> None:
     staged.mkdir()
     (staged / Path(wheel).name).write_bytes(Path(wheel).read_bytes())
     (staged / EXTRA).write_text(f"{Path(wheel).name}\n")
-    script = "import sys; from pathlib import Path; from evalbeam.pipelines.packages import import_from\n"
+    script = "import sys; from pathlib import Path; from evalbeam.pipelines.runners.packages import import_from\n"
     script += "import_from(Path(sys.argv[1])); import one_file; print(one_file.WORD)"
     done = subprocess.run([sys.executable, "-c", script, str(staged)], capture_output=True, text=True, check=True)
     assert done.stdout == "blue\n"
@@ -58,7 +58,7 @@ def test_a_worker_installs_the_requirements_that_were_staged(code: Path, tmp_pat
     staged.mkdir()
     (staged / Path(wheel).name).write_bytes(Path(wheel).read_bytes())
     (staged / REQUIREMENTS).write_text("evalbeam-agent-code\n")
-    script = "import sys; from pathlib import Path; from evalbeam.pipelines.packages import import_from\n"
+    script = "import sys; from pathlib import Path; from evalbeam.pipelines.runners.packages import import_from\n"
     script += "import_from(Path(sys.argv[1])); import one_file; print(one_file.WORD)"
     command, env = [sys.executable, "-c", script, str(staged)], {**os.environ, "PIP_NO_INDEX": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evalbeam.schemas.config import EvaluationConfig
+from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError
 
 BASE = "dataset: {path: rows.jsonl}\nmetrics: [exact_match]\n"

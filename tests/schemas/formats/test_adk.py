@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from evalbeam.schemas.adk import case_fields, is_case, read_cases
 from evalbeam.schemas.errors import RowError
+from evalbeam.schemas.formats.adk import case_fields, is_case, read_cases
 
 CALL = {"name": "roll", "args": {"sides": 6}, "id": "c1"}
 CASE = {

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from evalbeam.schemas.adk_config import DEFAULT, Criterion, default_config, read_config
 from evalbeam.schemas.errors import ConfigError
+from evalbeam.schemas.formats.adk_config import DEFAULT, Criterion, default_config, read_config
 
 
 def test_numbers_objects_and_spellings():

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from evalbeam.schemas.adk_config import Criterion
-from evalbeam.schemas.adk_result import case_result, case_verdict, overall, result_file
+from evalbeam.schemas.formats.adk_config import Criterion
+from evalbeam.schemas.formats.adk_result import case_result, case_verdict, overall, result_file
 
 CRITERIA = (Criterion("a", 0.5, {"match_type": "EXACT"}), Criterion("b", 1.0, function="m.f"))
 TURNS = [

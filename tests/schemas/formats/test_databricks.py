@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from evalbeam import RowError
-from evalbeam.schemas.databricks import JUDGES, context_of, expectation_fields, facts_of, guidelines_of, obstacle, runs
+from evalbeam.schemas.formats.databricks import (
+    JUDGES,
+    context_of,
+    expectation_fields,
+    facts_of,
+    guidelines_of,
+    obstacle,
+    runs,
+)
 
 ROW = {"instruction": "What is RAG?", "response": "Retrieval ...", "retrieved_context": [{"content": "c"}]}
 RESPONSE = {"expected_response": "x"}

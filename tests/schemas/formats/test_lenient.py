@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.errors import RowError
-from evalbeam.schemas.lenient import lenient_json
+from evalbeam.schemas.formats.lenient import lenient_json
 
 PLAIN = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(codec="utf-8"))
 JSON = st.recursive(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evalbeam.schemas.messages import (
+from evalbeam.schemas.formats.messages import (
     REQUEST_KEYS,
     RESPONSE_KEYS,
     agent_input,

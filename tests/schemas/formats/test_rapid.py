@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.errors import RowError
-from evalbeam.schemas.rapid import INPUTS, answer, float32, read_request
+from evalbeam.schemas.formats.rapid import INPUTS, answer, float32, read_request
 from evalbeam.schemas.result import Score
 
 APIS = {"v1": aiplatform_v1, "v1beta1": aiplatform_v1beta1}

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from evalbeam import EvaluationConfig
-from evalbeam.pipelines.parts import agent_type
-from evalbeam.pipelines.resume import source_of
+from evalbeam.pipelines.run.parts import agent_type
+from evalbeam.pipelines.run.resume import source_of
 from evalbeam.schemas.calls import Outcome
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Chunk, Instance, ToolCall, Usage
 from evalbeam.transforms.agents.adk import AdkAgent, NeedsSimulator
 from evalbeam.transforms.agents.base import invocation_of, read_answer
-from evalbeam.transforms.agents.events.adk import ModelError, TurnEvents, retrieval_tools
-from evalbeam.transforms.faults import fault_of
+from evalbeam.transforms.agents.forms.adk import ModelError, TurnEvents, retrieval_tools
+from evalbeam.transforms.calls.errors import fault_of
 
 pytest.importorskip("google.adk")
 HERE = Path(__file__).parent

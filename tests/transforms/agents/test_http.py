@@ -19,7 +19,7 @@ from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Chunk, Instance, ToolCall, Usage
 from evalbeam.transforms.agents.base import InvalidAnswer, invocation_of, read_answer
 from evalbeam.transforms.agents.http import HttpAgent, HttpError
-from evalbeam.transforms.faults import fault_of
+from evalbeam.transforms.calls.errors import fault_of
 
 ROW = {"prompt": "lamp on", "user_id": 7}
 

@@ -23,7 +23,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from typing_extensions import TypedDict
 
 from evalbeam import EvaluationConfig, evaluate
-from evalbeam.pipelines.parts import agent_type
+from evalbeam.pipelines.run.parts import agent_type
 from evalbeam.schemas.calls import Outcome
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Chunk, ToolCall, Usage

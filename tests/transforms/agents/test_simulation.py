@@ -11,8 +11,8 @@ import pytest
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Turn, Usage
 from evalbeam.schemas.judging import Reply
+from evalbeam.transforms.agents._simulation import ModelUser, NoMessage, Simulator, simulator_of
 from evalbeam.transforms.judges.base import Refused
-from evalbeam.transforms.simulation import ModelUser, NoMessage, Simulator, simulator_of
 
 SCENARIO = {"starting_prompt": "roll 6", "conversation_plan": "Roll a 6, then an 8.", "user_persona": "NOVICE"}
 

@@ -15,9 +15,9 @@ from batch_server import serving_batches
 from model_server import ANTHROPIC_ERRORS, Said, anthropic_error
 
 from evalbeam.schemas.judging import Message, Reply
-from evalbeam.transforms.anthropic_batches import read_line
-from evalbeam.transforms.batching import Requests, Unanswered
-from evalbeam.transforms.handoff import MOST_BYTES, MOST_REQUESTS
+from evalbeam.transforms.batch_api.anthropic import read_line
+from evalbeam.transforms.batch_api.base import Requests, Unanswered
+from evalbeam.transforms.batch_api.outbox import MOST_BYTES, MOST_REQUESTS
 from evalbeam.transforms.judges.anthropic import AnthropicJudge
 from evalbeam.transforms.judges.base import Question
 

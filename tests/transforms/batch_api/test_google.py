@@ -13,8 +13,8 @@ from batch_server import serving_batches
 from gemini_batch_server import VertexBatchServer
 
 from evalbeam.schemas.judging import Message, Usage
-from evalbeam.transforms.batching import Requests, Unanswered
-from evalbeam.transforms.google_batches import VertexBatches, read_line
+from evalbeam.transforms.batch_api.base import Requests, Unanswered
+from evalbeam.transforms.batch_api.google import VertexBatches, read_line
 from evalbeam.transforms.judges.base import Question, Reply
 from evalbeam.transforms.judges.google import GoogleJudge
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from evalbeam.schemas.calls import Call
-from evalbeam.transforms import handoff
-from evalbeam.transforms.handoff import Batch, Handoff, batches, gather
+from evalbeam.transforms.batch_api import outbox as handoff
+from evalbeam.transforms.batch_api.outbox import Batch, Handoff, batches, gather
 
 
 def call(number: int, endpoint: str = "judge:a") -> Call:

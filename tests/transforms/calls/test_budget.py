@@ -11,16 +11,13 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
-from evalbeam.transforms import (
-    coders,  # noqa: F401  registers the coder of Batch
-    counters,
-    storage,
-)
 from evalbeam.transforms.agents.function import FunctionAgent
-from evalbeam.transforms.budget import Budget, Ledger, tokens_of
+from evalbeam.transforms.calls.budget import Budget, Ledger, tokens_of
+from evalbeam.transforms.calls.stop import POLL
 from evalbeam.transforms.invoke import InvokeAgent
-from evalbeam.transforms.journal_summary import summarize
-from evalbeam.transforms.stop import POLL
+from evalbeam.transforms.io import storage
+from evalbeam.transforms.journal.summary import summarize
+from evalbeam.transforms.runtime import counters
 
 CALLS = collections.Counter()
 

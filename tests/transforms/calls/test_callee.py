@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evalbeam.schemas.calls import Call
-from evalbeam.transforms.callee import reading
+from evalbeam.transforms.calls.callee import reading
 
 CALL = Call("k", 20)
 

@@ -11,8 +11,8 @@ from lane_world import HttpError, VirtualLoop, World, takes
 from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call
-from evalbeam.transforms.bundle import Bundle
-from evalbeam.transforms.lane import Ticket
+from evalbeam.transforms.calls.bundle import Bundle
+from evalbeam.transforms.calls.endpoint_queue import Ticket
 
 
 def test_a_declared_rate_is_kept_evenly():

@@ -7,9 +7,9 @@ import pytest
 from lane_world import World, takes
 
 from evalbeam.schemas.calls import Call, CallPolicy
-from evalbeam.transforms.bundle import Bundle
-from evalbeam.transforms.engine import Line
-from evalbeam.transforms.lane import Ticket
+from evalbeam.transforms.calls.bundle import Bundle
+from evalbeam.transforms.calls.endpoint_queue import Ticket
+from evalbeam.transforms.calls.engine import Line
 
 
 def test_a_dropped_bundle_leaves_nothing_and_the_other_one_everything():

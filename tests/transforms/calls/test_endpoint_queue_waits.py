@@ -10,10 +10,10 @@ from lane_world import HttpError, World, takes
 
 from evalbeam.schemas.calls import Call, CallPolicy
 from evalbeam.schemas.errors import JudgeError
-from evalbeam.transforms.bundle import Bundle
-from evalbeam.transforms.engine import Line
-from evalbeam.transforms.lane import Lane, Ticket
-from evalbeam.transforms.tasks import Loop
+from evalbeam.transforms.calls.bundle import Bundle
+from evalbeam.transforms.calls.endpoint_queue import Lane, Ticket
+from evalbeam.transforms.calls.engine import Line
+from evalbeam.transforms.calls.loop import Loop
 
 
 def begin(world, calls, request=1, **bundle):

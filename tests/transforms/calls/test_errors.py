@@ -11,7 +11,7 @@ from google.api_core import exceptions as google
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from evalbeam.transforms.faults import Fault, clean, fault_of
+from evalbeam.transforms.calls.errors import Fault, clean, fault_of
 
 
 def requests_error(status, headers=None):

@@ -22,9 +22,9 @@ from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.calls import Call, CallPolicy
 from evalbeam.schemas.errors import RunError
 from evalbeam.schemas.instance import Instance
-from evalbeam.transforms import coders  # noqa: F401  registers the coder of Batch
-from evalbeam.transforms.engine import Engine
-from evalbeam.transforms.fanout import FanOut
+from evalbeam.transforms.calls.engine import Engine
+from evalbeam.transforms.calls.fanout import FanOut
+from evalbeam.transforms.runtime import coders  # noqa: F401  registers the coder of Batch
 
 HERE = collections.defaultdict(list)
 """What the callables of this process saw, by test."""
@@ -327,7 +327,7 @@ def test_a_callable_that_cannot_be_made_ends_the_run():
 
 
 def test_an_agent_that_ends_the_loop_thread_is_reported(monkeypatch):
-    monkeypatch.setattr("evalbeam.transforms.bundle._POLL", 0.01)
+    monkeypatch.setattr("evalbeam.transforms.calls.bundle._POLL", 0.01)
 
     @dataclass(frozen=True)
     class Saboteur(Doubler):
@@ -348,8 +348,8 @@ def test_an_agent_that_ends_the_loop_thread_is_reported(monkeypatch):
 
 
 def test_a_coroutine_that_blocks_the_loop_ends_the_run(monkeypatch):
-    monkeypatch.setattr("evalbeam.transforms.bundle._POLL", 0.01)
-    monkeypatch.setattr("evalbeam.transforms.bundle._BLOCKED", 0.05)
+    monkeypatch.setattr("evalbeam.transforms.calls.bundle._POLL", 0.01)
+    monkeypatch.setattr("evalbeam.transforms.calls.bundle._BLOCKED", 0.05)
     blocked = threading.Event()
 
     class Blocking(Doubler):

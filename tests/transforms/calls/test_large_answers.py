@@ -18,10 +18,10 @@ from evalbeam.schemas.calls import Call, CallPolicy
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.agents.recorded import RecordedAgent
-from evalbeam.transforms.bundle import Bundle
-from evalbeam.transforms.engine import Line
+from evalbeam.transforms.calls.bundle import Bundle
+from evalbeam.transforms.calls.endpoint_queue import Lane, Ticket
+from evalbeam.transforms.calls.engine import Line
 from evalbeam.transforms.invoke import InvokeAgent, split
-from evalbeam.transforms.lane import Lane, Ticket
 
 MEASURE = """
 import resource, sys
@@ -32,7 +32,7 @@ from evalbeam.schemas.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms import coders
 from evalbeam.transforms.agents.function import FunctionAgent
-from evalbeam.transforms.cut import cut
+from evalbeam.transforms.batch_rows import cut
 from evalbeam.transforms.invoke import InvokeAgent
 
 SIZE = 2 << 20

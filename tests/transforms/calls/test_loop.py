@@ -8,7 +8,7 @@ from contextvars import Context, ContextVar
 import pytest
 from lane_world import HttpError, World
 
-from evalbeam.transforms.tasks import Loop
+from evalbeam.transforms.calls.loop import Loop
 
 NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 

@@ -18,10 +18,10 @@ from token_bucket import Bucket
 
 from evalbeam import evaluate
 from evalbeam.schemas.calls import Call, RateLimit
-from evalbeam.transforms.bundle import Bundle
-from evalbeam.transforms.engine import Engine
-from evalbeam.transforms.lane import Ticket
-from evalbeam.transforms.permits import MOST, Answer, Permits, RateLimitClient
+from evalbeam.transforms.calls.bundle import Bundle
+from evalbeam.transforms.calls.endpoint_queue import Ticket
+from evalbeam.transforms.calls.engine import Engine
+from evalbeam.transforms.calls.rate_limit_service import MOST, Answer, Permits, RateLimitClient
 
 LIMIT = RateLimit(service="127.0.0.1:1", domain="models", descriptors=({"model": "m"},))
 
@@ -263,9 +263,9 @@ def test_a_run_whose_service_is_gone_ends_with_all_its_rows(tmp_path):
 CALLS = """
 import sys, time
 from evalbeam.schemas.calls import Call, CallPolicy
-from evalbeam.transforms.bundle import Bundle
-from evalbeam.transforms.engine import Engine
-from evalbeam.transforms.lane import Ticket
+from evalbeam.transforms.calls.bundle import Bundle
+from evalbeam.transforms.calls.engine import Engine
+from evalbeam.transforms.calls.endpoint_queue import Ticket
 limit = {"service": sys.argv[1], "domain": "models", "descriptors": [{"model": "m"}]}
 async def call(call):
     print(time.monotonic(), flush=True)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.calls import CallPolicy
-from evalbeam.transforms.pace import Pace
+from evalbeam.transforms.calls.rate_limiter import Pace
 
 MOST = 64
 

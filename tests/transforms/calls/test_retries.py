@@ -1,8 +1,8 @@
 import pytest
 
 from evalbeam.schemas.calls import CallPolicy
-from evalbeam.transforms.faults import Fault
-from evalbeam.transforms.retries import RetryBudget
+from evalbeam.transforms.calls.errors import Fault
+from evalbeam.transforms.calls.retries import RetryBudget
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 60, 1025, 1099])

@@ -5,12 +5,12 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
-from evalbeam.transforms import coders  # noqa: F401  registers the coder of Batch
-from evalbeam.transforms import stop as stops
 from evalbeam.transforms.agents.function import FunctionAgent
+from evalbeam.transforms.calls import stop as stops
+from evalbeam.transforms.calls.stop import StopSign
 from evalbeam.transforms.invoke import InvokeAgent
-from evalbeam.transforms.journal import read_journal
-from evalbeam.transforms.stop import StopSign
+from evalbeam.transforms.journal.journal import read_journal
+from evalbeam.transforms.runtime import coders  # noqa: F401  registers the coder of Batch
 
 
 def test_the_sign_is_looked_for_now_and_then(tmp_path):

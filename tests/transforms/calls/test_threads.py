@@ -8,7 +8,7 @@ from contextvars import Context, ContextVar
 
 import pytest
 
-from evalbeam.transforms.threads import Job, LoopExecutor, Threads
+from evalbeam.transforms.calls.threads import Job, LoopExecutor, Threads
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_what_a_job_sets_in_its_context_is_seen_by_no_other(own):
 
 HANGS = """
 import asyncio, threading
-from evalbeam.transforms.engine import Engine
+from evalbeam.transforms.calls.engine import Engine
 
 began = threading.Event()
 

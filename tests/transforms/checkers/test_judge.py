@@ -19,8 +19,8 @@ from evalbeam.schemas.result import ScoreError
 from evalbeam.transforms import registry
 from evalbeam.transforms.judges.base import Judge, Question, closing
 from evalbeam.transforms.judges.function import FunctionJudge
-from evalbeam.transforms.judging.metric import is_judged
 from evalbeam.transforms.judging.shapes import fitted
+from evalbeam.transforms.metrics._judged import is_judged
 from evalbeam.transforms.metrics.grounding import Grounding
 
 from ..judging.scripted import driven

@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from evalbeam import ConfigError, check_grounding
-from evalbeam.pipelines.cli import main
+from evalbeam.pipelines.cli.main import main
 from evalbeam.transforms import registry
 from evalbeam.transforms.checkers.nli import Nli, _classes, _probabilities
 from evalbeam.transforms.grounding.passages import Text

@@ -10,7 +10,7 @@ import pytest
 from evalbeam import Instance, RowError, evaluate
 from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.dialects.traces import Traces
-from evalbeam.transforms.traces.spans import parse_trace
+from evalbeam.transforms.dialects.traces_otel.spans import parse_trace
 
 SAID = '[{"role": "assistant", "parts": [{"type": "text", "content": "Ho"}]}]'
 OTLP = {"resourceSpans": [{"scopeSpans": [{"spans": [

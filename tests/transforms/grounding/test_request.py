@@ -11,7 +11,7 @@ from google.cloud import discoveryengine_v1
 from google.protobuf import json_format
 
 from evalbeam.schemas.errors import RowError
-from evalbeam.schemas.lenient import lenient_json
+from evalbeam.schemas.formats.lenient import lenient_json
 from evalbeam.transforms.grounding.check import Spec
 from evalbeam.transforms.grounding.request import body_of, read_request, tokens_of
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from json_server import JsonHandler, serving
 
-from evalbeam.transforms import storage
+from evalbeam.transforms.io import storage
 
 
 @contextmanager

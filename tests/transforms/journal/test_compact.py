@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.calls import Call, Outcome
-from evalbeam.transforms import storage
-from evalbeam.transforms.compact import NAME, Compacted
-from evalbeam.transforms.journal import Journal, compact, read_journal, segments_of
-from evalbeam.transforms.journal_summary import summarize
+from evalbeam.transforms.io import storage
+from evalbeam.transforms.journal.compact import NAME, Compacted
+from evalbeam.transforms.journal.journal import Journal, compact, read_journal, segments_of
+from evalbeam.transforms.journal.summary import summarize
 
 ANSWERS = st.dictionaries(st.text(max_size=3), st.floats(0, 1)) | st.none() | st.text()
 OUTCOMES = st.one_of(

@@ -21,11 +21,11 @@ from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.calls import Call, CallPolicy, Outcome
 from evalbeam.schemas.errors import RunError
 from evalbeam.schemas.instance import Instance
-from evalbeam.transforms import coders  # noqa: F401  registers the coder of Batch
-from evalbeam.transforms import journal as journals
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.invoke import InvokeAgent
-from evalbeam.transforms.journal import Journal, read_journal
+from evalbeam.transforms.journal.journal import Journal, read_journal
+from evalbeam.transforms.journal.journal import journal as journals
+from evalbeam.transforms.runtime import coders  # noqa: F401  registers the coder of Batch
 
 
 class MemoryFileSystem(FileSystem):
@@ -351,7 +351,7 @@ def test_a_segment_whose_last_record_may_be_torn_stays_open(tmp_path):
 GROW = """
 import sys
 from evalbeam.schemas.calls import Call, Outcome
-from evalbeam.transforms.journal import Journal
+from evalbeam.transforms.journal.journal import Journal
 journal = Journal(sys.argv[1], "live")
 for line in sys.stdin:
     for i in range(int(line), int(line) + 20):

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.calls import Call, Outcome
-from evalbeam.transforms import lookup, segments
-from evalbeam.transforms.journal import Journal, compact
-from evalbeam.transforms.lookup import Lookup
-from evalbeam.transforms.segments import encoded, pieces
+from evalbeam.transforms.journal.journal import Journal, compact, lookup, segments
+from evalbeam.transforms.journal.lookup import Lookup
+from evalbeam.transforms.journal.segments import encoded, pieces
 
 KINDS = st.sampled_from(["ok", "permanent", "transient"])
 WRITTEN = st.lists(
@@ -96,7 +95,7 @@ def test_what_is_held_has_a_bound(tmp_path: Path, compacted: bool) -> None:
 RESUME = """
 import resource, sys
 from evalbeam.schemas.calls import Call
-from evalbeam.transforms.journal import Journal
+from evalbeam.transforms.journal.journal import Journal
 count, size = int(sys.argv[2]), int(sys.argv[3])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 journal = Journal(sys.argv[1], "another")

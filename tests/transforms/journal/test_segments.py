@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.calls import Outcome
-from evalbeam.transforms import segments
-from evalbeam.transforms.segments import OPEN, Torn, decoded, encoded, log, opened, pieces, segments_of
+from evalbeam.transforms.journal.journal import segments
+from evalbeam.transforms.journal.segments import OPEN, Torn, decoded, encoded, log, opened, pieces, segments_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)

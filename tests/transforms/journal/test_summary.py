@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.calls import Call, Outcome
-from evalbeam.transforms.journal import Journal
-from evalbeam.transforms.journal_summary import summarize
-from evalbeam.transforms.segments import Torn
+from evalbeam.transforms.journal.journal import Journal
+from evalbeam.transforms.journal.segments import Torn
+from evalbeam.transforms.journal.summary import summarize
 
 
 def write(folder, *outcomes, run="run"):

@@ -14,10 +14,10 @@ from evalbeam.schemas.calls import Call, CallPolicy
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.judging import Message
 from evalbeam.transforms import registry
-from evalbeam.transforms.faults import Fault, fault_of
+from evalbeam.transforms.calls.errors import Fault, fault_of
 from evalbeam.transforms.judge import JudgeCaller, JudgeUse
 from evalbeam.transforms.judges.base import Question
-from evalbeam.transforms.judging.metric import rating
+from evalbeam.transforms.metrics._judged import rating
 
 SHAPE = rating(1, 2, 3, 4, 5)
 TYPES = {"google": "gemini", "openai": "openai", "anthropic": "anthropic"}

@@ -16,10 +16,10 @@ import pytest
 from evalbeam import evaluate
 from evalbeam.schemas.instance import Usage
 from evalbeam.schemas.judging import Reply
-from evalbeam.transforms.judging.metric import CHOICE, rating
 from evalbeam.transforms.judging.parse import InvalidVerdict, checked, read_parts, read_verdict
 from evalbeam.transforms.judging.prompts import fence, load
 from evalbeam.transforms.judging.shapes import TEXT, object_of
+from evalbeam.transforms.metrics._judged import CHOICE, rating
 
 SHAPE = rating(1, 2, 3, 4, 5)
 VERDICT = '{"explanation": "flawless", "score": 5}'

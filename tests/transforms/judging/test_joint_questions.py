@@ -9,14 +9,14 @@ import pytest
 
 from evalbeam.schemas.calls import Call
 from evalbeam.schemas.instance import Usage
+from evalbeam.schemas.json_text import jsonable
 from evalbeam.schemas.judging import Answer, Ask, Message, Reply
 from evalbeam.schemas.result import ScoreError
-from evalbeam.transforms.jsonable import jsonable
 from evalbeam.transforms.judge import JudgeCaller, kept
-from evalbeam.transforms.judging.joined import answers_of, can_join, joined
-from evalbeam.transforms.judging.metric import CHOICE, rating
+from evalbeam.transforms.judging.joint_questions import answers_of, can_join, joined
 from evalbeam.transforms.judging.parse import InvalidVerdict
 from evalbeam.transforms.judging.prompts import Prompt, as_text
+from evalbeam.transforms.metrics._judged import CHOICE, rating
 
 SHAPES = (rating(0, 1), rating(1, 2, 3, 4, 5))
 GOOD = {"question_1": {"explanation": "a", "score": 1}, "question_2": {"explanation": "b", "score": 4}}

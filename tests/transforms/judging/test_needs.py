@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from evalbeam.pipelines.judges import needs_of
+from evalbeam.pipelines.run.judges import needs_of
 from evalbeam.schemas.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.judge import JudgeUse
 from evalbeam.transforms.judges.function import FunctionJudge
 from evalbeam.transforms.judges.openai import OpenAIJudge
-from evalbeam.transforms.judging.metric import JudgedMetric
+from evalbeam.transforms.metrics._judged import JudgedMetric
 from evalbeam.transforms.metrics.databricks_judges import ChunkRelevance
 from evalbeam.transforms.metrics.rapid import Fluency, Groundedness, PairwiseSummarizationQuality
 from evalbeam.transforms.metrics.template import PointwiseMetric

@@ -6,7 +6,7 @@ from typing import Any
 
 from evalbeam.schemas.judging import Answer, Ask, Judging
 from evalbeam.schemas.result import Score, ScoreError
-from evalbeam.transforms.judging.together import together, unasked
+from evalbeam.transforms.judging.side_by_side import together, unasked
 
 from .scripted import driven
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from evalbeam.schemas.adk import case_fields
+from evalbeam.schemas.formats.adk import case_fields
 from evalbeam.schemas.instance import Example, Instance, Invocation, ToolCall, Turn, Usage
 from evalbeam.transforms import registry
 from evalbeam.transforms.metrics.base import ScoringBatch

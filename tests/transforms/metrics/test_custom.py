@@ -26,7 +26,7 @@ from evalbeam.schemas.result import Score
 from evalbeam.transforms import registry
 from evalbeam.transforms.metrics.base import Metric, ScoringBatch
 from evalbeam.transforms.metrics.custom import CustomMetric, as_metric
-from evalbeam.transforms.metrics.kernels.concurrent import PATIENCE, call_each
+from evalbeam.transforms.runtime.concurrent import PATIENCE, call_each
 
 
 def example(response: Any = "hi", row: dict[str, Any] | None = None, **invocation: Any) -> Example:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from evalbeam.schemas.databricks import CAUSES, JUDGES
 from evalbeam.schemas.errors import ConfigError
+from evalbeam.schemas.formats.databricks import CAUSES, JUDGES
 from evalbeam.schemas.instance import Chunk, Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreError
 from evalbeam.transforms import registry

@@ -12,10 +12,10 @@ from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoredBatch
 from evalbeam.transforms import registry
 from evalbeam.transforms.agents.base import chunks_of, trajectory_of
-from evalbeam.transforms.asking import judged_now
 from evalbeam.transforms.judge import JudgeCaller, JudgeUse
+from evalbeam.transforms.judge_now import judged_now
 from evalbeam.transforms.judges.function import FunctionJudge
-from evalbeam.transforms.judging.metric import JudgedMetric
+from evalbeam.transforms.metrics._judged import JudgedMetric
 from evalbeam.transforms.score import MetricUse
 
 from .declared import DECLARED, SHOWN, TEXTS, Declared

@@ -15,9 +15,9 @@ import pytest
 from google.api_core import exceptions
 from google.cloud.bigquery_storage_v1 import types
 
+from evalbeam.schemas.config.storage import QUERY_PATH
 from evalbeam.schemas.errors import ConfigError, RunError
-from evalbeam.schemas.storage_config import QUERY_PATH
-from evalbeam.transforms.bigquery import Clients, TableName
+from evalbeam.transforms.io.bigquery import Clients, TableName
 from evalbeam.transforms.readers.base import FileRange
 from evalbeam.transforms.readers.bigquery import BigQueryReader
 

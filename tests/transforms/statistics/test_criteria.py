@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 import pytest
 
-from evalbeam.schemas.config import CriterionConfig
+from evalbeam.schemas.config.evaluation import CriterionConfig
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.result import Summary
-from evalbeam.transforms.criteria import STATISTICS, Threshold, check, judge, stamped, threshold
+from evalbeam.transforms.statistics.criteria import STATISTICS, Threshold, check, judge, stamped, threshold
 
 METRICS = {"quality": (1.0, 5.0), "latency_in_seconds": None, "choice/candidate_model_win_rate": (0.0, 1.0)}
 

@@ -12,7 +12,7 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import DescrStatsW
 
-from evalbeam.transforms.intervals import about_mean, normal_quantile, normal_share, t_quantile, wilson
+from evalbeam.transforms.statistics.intervals import about_mean, normal_quantile, normal_share, t_quantile, wilson
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
 DEGREES = (*range(1, 30), 57, 100, 255, 256, 389, 399, 400, 401, 402, 588, 1000, 4095, 10**5, 10**6, 10**9)

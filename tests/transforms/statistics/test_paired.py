@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 
-from evalbeam.transforms.accumulators import MAX_DISTINCT
-from evalbeam.transforms.paired import Difference, Pairs, sign_test
+from evalbeam.transforms.statistics.accumulators import MAX_DISTINCT
+from evalbeam.transforms.statistics.paired import Difference, Pairs, sign_test
 
 
 def compared(before: list[float | None], after: list[float | None], **options: float | bool) -> Difference:

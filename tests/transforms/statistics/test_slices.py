@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, SliceKey
-from evalbeam.transforms.accumulators import Accumulator
-from evalbeam.transforms.criteria import Threshold
-from evalbeam.transforms.slices import MetricFacts, distinct_slices, partials, slice_order
+from evalbeam.transforms.statistics.accumulators import Accumulator
+from evalbeam.transforms.statistics.criteria import Threshold
+from evalbeam.transforms.statistics.slices import MetricFacts, distinct_slices, partials, slice_order
 
 QUALITY = MetricFacts("quality", worst=1.0, best=5.0)
 CHOICE = MetricFacts("choice", pairwise=True)

@@ -10,12 +10,12 @@ import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.schemas.config import StatisticsConfig
+from evalbeam.schemas.config.evaluation import StatisticsConfig
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, SliceKey, Summary
-from evalbeam.transforms.accumulators import Accumulator
 from evalbeam.transforms.aggregate import summarize
-from evalbeam.transforms.slices import MetricFacts, partials
+from evalbeam.transforms.statistics.accumulators import Accumulator
+from evalbeam.transforms.statistics.slices import MetricFacts, partials
 
 GRADE, SHARE = MetricFacts("m", worst=0.0, best=5.0), MetricFacts("m", worst=0.0, best=1.0, binary=True)
 GRADES = st.sampled_from([0.0, 0.1, 1.0, 2.5, 5.0]) | st.none()

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...schemas.errors import RowError
-from ...schemas.instance import Json
-from ...schemas.values import json_or_text, parse_json
+from ....schemas.errors import RowError
+from ....schemas.instance import Json
+from ....schemas.values import json_or_text, parse_json
 
 CODE = "malformed_trace"
 """Code of the errors raised here."""

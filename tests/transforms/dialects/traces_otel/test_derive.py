@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from evalbeam.schemas.messages import request_text, response_text
-from evalbeam.transforms.traces import derive
-from evalbeam.transforms.traces.spans import Span, Trace, parse_trace
+from evalbeam.schemas.formats.messages import request_text, response_text
+from evalbeam.transforms.dialects.traces_otel import derive
+from evalbeam.transforms.dialects.traces_otel.spans import Span, Trace, parse_trace
 
 NAMES = (
     "rag_simple",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evalbeam.transforms.traces.spans import is_trace, parse_trace, traces_in
+from evalbeam.transforms.dialects.traces_otel.spans import is_trace, parse_trace, traces_in
 
 
 def mlflow(info: dict[str, Any], **span: Any) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""ADK's eval sets: read, evaluated and reported."""

@@ -1,0 +1,1 @@
+"""Front doors of other tools, with the same signatures."""

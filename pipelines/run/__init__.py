@@ -1,0 +1,1 @@
+"""One run: plan, build, resume, result."""

@@ -1,0 +1,1 @@
+"""Beam's runners: options, jobs, clusters, workers."""

@@ -1,0 +1,1 @@
+"""What an evaluation file may say."""

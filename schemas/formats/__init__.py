@@ -1,0 +1,1 @@
+"""Formats of other tools: ADK, Databricks, Vertex AI, chat messages."""

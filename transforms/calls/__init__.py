@@ -1,0 +1,1 @@
+"""The engine of all slow calls: queues, rate limits, retries, budgets."""

@@ -1,0 +1,1 @@
+"""Storage, BigQuery, HTTP and credentials."""

@@ -1,0 +1,1 @@
+"""Finished calls on storage, so that a run resumes and is replayed."""

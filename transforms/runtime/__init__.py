@@ -1,0 +1,1 @@
+"""What lives in a worker process beside the rows: coders, counters, threads."""
