@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from .pipelines.compat.eval_task import EvalTask
     from .pipelines.compat.evaluate_instances import evaluate_instances
     from .pipelines.compat.mlflow_evaluate import mlflow_evaluate
+    from .pipelines.run.build import make_plan
     from .pipelines.run.evaluate import Evaluate, evaluate, run
-    from .pipelines.run.plan import Plan, make_plan
+    from .pipelines.run.plan import Plan
     from .pipelines.run.result import EvaluationResult
     from .schemas.config.evaluation import EvaluationConfig
     from .schemas.errors import AgentError, ConfigError, EvalbeamError, JudgeError, RowError, RunError
@@ -42,7 +43,8 @@ _HOMES = {
     "pipelines.compat.evaluate_instances": ("evaluate_instances",),
     "pipelines.compat.check_grounding": ("check_grounding",),
     "pipelines.compat.mlflow_evaluate": ("mlflow_evaluate",),
-    "pipelines.run.plan": ("Plan", "make_plan"),
+    "pipelines.run.build": ("make_plan",),
+    "pipelines.run.plan": ("Plan",),
     "pipelines.run.result": ("EvaluationResult",),
     "schemas.config.evaluation": ("EvaluationConfig",),
     "schemas.errors": ("AgentError", "ConfigError", "EvalbeamError", "JudgeError", "RowError", "RunError"),

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..schemas import tables
 from ..schemas.errors import ConfigError
-from ..schemas.instance import Json
+from ..schemas.json import Json
 from ..schemas.names import PERFORMANCE
+from ..schemas.run_folder import FINISHED
 from ..schemas.values import mean, slice_text
-from ..transforms.finish import FINISHED
 from ..transforms.io import storage
 from ..transforms.registry import build, find
 from ..transforms.statistics.paired import Difference, Pairs
@@ -24,8 +24,8 @@ from ..transforms.statistics.slices import SliceValues, distinct_slices, slice_o
 from ..transforms.write import GROUP_ROWS
 from ..transforms.writers.base import Writer
 from .config.arguments import listed
-from .display.digest import columns_of_instances, rows_of
 from .run.result import EXIT_CRITERION, EXIT_PASSED, EvaluationResult
+from .run.tables import columns_of_instances, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd

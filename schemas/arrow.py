@@ -12,7 +12,7 @@ from uuid import UUID
 
 import orjson
 
-from .instance import Json
+from .json import Json
 from .values import INT64, duration_text, time_text, timestamp_text
 
 _EPOCH = datetime(1970, 1, 1)

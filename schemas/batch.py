@@ -9,7 +9,15 @@ import orjson
 import pyarrow as pa
 
 from .conversation import turn_in, turn_out
-from .instance import Chunk, Example, Instance, Invocation, Json, ToolCall, Usage
+from .instance import (
+    Chunk,
+    Example,
+    Instance,
+    Invocation,
+    ToolCall,
+    Usage,
+)
+from .json import Json
 from .result import Rejected
 
 Row = TypeVar("Row", Instance, Example)

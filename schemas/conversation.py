@@ -28,7 +28,15 @@ from typing import Any
 import orjson
 
 from .errors import RowError
-from .instance import Example, Instance, Json, Step, Trajectory, Turn, Usage
+from .instance import (
+    Example,
+    Instance,
+    Step,
+    Trajectory,
+    Turn,
+    Usage,
+)
+from .json import Json
 from .trajectory import calls_in, parse_trajectory
 
 _PLAIN = ("content", "latency_in_seconds", "extra")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-Json: TypeAlias = Any
-"""A JSON value: None, bool, int, float, str, list of them or dict from str to them."""
+from .json import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from .calls import NOT_MADE
-from .instance import Json, Usage
+from .instance import Usage
+from .json import Json
 from .result import Score, ScoreError
 
 PROMPTS = "prompts"

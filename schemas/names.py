@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from .formats.databricks import JUDGES as _JUDGES
 from .formats.databricks import OVERALL
-from .instance import Json
+from .json import Json
 
 Style: TypeAlias = Literal["flat", "databricks", "mlflow3"]
 STYLES: tuple[str, ...] = get_args(Style)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from .instance import Example, Json
+from .instance import Example
+from .json import Json
 
 Status: TypeAlias = Literal["scored", "error", "skipped", "not_applicable"]
 

@@ -11,7 +11,13 @@ import orjson
 import pyarrow as pa
 
 from .conversation import turn_out
-from .instance import Chunk, Example, Invocation, Json, Trajectory
+from .instance import (
+    Chunk,
+    Example,
+    Invocation,
+    Trajectory,
+)
+from .json import Json
 from .names import PERFORMANCE
 from .result import Rejected, ScoreColumn, ScoredBatch, Summary
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import RowError
-from .instance import Json, ToolCall, Trajectory
+from .instance import ToolCall, Trajectory
+from .json import Json
 from .values import parse_json
 
 CODE = "unparseable_trajectory"

@@ -17,7 +17,7 @@ from typing import NoReturn
 import orjson
 
 from .errors import RowError
-from .instance import Json
+from .json import Json
 
 INT64 = range(-(2**63), 2**63)
 MAX_DEPTH = 200

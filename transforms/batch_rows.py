@@ -12,9 +12,10 @@ from typing import Any
 import apache_beam as beam
 
 from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, raw_size, unpack
+from ..schemas.identity import canonical, position, selection_hash
 from ..schemas.instance import Instance
 from .facts import Allowed, RunFacts, picked
-from .normalize import canonical, position, relax_collector, selection_hash
+from .runtime.collector import relax_collector
 
 
 @dataclass

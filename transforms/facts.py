@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 from apache_beam import coders
 
-from ..schemas.instance import Json
+from ..schemas.json import Json
 from .runtime.coders import coder_of
 
 _BOOL, _INT, _FLOAT, _STRING, _NESTED = 1, 2, 4, 8, 16

@@ -19,8 +19,9 @@ from apache_beam.pvalue import AsList, AsSingleton
 
 from ..schemas import tables
 from ..schemas.config.evaluation import CriterionConfig, PriceConfig, StatisticsConfig
-from ..schemas.instance import Json
+from ..schemas.json import Json
 from ..schemas.result import Summary, Tally
+from ..schemas.run_folder import FAILED, FINISHED, MANIFEST, STOP, STOPPED, TABLE_ENDINGS
 from .aggregate import arranged
 from .facts import Allowed, RunFacts
 from .io import storage
@@ -31,17 +32,9 @@ from .statistics.slices import MetricFacts
 from .write import WrittenFile, write_table
 from .writers.base import Writer
 
-MANIFEST = "manifest.json"
-JOURNAL = "journal"
-"""Folder of the calls that a run has paid for, below its own."""
-STOP = "stop"
-"""Object below a run's folder whose presence stops its calls; its text says why."""
 LEFT = "no more calls were made"
 HANDED = "requests in batch mode are in the folder batch"
 """Why calls are left."""
-FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
-TABLE_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
-"""Of the summary and errors tables."""
 _PART = re.compile(r"[/\\]part-\d{5,}-of-\d{5,}\.[a-z._]+$")
 """A file of an instances table."""
 _OF_A_METRIC = ("name", "worst", "best", "better")

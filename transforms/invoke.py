@@ -13,15 +13,17 @@ import apache_beam as beam
 import orjson
 
 from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, example_out
-from ..schemas.calls import Call, CallPolicy, Outcome
-from ..schemas.instance import Example, Instance, Json
+from ..schemas.calls import Call, Outcome
+from ..schemas.config.calls import CallPolicy
+from ..schemas.identity import canonical
+from ..schemas.instance import Example, Instance
+from ..schemas.json import Json
 from .agents.base import Agent, Recording, invocation_of, read_answer
 from .calls.budget import Budget
 from .calls.bundle import MAX_HELD_BYTES
 from .calls.callee import reading
 from .calls.fanout import FanOut, Work
 from .io.secrets import provide
-from .normalize import canonical
 
 AGENT = "agent"
 """The agent's endpoint."""

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from ..schemas.batch import Batch
-from ..schemas.instance import ALIASES, Example, Instance, Json
+from ..schemas.instance import ALIASES, Example, Instance
+from ..schemas.json import Json
 from .io import storage
 
 BASELINE = "baseline_model_response"

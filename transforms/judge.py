@@ -10,14 +10,17 @@ from typing import Any, TypeAlias
 
 import apache_beam as beam
 
-from ..schemas.calls import NOT_MADE, Call, CallPolicy, Outcome
+from ..schemas.calls import NOT_MADE, Call, Outcome
+from ..schemas.config.calls import CallPolicy
+from ..schemas.conversation import usage_of
 from ..schemas.errors import JudgeError
-from ..schemas.instance import Example, Json
+from ..schemas.instance import Example
+from ..schemas.json import Json
 from ..schemas.json_text import jsonable
 from ..schemas.judging import Answer, Ask, Message, Reply
 from ..schemas.result import Score, ScoreColumn, ScoredBatch, ScoreError, Tally
-from .agents.base import usage_of
-from .calls.budget import Budget, usage_in
+from ..schemas.usage import usage_in
+from .calls.budget import Budget
 from .calls.callee import reading
 from .calls.fanout import NO_ANSWER, FanOut, Work
 from .io import storage
@@ -26,9 +29,14 @@ from .judge_sessions import Session, grouped
 from .judges.base import Judge, Question, Refused, Truncated
 from .judging.joint_questions import answers_of, joined, name_of, parts_of
 from .judging.parse import InvalidVerdict, checked, read_parts, read_verdict
+from .metrics._inputs import (
+    Inputs,
+    MetricUse,
+    rounded,
+    spread,
+)
 from .metrics._judged import is_judged
 from .metrics.base import Derived
-from .score import Inputs, MetricUse, rounded, spread
 
 Place: TypeAlias = tuple[str, str, str]
 """Whose answer to a call it is, and where the journal has it: endpoint, prefix, key."""

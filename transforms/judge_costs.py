@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import apache_beam as beam
 
 from ..schemas.config.evaluation import PriceConfig
-from ..schemas.instance import Json
+from ..schemas.json import Json
 from ..schemas.result import ScoredBatch, Summary, Tally
 from .statistics.slices import MetricFacts
 

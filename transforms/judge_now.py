@@ -6,14 +6,14 @@ import uuid
 from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
-from ..schemas.calls import CallPolicy
+from ..schemas.config.calls import CallPolicy
 from ..schemas.instance import Example, Instance, Invocation
 from ..schemas.judging import Answer, Ask
 from ..schemas.result import ScoredBatch
 from .calls.bundle import Bundle
-from .calls.endpoint_queue import Ticket
 from .calls.engine import Engine
 from .calls.fanout import Work
+from .calls.pending_call import Ticket
 from .judge import JudgeCaller, JudgeUse, answer_of
 from .judges.base import Judge
 

@@ -9,9 +9,9 @@ from ..schemas.instance import Example
 from ..schemas.judging import Answer, Ask, Judging
 from ..schemas.result import Score
 from .judging.joint_questions import can_join, words
+from .metrics._inputs import MetricUse
 from .metrics._judged import JudgedMetric
 from .metrics.base import failure_of
-from .score import MetricUse
 
 
 class Session:

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import apache_beam as beam
 
 from ..schemas.batch import RowBlock
-from ..schemas.errors import ConfigError
-from .io import storage
-from .readers.base import FileRange, Reader, SchemeReader, selection
-from .registry import build, find, names
+from .readers._files import FileInfo, readers_of
+from .readers.base import FileRange, Reader
 from .runtime.coders import coder_of
 
-_WHERE = "dataset.path"
-_NO_DATA = ("manifest.json", "test_config.json", "eval_config.json")
-_GLOB = re.compile(r"[*?[]")
-
 coder_of(FileRange)
-
-
-class FileInfo(NamedTuple):
-    """One file of a dataset: its path, its bytes, and the name of the reader that takes it."""
-
-    path: str
-    size: int
-    format: str
 
 
 @dataclass
@@ -79,155 +63,4 @@ class _Read(beam.DoFn):
         return self._readers[format_].read(part)
 
 
-def readers_of(
-    files: Iterable[FileInfo], columns: Mapping[str, str], options: Mapping[str, Any] | None = None
-) -> dict[str, Reader]:
-    """The reader of each format among the files, given the options that it knows."""
-    formats = sorted({file.format for file in files})
-    return {name: _reader(name, {"columns": dict(columns), **(options or {})}) for name in formats}
-
-
-def _reader(name: str, params: Mapping[str, Any]) -> Reader:
-    part = find("reader", name)
-    known = {f.name for f in fields(part.factory)} if is_dataclass(part.factory) else params.keys()
-    return build(part, {k: v for k, v in params.items() if k in known}, "dataset")
-
-
-def head(
-    files: Sequence[FileInfo],
-    columns: Mapping[str, str] | None = None,
-    rows: int = 20,
-    options: Mapping[str, Any] | None = None,
-) -> list[RowBlock]:
-    """The first blocks of a dataset, until they hold `rows` rows or as many rejected lines; reads only what it needs.
-
-    Raises:
-        ConfigError: A CSV file among them has no usable header.
-    """
-    readers = readers_of(files, columns or {}, options)
-    blocks: list[RowBlock] = []
-    held = 0
-    for path, size, format_ in files:
-        for part in readers[format_].split(path, size):
-            for block in readers[format_].read(part):
-                for line in block.rejected:
-                    if line.code == "bad_header":
-                        raise ConfigError(line.message, where=path)
-                blocks.append(block)
-                held += len(block.rows) + len(block.rejected)
-                if held >= rows:
-                    return blocks
-    return blocks
-
-
 # ---------------------------------------------------------------------------------------------------- files
-
-
-def expand(paths: Iterable[str], format_: str = "auto", options: Mapping[str, Any] | None = None) -> list[FileInfo]:
-    """The files that paths, folders and globs stand for, sorted by path, each once.
-
-    A folder is searched at any depth, a glob as Beam's filesystems do ("*" stays in a folder, "**" does not). There,
-    files with unknown endings are left out, and hidden ones (a name or folder below the given one that starts with "."
-    or "_"), every `manifest.json`, and the configurations beside ADK's eval sets; a file named by its own path is
-    always taken.
-
-    Args:
-        paths: On any filesystem Beam opens, or of a reader's own scheme ("bq://"), which `format_` does not concern.
-        format_: Name of a reader, or "auto": by the ending of each file.
-        options: As in `ReadRows`.
-
-    Raises:
-        ConfigError: A path cannot be listed or stands for no file.
-    """
-    suffixes = known_suffixes()
-    if format_ != "auto":
-        find("reader", format_, "dataset.format")
-    found: dict[str, FileInfo] = {}
-    for path in paths:
-        files = _of_scheme(path, options or {}) or list(_files_of(path, format_, suffixes))
-        if not files:
-            raise _nothing(path, format_, suffixes)
-        found.update((f.path, f) for f in files)
-    if not found:
-        raise ConfigError("no path is given", where=_WHERE)
-    return [found[path] for path in sorted(found)]
-
-
-def known_suffixes() -> dict[str, str]:
-    """Name of the reader for each ending of a file name."""
-    return {
-        suffix: name for name in names("reader") for suffix in getattr(find("reader", name).factory, "suffixes", ())
-    }
-
-
-def _of_scheme(path: str, options: Mapping[str, Any]) -> list[FileInfo]:
-    """What a path of a reader's own scheme stands for."""
-    for name in names("reader"):
-        factory = find("reader", name).factory
-        if isinstance(factory, type) and issubclass(factory, SchemeReader) and path.startswith(factory.scheme):
-            reader: Any = _reader(name, options)
-            return [FileInfo(path, reader.measure(path), name)]
-    return []
-
-
-def _files_of(path: str, format_: str, suffixes: Mapping[str, str]) -> Iterator[FileInfo]:
-    file = _selected(path, format_, suffixes)
-    try:
-        exact, below = _listed(file)
-    except Exception as error:  # each filesystem raises its own kinds
-        found = f"cannot list {path!r}: {type(error).__name__}: {str(error)[:300]}"
-        raise ConfigError(found, where=_WHERE) from error
-    if exact is not None:
-        reader = _format_of(file, suffixes) if format_ == "auto" else format_
-        if reader:
-            yield FileInfo(path, exact, reader)
-        return
-    if not below:
-        allowed = "a file, a folder with files in it, or a glob that matches some"
-        raise ConfigError(f"there is no file at {path!r}", where=_WHERE, allowed=allowed)
-    root = _GLOB.split(path)[0].rpartition("/")[0] if _GLOB.search(path) else path
-    for file, size in below:
-        steps = file.removeprefix(root).strip("/").split("/")
-        if any(step[:1] in (".", "_") for step in steps) or steps[-1] in _NO_DATA:
-            continue
-        reader = _format_of(file, suffixes)
-        if format_ == "auto" and reader:
-            yield FileInfo(file, size, reader)
-        elif format_ != "auto" and (reader == format_ or _GLOB.search(path)):
-            yield FileInfo(file, size, format_)
-
-
-def _selected(path: str, format_: str, suffixes: Mapping[str, str]) -> str:
-    """The file of a path that names some of its cases, where its reader knows of such; else the path."""
-    file, cases = selection(path)
-    reader = _format_of(file, suffixes) if format_ == "auto" else format_
-    return file if cases and reader and find("reader", reader).factory.selects else path  # type: ignore[attr-defined]
-
-
-def _listed(path: str) -> tuple[int | None, list[tuple[str, int]]]:
-    """(bytes of the file of this very name, or the files that the path stands for as a folder or a glob)."""
-    local = "://" not in path
-    if _GLOB.search(path) and not (local and os.path.exists(path)):
-        return None, storage.matched(path)
-    if not (path.endswith("/") or (local and os.path.isdir(path))):
-        for file, size in storage.matched(_literal(path)):
-            if file == path:
-                return size, []
-    folder = path.rstrip("/") + "/"
-    return None, [(file, size) for file, size in storage.matched(_literal(folder) + "**") if file.startswith(folder)]
-
-
-def _literal(path: str) -> str:
-    """A pattern that matches the path itself: Beam has no way to quote a glob's characters."""
-    return _GLOB.sub("?", path)
-
-
-def _format_of(path: str, suffixes: Mapping[str, str]) -> str | None:
-    fitting = [s for s in suffixes if path.lower().endswith(s)]
-    return suffixes[max(fitting, key=len)] if fitting else None
-
-
-def _nothing(path: str, format_: str, suffixes: Mapping[str, str]) -> ConfigError:
-    known = ", ".join(s for s in sorted(suffixes) if format_ in ("auto", suffixes[s]))
-    allowed = f"files ending in {known}; others by their own path or a glob, with dataset.format"
-    return ConfigError(f"{path!r} stands for no dataset file", where=_WHERE, allowed=allowed)

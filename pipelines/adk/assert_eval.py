@@ -10,9 +10,9 @@ from ...schemas.errors import ConfigError
 from ...schemas.formats.adk_config import AdkConfig
 from ...schemas.values import mean
 from ...transforms import registry
-from ..config.settings import load
+from ..config.files import load
 from ..display.console import say
-from ..display.digest import rows_of
+from ..run.tables import rows_of
 from .evaluate import AdkEvaluation, adk_evaluate, config_of, eval_files
 from .report import detailed
 

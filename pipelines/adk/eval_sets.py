@@ -12,15 +12,15 @@ from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.errors import ConfigError
 from ...schemas.formats.adk import SUFFIXES
 from ...schemas.formats.adk_result import invocation_out
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...schemas.tables import OWN_NAMES
 from ...transforms.agents.recorded import RecordedAgent
+from ...transforms.dialects._rules import RowRules
 from ...transforms.io import storage
-from ...transforms.normalize import RowRules
-from ..config.settings import load
-from ..display.digest import rows_of
+from ..config.files import load
 from ..run.parts import build_rules
 from ..run.result import EvaluationResult
+from ..run.tables import rows_of
 from .evaluate import load_cases
 
 _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE

@@ -17,15 +17,15 @@ from ...schemas.errors import ConfigError, RowError
 from ...schemas.formats.adk import SUFFIXES, case_fields, read_cases
 from ...schemas.formats.adk_config import EXPECTING, AdkConfig, default_config, read_config
 from ...schemas.formats.adk_result import CaseVerdict, Status, case_result, case_verdict, overall, result_file
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...transforms.io import storage
 from ...transforms.readers.base import selection
 from ..config.adk_criteria import run_criteria
-from ..config.settings import load
-from ..display.digest import rows_of
+from ..config.files import load
+from ..run.build import make_plan
 from ..run.evaluate import run
-from ..run.plan import make_plan
 from ..run.result import EvaluationResult
+from ..run.tables import rows_of
 from ..runners.options import pipeline_options
 
 TEST_CONFIG = "test_config.json"

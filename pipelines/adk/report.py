@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ...schemas.formats.adk_result import CaseVerdict
-from ..display.digest import rows_of
 from ..display.terminal import cut, plain
+from ..run.tables import rows_of
 
 if TYPE_CHECKING:
     from .evaluate import AdkEvaluation

@@ -11,18 +11,25 @@ from ...schemas.batch import RowBlock
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.errors import RowError
 from ...schemas.formats.databricks import JUDGES, MISSING, obstacle, runs
-from ...schemas.instance import FROM_INVOCATION, Example, Instance, Invocation, Json
+from ...schemas.instance import (
+    FROM_INVOCATION,
+    Example,
+    Instance,
+    Invocation,
+)
+from ...schemas.json import Json
 from ...schemas.tables import PERFORMANCE
 from ...transforms import registry
 from ...transforms.agents.base import Recording
 from ...transforms.facts import SHARED, SPENT
 from ...transforms.io import storage
 from ...transforms.join_baseline import JOINED
-from ...transforms.read import FileInfo, head, readers_of
+from ...transforms.readers._files import FileInfo, head, readers_of
 from ...transforms.readers.base import SchemeReader
 from ..display.terminal import cut, plain, table
+from ..run.build import make_plan
 from ..run.judges import asks, joined_metrics, not_replayed
-from ..run.plan import Plan, make_plan
+from ..run.plan import Plan
 from ..run.resume import replayed, state
 from .estimate import UNKNOWN_ROWS, JudgeEstimate, estimated, lines
 

@@ -10,8 +10,8 @@ from ...schemas.instance import Chunk, Example, Instance, Invocation, Turn
 from ...schemas.judging import PROMPTS
 from ...transforms.agents.base import trajectory_of, with_turns
 from ...transforms.join_baseline import BASELINE
+from ...transforms.metrics._inputs import Inputs
 from ...transforms.metrics._judged import JudgedMetric
-from ...transforms.score import Inputs
 from ..display.costs import UNKNOWN, known, money
 from ..display.terminal import plain, table
 from ..run.judges import joined_metrics

@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ...schemas.instance import Example, Json
+from ...schemas.instance import Example
+from ...schemas.json import Json
 from ...schemas.json_text import jsonable
 from ...schemas.judging import Answer, Ask
 from ...transforms.judging.shapes import Schema

@@ -36,8 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = settings_of(parameters)
         run_date = parameters.get("run_date")
         from ..config.placeholders import day
+        from ..run.build import make_plan
         from ..run.evaluate import submit
-        from ..run.plan import make_plan
         from ..runners import options as engines
 
         config = assemble(parameters["config"], settings, None if run_date is None else day(run_date))

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...schemas.errors import ConfigError, JudgeError, RowError
 from ...schemas.formats.lenient import lenient_json
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...transforms.checkers.base import Checker, PairChecker, checker_of
 from ...transforms.grounding.check import Source
 from ...transforms.grounding.discovery import Engine

@@ -14,15 +14,16 @@ from ...schemas.config.explain import explained
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.formats.lenient import lenient_json
 from ...schemas.formats.rapid import INPUTS, REPEATED, Asked, answer, read_request, snake
-from ...schemas.instance import Example, Instance, Json
+from ...schemas.instance import Example, Instance
+from ...schemas.json import Json
 from ...schemas.result import Score, ScoredBatch
 from ...transforms import registry
 from ...transforms.agents.recorded import RecordedAgent
 from ...transforms.judge import JudgeCaller, JudgeUse
 from ...transforms.judge_now import judged_now
 from ...transforms.judging.autorater import Autorater, autorater_of
+from ...transforms.metrics._inputs import MetricUse
 from ...transforms.metrics.base import Metric, guarded
-from ...transforms.score import MetricUse
 from ..run.judges import build_judges
 
 _IGNORED = frozenset(("location", "autorater_config"))

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.errors import ConfigError
 from ...schemas.formats.adk_config import REPORTED, AdkConfig, Criterion, read_config
 from ...transforms import registry
-from ...transforms.statistics import criteria
 from .adk_custom import AdkFunction
 from .adk_models import Judges
-from .settings import load
+from .files import load
 
 _ALLOWED = "{metric: lowest mean}, a list of criteria, or the path of a test_config.json"
 
@@ -35,12 +33,6 @@ def with_criteria(config: Mapping[str, Any]) -> dict[str, Any]:
         return dict(config)  # whoever reads the configuration says what is wrong with it
     metrics = [*metrics, *found["metrics"]]
     return {**config, **found, "metrics": metrics}
-
-
-def named_criteria(config: EvaluationConfig) -> tuple[Criterion, ...]:
-    """The criteria of a run that have a least score, as ADK's results name them."""
-    bounds = ((m, criteria.threshold(config.criteria, m.name, None)) for m in config.metrics)
-    return tuple(Criterion(m.name, bound.value, m.params) for m, bound in bounds if bound and not bound.at_most)
 
 
 def run_criteria(config: AdkConfig, lenient: bool = False, judges: Mapping[str, Any] | None = None) -> dict[str, Any]:

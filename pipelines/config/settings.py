@@ -7,6 +7,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...schemas.errors import ConfigError
+from .files import load
 from .placeholders import fill
 
 if TYPE_CHECKING:
@@ -83,26 +84,6 @@ def assemble(source: str | None, settings: Sequence[Setting], run_date: str | No
     return EvaluationConfig.parse(data, source or "command line")
 
 
-def load(source: str) -> Any:
-    """The value of a YAML or JSON file, on any filesystem Beam opens.
-
-    Raises:
-        ConfigError: There is no such file, it is not UTF-8, or no YAML; the message names file, line and column.
-    """
-    from ...schemas.config.yaml_text import load_yaml
-
-    raw = _bytes(source)
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        found = f"found byte 0x{raw[error.start]:02x}"
-        raise ConfigError(found, where=f"{source}, line {line}", allowed="UTF-8") from None
-    if source.endswith(".json"):
-        return _json(text, source)
-    return load_yaml(text, source)
-
-
 def put(data: Any, key: str, value: Any, option: str) -> None:
     """Sets a dotted key of nested mappings and lists, making the mappings that are missing.
 
@@ -153,41 +134,3 @@ def words_of(text: str, separator: str = ",") -> list[str]:
 def slices_of(text: str) -> list[list[str]]:
     """The lists of columns that are typed as `a,b+c`: by a, and by b and c at once."""
     return [words_of(columns, "+") for columns in words_of(text)]
-
-
-def _bytes(source: str) -> bytes:
-    try:
-        if "://" in source:
-            from ...transforms.io import storage
-
-            if not storage.exists(source):
-                raise FileNotFoundError(source)
-            return storage.read_bytes(source)
-        with open(source, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        raise ConfigError("no such file", where=source) from None
-    except IsADirectoryError:
-        raise ConfigError("is a folder", where=source, allowed="a YAML or JSON file") from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot be read: {error}", where=repr(source)[:200]) from None
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(n for n in names if names.count(n) > 1)!r} stands twice")
-    return found
-
-
-def _json(text: str, source: str) -> Any:
-    import json
-
-    try:
-        return json.loads(text, object_pairs_hook=_object)
-    except json.JSONDecodeError as error:
-        where = f"{source}, line {error.lineno}, column {error.colno}"
-        raise ConfigError(f"not valid JSON: {error.msg}", where=where) from None
-    except (RecursionError, ValueError) as error:
-        raise ConfigError(f"not valid JSON: {error}", where=source) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...transforms.judge_costs import total
 from ..run.result import EvaluationResult
 

@@ -2,64 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, TextIO
 
-import orjson
-
-from ...schemas.instance import Json
-from ...schemas.tables import PERFORMANCE, RATINGS
-from ...transforms.io import storage
+from ...schemas.json import Json
+from ...schemas.tables import PERFORMANCE
 from ..run.result import RATES, EvaluationResult
-
-Row = dict[str, Json]
+from ..run.tables import Row, columns_of_instances, rows_of
 
 LOOKED_AT = 100_000
 """Rows of the instances table that are searched for failing ones, and in JSONL and CSV for reasons."""
-
-
-def rows_of(result: EvaluationResult, table: str, columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """Rows of a table in order, under our own column names, NaN as `None`; nothing where the run wrote no such table.
-
-    Args:
-        result: A finished run.
-        table: "instances", "summary" or "errors".
-        columns: Those wanted; default: all. JSONL and CSV give all in any case.
-    """
-    described = result.manifest["tables"].get(table)
-    if described is None:
-        return
-    types = {c["name"]: c["type"] for c in described["columns"]}
-    ours = {c["name"]: c.get("is", c["name"]) for c in described["columns"]}
-    wanted = columns and [name for name, own in ours.items() if own in columns]
-    for path in result.files(table):
-        if path.endswith(".evalset_result.json"):  # ADK's results stand there instead of a table
-            return
-        read = _parquet if path.endswith(".parquet") else _jsonl if ".jsonl" in path else _csv
-        for row in read(path, types, wanted):
-            yield {own: _plain(row[name], own) for name, own in ours.items() if name in row}
-
-
-def _plain(value: Json, column: str) -> Json:
-    """A value as our own tables hold it: NaN as `None`, a judge's yes and no as 1 and 0."""
-    if isinstance(value, str):
-        return _RATED.get(value, value) if column.endswith("/score") else value
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
-_RATED = {word: score for score, word in RATINGS.items()}
-
-
-def summary_rows(result: EvaluationResult) -> list[Row]:
-    """Rows of the summary table, each `slice` as a dict."""
-    return [{**row, "slice": orjson.loads(row["slice"])} for row in rows_of(result, "summary")]
 
 
 def empty_columns(columns: Sequence[str], slices: Iterable[Sequence[Json]]) -> str:
@@ -152,11 +105,6 @@ def place_of(error: Row) -> str:
     return f"{error['instance_id']}" + (f", trial {error['trial']}" if error["trial"] else "")
 
 
-def columns_of_instances(result: EvaluationResult) -> list[str]:
-    """Columns of the instances table, under our own names."""
-    return [c.get("is", c["name"]) for c in result.manifest["tables"].get("instances", {}).get("columns", ())]
-
-
 def _metrics(result: EvaluationResult) -> dict[str, tuple[float, float] | None]:
     """The metrics with columns of their own and their (worst, best) scores, where they have a range."""
     said = {m["name"]: m for m in result.manifest.get("metrics", ())}
@@ -172,42 +120,3 @@ def _worse(row: Row, ends: tuple[float, float] | None, bounded: bool) -> Callabl
         falling = ends is not None and ends[1] < ends[0]
         return (lambda score: score > threshold) if falling else (lambda score: score < threshold)
     return lambda score: not bounded and ends is not None and score == ends[0]
-
-
-def _parquet(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:
-    import pyarrow.parquet as pq
-
-    with storage.opened(path) as stream:
-        file = pq.ParquetFile(stream)
-        if not file.num_row_groups:  # older versions of pyarrow would read the first all the same
-            return
-        for batch in file.iter_batches(1024, columns=columns and list(columns), use_threads=False):
-            yield from batch.to_pylist()
-
-
-def _jsonl(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:
-    with _text(path) as stream:
-        for line in stream:
-            yield {**dict.fromkeys(types), **orjson.loads(line)}
-
-
-def _csv(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:
-    csv.field_size_limit(1 << 30)
-    with _text(path) as stream:
-        cells = csv.reader(stream)
-        next(cells)  # the names there may be protected from spreadsheets
-        for row in cells:
-            yield {name: _cell(value, kind) for (name, kind), value in zip(types.items(), row, strict=True)}
-
-
-@contextmanager
-def _text(path: str) -> Iterator[TextIO]:
-    with storage.opened(path) as stream:
-        unpacked: Any = gzip.GzipFile(fileobj=stream) if path.endswith(".gz") else stream
-        yield io.TextIOWrapper(unpacked, "utf-8", newline="")
-
-
-def _cell(value: str, kind: str) -> Json:
-    if value == "":
-        return None
-    return int(value) if kind == "int64" else float(value) if kind == "float64" else value

@@ -9,12 +9,13 @@ from itertools import islice
 
 import orjson
 
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...transforms.io import storage
 from ..run.result import EvaluationResult
+from ..run.tables import Row, rows_of, summary_rows
 from .console import NOTHING
 from .costs import HEADINGS, NUMBERS, spent_cells
-from .digest import Row, empty_columns, failing, place_of, rows_of, summary_rows
+from .digest import empty_columns, failing, place_of
 from .terminal import (
     FAULTS,
     counts_text,

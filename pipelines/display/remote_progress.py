@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from ...schemas.errors import EvalbeamError
-from ...transforms.finish import JOURNAL
+from ...schemas.run_folder import JOURNAL
 from ...transforms.io import storage
 from ...transforms.journal.segments import OPEN, Torn, pieces
 from ...transforms.runtime.counters import NAMES
 from ..run.judges import JUDGES
 from ..runners import lease
-from ..runners.jobs import jobs_at
+from ..runners.clusters import jobs_at
 from .progress import Progress, draws, ticking
 
 LOCAL_TICK, REMOTE_TICK = 2.0, 10.0

@@ -5,12 +5,18 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...transforms.io import storage
 from ..run.result import EvaluationResult
+from ..run.tables import Row, summary_rows
 from .console import NOTHING, printable
 from .costs import HEADINGS, NUMBERS, spent_cells
-from .digest import Row, empty_columns, faults, place_of, reasons, summary_rows
+from .digest import (
+    empty_columns,
+    faults,
+    place_of,
+    reasons,
+)
 
 MOST_SLICES = 24
 """Slices shown of one list of columns."""

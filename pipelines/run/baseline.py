@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...schemas.errors import ConfigError
-from ...transforms.finish import FINISHED
+from ...schemas.run_folder import FINISHED
 from .result import EvaluationResult
 
 

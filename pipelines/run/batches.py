@@ -13,14 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ...schemas.calls import Call, CallPolicy, Outcome
+from ...schemas.calls import Call, Outcome
+from ...schemas.config.calls import CallPolicy
 from ...schemas.errors import ConfigError, EvalbeamError, RunError
-from ...schemas.instance import Json
+from ...schemas.json import Json
+from ...schemas.run_folder import FOLDER, JOURNAL, STOP
 from ...transforms.agents.base import Agent, read_answer
 from ...transforms.batch_api.base import BatchClient, Batched, Job, Unanswered
-from ...transforms.batch_api.outbox import FOLDER, Batch, batches, gather, handed
+from ...transforms.batch_api.outbox import (
+    Batch,
+    batches,
+    gather,
+    handed,
+)
 from ...transforms.calls.errors import RETRIED, fault_of, fault_of_status
-from ...transforms.finish import JOURNAL, STOP
 from ...transforms.invoke import AGENT
 from ...transforms.io import storage
 from ...transforms.journal.journal import Journal, read_journal

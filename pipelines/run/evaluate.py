@@ -23,8 +23,10 @@ from ...transforms.finish import FinishRun
 from ...transforms.io import storage
 from ...transforms.join_baseline import JoinBaseline
 from ...transforms.judge_costs import SumSpending
-from ...transforms.normalize import Normalize, relax_collector
-from ...transforms.read import ReadRows, expand
+from ...transforms.normalize import Normalize
+from ...transforms.read import ReadRows
+from ...transforms.readers._files import expand
+from ...transforms.runtime.collector import relax_collector
 from ...transforms.runtime.local_objects import holding
 from ...transforms.score import ScoreExamples
 from ...transforms.write import WriteErrors, WriteInstances
@@ -35,7 +37,8 @@ from ..runners.drive import drive, hand_over, prepare_job
 from ..runners.lease import Holder
 from . import batches
 from .baseline import baseline_files
-from .plan import Plan, make_plan
+from .build import make_plan
+from .plan import Plan
 from .preflight import require
 from .result import EvaluationResult
 from .resume import allot, prepare

@@ -10,12 +10,13 @@ import orjson
 
 from ...schemas.config.evaluation import JudgeConfig, MetricConfig
 from ...schemas.errors import ConfigError
-from ...schemas.instance import FROM_INVOCATION, Json
+from ...schemas.instance import FROM_INVOCATION
+from ...schemas.json import Json
 from ...schemas.json_text import jsonable
 from ...schemas.judging import CHECK_GROUNDING, EVALUATE_INSTANCES
+from ...schemas.run_folder import JOURNAL
 from ...transforms import registry
 from ...transforms.agents.base import Recording
-from ...transforms.finish import JOURNAL
 from ...transforms.io import storage
 from ...transforms.io.secrets import check_reference
 from ...transforms.join_baseline import JOINED
@@ -23,9 +24,9 @@ from ...transforms.judge import JudgeUse, Replayed
 from ...transforms.judges.base import Judge, ModelJudge
 from ...transforms.judges.replay import Replay
 from ...transforms.judging.needs import CHARACTERS, Need, Needs
+from ...transforms.metrics._inputs import MetricUse
 from ...transforms.metrics._judged import JudgedMetric
 from ...transforms.metrics.base import Metric
-from ...transforms.score import MetricUse
 from .parts import check_keys
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {"databricks": ("databricks",), "adk": ("adk",)}

@@ -8,7 +8,7 @@ from ...schemas.config.evaluation import AgentConfig, EvaluationConfig
 from ...schemas.errors import RowError
 from ...schemas.instance import Instance
 from ...transforms.batch_rows import in_order
-from ...transforms.read import expand, readers_of
+from ...transforms.readers._files import expand, readers_of
 from .parts import build_agent, build_rules
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 
 from ...schemas.errors import ConfigError
-from ...transforms.batch_api.outbox import FOLDER
-from ...transforms.finish import JOURNAL, STOP, TABLE_ENDINGS
+from ...schemas.run_folder import FOLDER, JOURNAL, STOP, TABLE_ENDINGS
 from ...transforms.io import storage
 from ..runners import lease
 from .result import manifest_at

@@ -7,22 +7,23 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from ...schemas.calls import CallPolicy
+from ...schemas.config.calls import CallPolicy
 from ...schemas.config.evaluation import AgentConfig, EvaluationConfig, MetricConfig
 from ...schemas.config.explain import unknown_key
 from ...schemas.config.storage import OutputConfig
 from ...schemas.errors import ConfigError
-from ...schemas.instance import Json
+from ...schemas.formats.adk_config import Criterion
+from ...schemas.json import Json
 from ...schemas.tables import PERFORMANCE
 from ...schemas.warehouse import Stamp
 from ...transforms import registry
 from ...transforms.agents.base import Agent, Recording
+from ...transforms.dialects._rules import RowRules, auto_dialects, names_of
 from ...transforms.dialects.base import Dialect
+from ...transforms.metrics._inputs import MetricUse
 from ...transforms.metrics.base import Metric
-from ...transforms.normalize import RowRules, auto_dialects, names_of
-from ...transforms.score import MetricUse
+from ...transforms.statistics import criteria
 from ...transforms.writers.base import Writer
-from ..config.adk_criteria import named_criteria
 
 
 def agent_type(config: AgentConfig) -> str:
@@ -168,3 +169,9 @@ def stamp(output: OutputConfig) -> Stamp:
     """What rows in BigQuery say of a run."""
     assert output.bigquery is not None
     return Stamp(output.bigquery.run_id or output.path.rstrip("/"), output.bigquery.run_date)
+
+
+def named_criteria(config: EvaluationConfig) -> tuple[Criterion, ...]:
+    """The criteria of a run that have a least score, as ADK's results name them."""
+    bounds = ((m, criteria.threshold(config.criteria, m.name, None)) for m in config.metrics)
+    return tuple(Criterion(m.name, bound.value, m.params) for m, bound in bounds if bound and not bound.at_most)

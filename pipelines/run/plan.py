@@ -10,34 +10,29 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...schemas.config.evaluation import EvaluationConfig
-from ...schemas.errors import ConfigError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...schemas.names import is_rating, registered_names, titles
+from ...schemas.run_folder import FOLDER, JOURNAL, STOP
 from ...schemas.tables import MetricColumns
 from ...transforms.agents.base import Agent, Recording
-from ...transforms.batch_api.outbox import FOLDER
 from ...transforms.calls.budget import Budget
+from ...transforms.dialects._rules import RowRules
 from ...transforms.facts import Allowed
-from ...transforms.finish import HANDED, JOURNAL, LEFT, STOP, RunRecord
+from ...transforms.finish import HANDED, LEFT, RunRecord
 from ...transforms.invoke import AGENT, InvokeAgent
 from ...transforms.io import storage
 from ...transforms.judge import JudgeExamples, JudgeUse
-from ...transforms.judges.replay import Replay
 from ...transforms.judging.needs import Needs
 from ...transforms.load import LoadTables
+from ...transforms.metrics._inputs import MetricUse
 from ...transforms.metrics._judged import is_judged
-from ...transforms.normalize import RowRules
-from ...transforms.read import FileInfo, expand
-from ...transforms.score import MetricUse
+from ...transforms.readers._files import FileInfo
 from ...transforms.statistics import criteria
 from ...transforms.statistics.slices import MetricFacts
 from ...transforms.writers.base import Writer
-from ..runners.packages import Packages, collect
-from .baseline import baseline_files
-from .batches import check_batches
-from .judges import JUDGES, build_judges, full_names, needs_of, prompts_of
-from .output_guard import refuse_others
-from .parts import agent_type, build_agent, build_metrics, build_rules, build_writer, stamp
+from ..runners.packages import Packages
+from .judges import JUDGES, needs_of, prompts_of
+from .parts import stamp
 
 
 @dataclass(frozen=True)
@@ -136,7 +131,7 @@ class Plan:
     @property
     def metric_facts(self) -> tuple[MetricFacts, ...]:
         """What the summary must know of each metric."""
-        return tuple(_facts(u, self.config) for u in self.metrics)
+        return tuple(describe_metric(u, self.config) for u in self.metrics)
 
     @property
     def slices(self) -> tuple[tuple[str, ...], ...]:
@@ -241,57 +236,8 @@ class Plan:
         return _shown(self.config.model_dump(mode="python", exclude_defaults=False, by_alias=True))
 
 
-def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Plan:
-    """Resolves and builds everything a configuration names, and writes nothing.
-
-    Args:
-        config: What the user asked for.
-        where: Stands before the names of keys in errors.
-        rows: A dataset in memory; the run writes it to `dataset.path`.
-
-    Raises:
-        ConfigError: Something named does not exist, does not fit, or contradicts something else.
-    """
-    packages = collect(config.agent.packages)
-    packages.import_here()
-    agent = build_agent(config.agent, where)
-    resolved = {
-        "agent": config.agent.model_copy(update={"type": agent_type(config.agent)}),
-        "metrics": full_names(config.metrics, config.dataset.dialect),
-    }
-    config = config.model_copy(update=resolved)
-    metrics = build_metrics(config.metrics)
-    judges = build_judges(config.judges, metrics)
-    _check_others(config, agent, judges)
-    facts = [_facts(u, config) for u in metrics]
-    named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
-    ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
-    criteria.check(config.criteria, ends, config.slices)
-    written = () if rows is None else config.dataset.paths
-    files = [] if written else expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
-    rules, writer = build_rules(config, agent), build_writer(config)
-    plan = Plan(config, tuple(files), rules, agent, metrics, writer, judges=judges, packages=packages, rows=rows)
-    refuse_others(config.output.path, () if written else config.dataset.paths, {f.path for f in files}, written)
-    if config.baseline is not None:
-        baseline_files(config.baseline)
-    if (loading := plan.loading()) is not None:
-        loading.check()
-    check_batches(plan)
-    return plan
-
-
-def _check_others(config: EvaluationConfig, agent: Any, judges: Mapping[str, JudgeUse]) -> None:
-    """A run that reads itself would lose, where it overwrites, what it is to read."""
-    if config.replay is not None and isinstance(agent, Recording):
-        found = "without an agent the rows carry the answers"
-        raise ConfigError(found, where="replay", allowed="with the agent whose answers they are (--agent)")
-    runs = {f"judges.{name}.run": use.judge.run for name, use in judges.items() if isinstance(use.judge, Replay)}
-    for where, run in {"replay": config.replay, "baseline": config.baseline, **runs}.items():
-        if run is not None and storage.same(run, config.output.path):
-            raise ConfigError(f"{run} is this run's own output.path", where=where, allowed="another run's folder")
-
-
-def _facts(use: MetricUse, config: EvaluationConfig) -> MetricFacts:
+def describe_metric(use: MetricUse, config: EvaluationConfig) -> MetricFacts:
+    """What the summary must know of one metric."""
     ends = use.metric.ends()
     return MetricFacts(
         name=use.name,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ...schemas.errors import ConfigError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...schemas.names import aggregates, registered_names
+from ...schemas.run_folder import FAILED, FINISHED, MANIFEST
 from ...schemas.warehouse import ADDED, ORIGINAL
-from ...transforms.finish import FAILED, FINISHED, MANIFEST
 from ...transforms.io import storage
 
 if TYPE_CHECKING:

@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ...schemas.errors import ConfigError
-from ...schemas.instance import Json
+from ...schemas.json import Json
+from ...schemas.run_folder import (
+    FINISHED,
+    FOLDER,
+    JOURNAL,
+    MANIFEST,
+    STOP,
+)
 from ...transforms import registry
 from ...transforms.agents.base import is_address
-from ...transforms.batch_api.outbox import FOLDER
 from ...transforms.calls.budget import Budget
-from ...transforms.finish import FINISHED, JOURNAL, MANIFEST, STOP
 from ...transforms.io import storage
 from ...transforms.journal.journal import compact
 from ...transforms.journal.summary import summarize

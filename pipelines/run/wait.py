@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable
 
 from ...schemas.errors import ConfigError, RunError
-from ...transforms.finish import MANIFEST
+from ...schemas.run_folder import MANIFEST
 from ...transforms.io import storage
 from ..runners import lease
+from ..runners.clusters import jobs_at
 from ..runners.drive import PATIENCE
-from ..runners.jobs import Unreachable, jobs_at
+from ..runners.jobs import Unreachable
 from .result import EvaluationResult
 
 POLL = 2.0

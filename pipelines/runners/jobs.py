@@ -54,11 +54,3 @@ class Jobs(Protocol):
     def stop(self, name: str) -> None:
         """Cancels the job of a name and waits until it is over; one that never appears is left alone."""
         ...
-
-
-def jobs_at(master: str, timeout: float = 20.0) -> Jobs:
-    """The engine at an address: Flink's REST interface, or `dataflow://PROJECT/REGION`."""
-    from .dataflow import SCHEME, Dataflow
-    from .flink import FlinkCluster
-
-    return Dataflow(master, timeout) if master.startswith(SCHEME) else FlinkCluster(master, timeout)

@@ -21,7 +21,8 @@ import orjson
 
 from ...schemas.errors import ConfigError
 from ...transforms.io import storage
-from .jobs import Unreachable, jobs_at
+from .clusters import jobs_at
+from .jobs import Unreachable
 
 FOLDER = "lease"
 SUBMITTED_IN = 600.0

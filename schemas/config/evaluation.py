@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ..calls import CallPolicy
 from ..errors import ConfigError
 from ..values import slice_text
+from .calls import CallPolicy
 from .explain import explained, shown
 from .storage import ConfigPart, DatasetConfig, OutputConfig, Shards
 from .yaml_text import load_yaml

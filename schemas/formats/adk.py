@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 
 from ..conversation import fields_of
 from ..errors import RowError
-from ..instance import Json
+from ..json import Json
 from ..values import parse_json
 
 CODE = "malformed_eval_case"

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic.alias_generators import to_snake
 
 from ..errors import ConfigError
-from ..instance import Json
+from ..json import Json
 
 EXPECTING = frozenset(
     ("tool_trajectory_avg_score", "response_match_score", "final_response_match_v2", "response_evaluation_score")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import orjson
 
-from ..instance import Json
+from ..json import Json
 from .adk_config import REPORTED, Criterion
 
 Status = Literal["PASSED", "FAILED", "NOT_EVALUATED", "INFORMATIONAL"]

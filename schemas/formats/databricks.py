@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..errors import RowError
-from ..instance import Json
+from ..json import Json
 from ..result import ScoreError
 from ..values import parse_json
 from .messages import response_text

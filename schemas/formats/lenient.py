@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..errors import RowError
-from ..instance import Json
+from ..json import Json
 from ..values import check_encodable, exact_integer, finite_float
 
 _TRAILING_COMMA = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|,(?=\s*[}\]])', re.DOTALL)

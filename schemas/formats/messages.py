@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from ..errors import RowError
-from ..instance import Json
+from ..json import Json
 from ..values import parse_json
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RowError
-from ..instance import Json
+from ..json import Json
 from ..result import Score
 from ..values import kind_of
 

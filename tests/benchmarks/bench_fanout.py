@@ -34,7 +34,8 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from evalbeam.schemas.batch import Batch
-from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.schemas.calls import Call
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms.calls.fanout import FanOut, Work
 from evalbeam.transforms.runtime import coders  # noqa: F401  registers the coder of Batch

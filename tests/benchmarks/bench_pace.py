@@ -25,7 +25,7 @@ from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.endpoint_queue import Ticket
+from evalbeam.transforms.calls.pending_call import Ticket
 from evalbeam.transforms.calls.rate_limiter import Pace
 
 

@@ -25,10 +25,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "servers"))
 
 from token_bucket import Bucket
 
-from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.schemas.calls import Call
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.endpoint_queue import Ticket
 from evalbeam.transforms.calls.engine import Engine
+from evalbeam.transforms.calls.pending_call import Ticket
 from evalbeam.transforms.calls.rate_limiter import Pace
 
 RATE = 100.0

@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from evalbeam.schemas.calls import CallPolicy, RateLimit
+from evalbeam.schemas.config.calls import CallPolicy, RateLimit
 from evalbeam.schemas.config.evaluation import AgentConfig, EvaluationConfig
 from evalbeam.schemas.errors import ConfigError
 

@@ -9,12 +9,12 @@ from evalbeam.schemas.conversation import expected_turns, said, summed, turn_in,
 from evalbeam.schemas.errors import RowError
 from evalbeam.schemas.instance import Example, Instance, Invocation, Step, ToolCall, Turn, Usage
 from evalbeam.schemas.trajectory import parse_trajectory
+from evalbeam.schemas.usage import tokens_of
 from evalbeam.transforms.agents.base import InvalidAnswer, invocation_of, read_answer
 from evalbeam.transforms.agents.recorded import RecordedAgent
-from evalbeam.transforms.calls.budget import tokens_of
+from evalbeam.transforms.dialects._rules import RowRules
 from evalbeam.transforms.dialects.plain import Plain
 from evalbeam.transforms.metrics.base import ScoringBatch
-from evalbeam.transforms.normalize import RowRules
 
 CONVERSATION = [
     {"prompt": "roll a die", "reference": "4", "reference_trajectory": [{"tool_name": "roll", "tool_input": {"n": 6}}]},

@@ -6,11 +6,13 @@ import asyncio
 import heapq
 import selectors
 
-from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.schemas.calls import Call
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.endpoint_queue import Lane, Ticket
-from evalbeam.transforms.calls.engine import Line
+from evalbeam.transforms.calls.endpoint_client import Line
+from evalbeam.transforms.calls.endpoint_queue import Lane
 from evalbeam.transforms.calls.loop import Loop
+from evalbeam.transforms.calls.pending_call import Ticket
 
 
 class _NoWait(selectors.SelectSelector):

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.batch import MAX_ROWS, compress, pack_row, unpack
+from evalbeam.schemas.identity import position
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms.batch_rows import cut, in_order
-from evalbeam.transforms.normalize import position
 
 IDS = st.sampled_from([f"{i:08x}{'0' * 24}" for i in (0, 1, 2**30, 2**31, 2**32 - 1)])
 INSTANCES = st.lists(st.builds(lambda i, n: Instance(i, {"n": n}), IDS, st.integers(0, 3)), max_size=30)

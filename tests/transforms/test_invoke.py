@@ -11,7 +11,7 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from evalbeam.schemas.batch import Batch
-from evalbeam.schemas.calls import CallPolicy
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.agents.recorded import RecordedAgent

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.schemas.calls import CallPolicy, Outcome
+from evalbeam.schemas.calls import Outcome
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Example, Instance, Invocation, Usage
 from evalbeam.schemas.judging import Ask, Judging, Message, Reply
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, Tally
@@ -18,8 +19,8 @@ from evalbeam.transforms.calls.errors import fault_of
 from evalbeam.transforms.judge import JudgeCaller, JudgeUse
 from evalbeam.transforms.judges.base import Judge
 from evalbeam.transforms.judges.function import FunctionJudge
+from evalbeam.transforms.metrics._inputs import MetricUse
 from evalbeam.transforms.metrics._judged import JudgedMetric, rating
-from evalbeam.transforms.score import MetricUse
 
 from .judging.scripted import shared
 

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.errors import RowError
+from evalbeam.schemas.identity import canonical, position, selection_hash
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms.agents.recorded import RecordedAgent
+from evalbeam.transforms.dialects._rules import RowRules, auto_dialects
 from evalbeam.transforms.dialects.plain import Plain
 from evalbeam.transforms.dialects.vertex import Vertex
-from evalbeam.transforms.normalize import RowRules, auto_dialects, canonical, position, selection_hash
 
 RULES = RowRules((Plain(),))
 JSON = st.recursive(

@@ -19,7 +19,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from evalbeam.schemas.batch import RowBlock
 from evalbeam.schemas.errors import ConfigError
-from evalbeam.transforms.read import FileInfo, ReadRows, expand, head
+from evalbeam.transforms.read import ReadRows
+from evalbeam.transforms.readers._files import FileInfo, expand, head
 from evalbeam.transforms.readers.base import FileRange, Reader
 from evalbeam.transforms.readers.memory import spill
 from evalbeam.transforms.registry import find, names

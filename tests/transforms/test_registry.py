@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pytest
 
-from evalbeam.schemas.calls import CallPolicy
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.transforms import registry
 from evalbeam.transforms.registry import Part, build, find, load_object, names, register

@@ -8,8 +8,9 @@ from typing import ClassVar
 from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn
+from evalbeam.transforms.metrics._inputs import MetricUse
 from evalbeam.transforms.metrics.base import Metric, ScoringBatch
-from evalbeam.transforms.score import MetricUse, score_examples
+from evalbeam.transforms.score import score_examples
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from typing import Any, Protocol, TypeAlias, cast
 
 from ...schemas.config.explain import unknown_key
 from ...schemas.errors import AgentError, ConfigError
-from ...schemas.instance import Json, Turn
+from ...schemas.instance import Turn
+from ...schemas.json import Json
 from ...schemas.judging import Message, Reply
 from ..judges.base import Consult, Judge, Question, Refused
 from ..judging.parse import InvalidVerdict, checked, read_verdict

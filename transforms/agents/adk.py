@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...schemas.conversation import is_conversation, said, turn_in
 from ...schemas.errors import AgentError, ConfigError
-from ...schemas.instance import Instance, Json, Turn
+from ...schemas.instance import Instance, Turn
+from ...schemas.json import Json
 from ..registry import require_module
 from ..runtime.local_objects import original
 from ._simulation import Script, Simulate, Simulator, User, simulator_of

@@ -28,7 +28,14 @@ import orjson
 from ...schemas.calls import NOT_MADE, Outcome
 from ...schemas.conversation import summed, turns_in, usage_of
 from ...schemas.errors import AgentError, ConfigError, RowError
-from ...schemas.instance import Chunk, Instance, Invocation, Json, Trajectory, Turn
+from ...schemas.instance import (
+    Chunk,
+    Instance,
+    Invocation,
+    Trajectory,
+    Turn,
+)
+from ...schemas.json import Json
 from ...schemas.json_text import NotJson, jsonable
 from ...schemas.trajectory import parse_trajectory
 from ...schemas.values import quick_json

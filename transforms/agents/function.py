@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...schemas.errors import ConfigError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from .base import Agent, Ask, loaded, register
 
 _ROW_NAMES = ("row", "instance", "example")

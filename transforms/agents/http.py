@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import orjson
 
 from ...schemas.errors import AgentError, ConfigError, RowError
-from ...schemas.instance import Instance, Json
+from ...schemas.instance import Instance
+from ...schemas.json import Json
 from ...schemas.values import parse_json
 from ..batch_api.base import Batched, Unanswered
 from ..batch_api.openai import COMPLETIONS, OpenAIBatches, read_line, request_line

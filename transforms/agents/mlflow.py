@@ -9,7 +9,7 @@ from typing import Any
 
 from ...schemas.errors import ConfigError
 from ...schemas.formats.messages import agent_input, response_text, tool_calls_of, trace_of
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ..dialects.traces_otel.derive import fields_of
 from ..dialects.traces_otel.spans import parse_trace
 from .base import Agent, Ask, loaded, register

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...schemas.errors import ConfigError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from .base import Agent, Ask, loaded, register
 from .forms.langchain import step_calls, text_of
 

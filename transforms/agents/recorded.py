@@ -6,7 +6,13 @@ from dataclasses import dataclass, fields
 
 from ...schemas.conversation import seconds_of, turns_in, usage_of
 from ...schemas.errors import RowError
-from ...schemas.instance import Instance, Invocation, Json, Trajectory, Turn
+from ...schemas.instance import (
+    Instance,
+    Invocation,
+    Trajectory,
+    Turn,
+)
+from ...schemas.json import Json
 from ...schemas.values import json_or_text
 from .base import Recording, chunks_of, register, trajectory_of, with_turns
 

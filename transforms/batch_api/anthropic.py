@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from .base import Job, Requests, Unanswered
 
 _ERRORS = {

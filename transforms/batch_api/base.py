@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from ...schemas.instance import Json
+from ...schemas.json import Json
 
 
 class Unanswered(NamedTuple):

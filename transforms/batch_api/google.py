@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from .base import Job, Requests
 
 _LABEL = "evalbeam_key"

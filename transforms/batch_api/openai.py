@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from .base import Job, Requests
 
 COMPLETIONS = "/chat/completions"

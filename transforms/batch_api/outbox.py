@@ -20,8 +20,6 @@ from ...schemas.json_text import jsonable
 from ..io import storage
 from .base import Requests
 
-FOLDER = "batch"
-"""Folder of all batches below that of a run."""
 MOST_REQUESTS, MOST_BYTES = 50_000, 100 << 20
 """Requests of one batch at most, and their size: what every provider takes."""
 

@@ -15,9 +15,10 @@ from contextlib import suppress
 from ...schemas.calls import NOT_MADE, Call, Outcome
 from ...schemas.errors import RunError
 from ..runtime import counters
-from .endpoint_queue import Lane, Ticket
-from .engine import Engine, Line
-from .pending_call import Flight
+from .endpoint_client import Line
+from .endpoint_queue import Lane
+from .engine import Engine
+from .pending_call import Flight, Ticket
 
 MAX_HELD_BYTES = 256 << 20
 """Bytes of answers, as the journal keeps them, that a bundle holds before it waits for its batches to leave."""

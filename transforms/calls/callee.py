@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...schemas.calls import Call
-from ...schemas.instance import Json
+from ...schemas.json import Json
 
 
 def reading(

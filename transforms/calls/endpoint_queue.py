@@ -15,10 +15,11 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ...schemas.calls import NOT_MADE, CallClass, CallPolicy, Outcome
+from ...schemas.calls import NOT_MADE, CallClass, Outcome
+from ...schemas.config.calls import CallPolicy
 from ...schemas.errors import RunError
+from ...schemas.usage import tokens_of, usage_in, with_earlier
 from ..runtime import counters
-from .budget import tokens_of, usage_in, with_earlier
 from .errors import RETRIED, Fault
 from .rate_limiter import DOUBLING, Pace
 from .retries import RetryBudget
@@ -27,7 +28,7 @@ from .threads import Job, Threads
 
 if TYPE_CHECKING:
     from .bundle import Bundle
-    from .engine import Line
+    from .endpoint_client import Line
     from .loop import Loop
     from .pending_call import Flight
     from .rate_limit_service import Permits
@@ -37,24 +38,6 @@ _SLOW = "no answer within the timeout"
 _LATE = "no answer within the deadline of the row"
 _REFUSED = "the endpoint has done nothing but refuse calls for their rate during max_refusal"
 _HUNG = "max_hung earlier calls neither answer nor end"
-
-
-class Ticket:
-    """A batch and the outcomes of its calls, in the order of the calls.
-
-    Attributes:
-        item: The batch; the engine does not look at it.
-        outcomes: One for each call, `None` while it has none.
-        remaining: Calls without an outcome.
-        size: Bytes of the outcomes of the calls that were made.
-    """
-
-    __slots__ = ("item", "outcomes", "remaining", "size")
-
-    def __init__(self, item: Any, outcomes: list[Outcome | None]) -> None:
-        self.item, self.outcomes = item, outcomes
-        self.remaining = outcomes.count(None)
-        self.size = 0
 
 
 class Lane:

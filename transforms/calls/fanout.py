@@ -13,13 +13,15 @@ from apache_beam.metrics import Metrics
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ...schemas.batch import Batch
-from ...schemas.calls import Call, CallPolicy, Outcome
+from ...schemas.calls import Call, Outcome
+from ...schemas.config.calls import CallPolicy
 from ..batch_api.outbox import Handoff
 from ..journal.journal import Journal
 from .budget import Budget, Ledger
 from .bundle import Bundle
-from .endpoint_queue import Ticket
-from .engine import Engine, Line
+from .endpoint_client import Line
+from .engine import Engine
+from .pending_call import Ticket
 from .stop import StopSign
 
 _MAX_HELD = 32_768

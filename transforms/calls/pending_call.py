@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...schemas.calls import Call
+from ...schemas.calls import Call, Outcome
 from ...schemas.instance import Usage
 from .threads import Job
 
 if TYPE_CHECKING:
     from .bundle import Bundle
-    from .endpoint_queue import Ticket
-    from .engine import Line
+    from .endpoint_client import Line
 
 
 class Flight:
@@ -69,3 +68,21 @@ class Timeouts:
                 self._loop.call_at(due, self._ring)
                 return
             self._expire(oldest)
+
+
+class Ticket:
+    """A batch and the outcomes of its calls, in the order of the calls.
+
+    Attributes:
+        item: The batch; the engine does not look at it.
+        outcomes: One for each call, `None` while it has none.
+        remaining: Calls without an outcome.
+        size: Bytes of the outcomes of the calls that were made.
+    """
+
+    __slots__ = ("item", "outcomes", "remaining", "size")
+
+    def __init__(self, item: Any, outcomes: list[Outcome | None]) -> None:
+        self.item, self.outcomes = item, outcomes
+        self.remaining = outcomes.count(None)
+        self.size = 0

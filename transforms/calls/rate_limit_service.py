@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ...schemas.calls import CallPolicy, RateLimit
+from ...schemas.config.calls import CallPolicy, RateLimit
 
 if TYPE_CHECKING:
     from .endpoint_queue import Lane

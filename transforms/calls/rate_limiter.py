@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import random
 
-from ...schemas.calls import CallPolicy
+from ...schemas.config.calls import CallPolicy
 
 DOUBLING = 0.25
 """Seconds in which the window doubles at the head of a run, whatever is answered."""

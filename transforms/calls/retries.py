@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from ...schemas.calls import CallPolicy
+from ...schemas.config.calls import CallPolicy
 from .errors import RETRIED, Fault
 
 MAX_RETRY_AFTER = 300.0

@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...schemas.errors import ConfigError, RowError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...schemas.judging import PROMPTS, Answer, Ask
 from ...schemas.result import ScoreError
 from ..grounding.check import Checking, Outcome, Source, Verdict, checking, drive

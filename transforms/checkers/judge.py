@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from ...schemas.calls import CallPolicy
+from ...schemas.config.calls import CallPolicy
 from ...schemas.errors import ConfigError, RowError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...schemas.judging import Answer, Ask
 from ...schemas.result import ScoreError
 from ...schemas.values import mean

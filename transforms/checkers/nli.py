@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...schemas.errors import ConfigError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...schemas.values import kind_of
 from ..grounding.passages import Text
 from ..registry import require_module

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import orjson
 
 from ...schemas.errors import ConfigError, RowError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...schemas.judging import CHECK_GROUNDING, Answer, Ask, Message
 from ...schemas.result import ScoreError
 from ..grounding.check import Source

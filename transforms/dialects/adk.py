@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...schemas.formats.adk import case_fields, is_case
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from .base import Dialect, register
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ..registry import register
 
 __all__ = ["Dialect", "register"]

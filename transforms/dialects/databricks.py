@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 from ...schemas.errors import RowError
 from ...schemas.formats.databricks import context_of, expectation_fields
 from ...schemas.formats.messages import REQUEST_KEYS, RESPONSE_KEYS, parsed, response_text, trace_of
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...schemas.values import parse_json
 from .base import Dialect, register
 from .traces_otel.derive import fields_of, request_fields

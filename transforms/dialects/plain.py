@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...schemas.conversation import fields_of, is_conversation
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from .base import Dialect, register
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...schemas.formats.rapid import KEYS, read_request
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from .base import Dialect, register
 
 _KEYS = frozenset(KEYS)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ...schemas.errors import RowError
 from ...schemas.formats.databricks import expectation_fields
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from .base import Dialect, register
 from .traces_otel.derive import fields_of
 from .traces_otel.spans import CODE, is_trace, parse_trace, traces_in

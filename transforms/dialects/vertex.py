@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...schemas.errors import RowError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from .base import Dialect, register
 
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from ...schemas.errors import ConfigError
-from ...schemas.instance import Json
-from ..read import expand, head, readers_of
+from ...schemas.json import Json
+from ..readers._files import expand, head, readers_of
 from .passages import Fact, passages_of
 from .search import Index
 

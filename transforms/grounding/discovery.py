@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...schemas.errors import RowError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ..calls.errors import fault_of
 from ..runtime.concurrent import call_each
 from ..runtime.local_objects import original

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from ...schemas.errors import RowError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from .check import Spec
 from .passages import Fact
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from .check import ClaimResult, Outcome, Spec
 from .passages import Passage
 

@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass
 
-from ..calls.budget import usage_in
+from ...schemas.usage import usage_in
 from .journal import KEPT, read_journal
 from .segments import Torn
 

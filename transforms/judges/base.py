@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from ...schemas.errors import JudgeError
-from ...schemas.instance import Json, Usage
+from ...schemas.instance import Usage
+from ...schemas.json import Json
 from ...schemas.judging import PROMPTS, Message, Reply
 from ..batch_api.base import Batched, Unanswered
 from ..io.secrets import Secrets, check_reference, check_text, resolved

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...schemas.errors import ConfigError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ..registry import load_object
 from ..runtime.local_objects import original
 from .base import Consult, Judge, Question, Reply, register

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from itertools import chain, count
 from typing import Any
 
-from ...schemas.instance import Json, Usage
+from ...schemas.instance import Usage
+from ...schemas.json import Json
 from ...schemas.judging import Answer, Ask, Message
 from ...schemas.result import ScoreError
 from .parse import Parts

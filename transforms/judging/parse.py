@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ...schemas.errors import JudgeError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from .shapes import Misfit, Schema, fitted, named
 
 MAX_CHARACTERS = 1_000_000

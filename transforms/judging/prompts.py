@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 
 from ...schemas.errors import ConfigError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...schemas.json_text import jsonable
 from ...schemas.judging import Ask, Message
 from .panel import MAX_SAMPLES, Seat

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...schemas.instance import Json
+from ...schemas.json import Json
 
 Schema = Mapping[str, Any]
 

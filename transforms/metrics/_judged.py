@@ -29,7 +29,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-from ...schemas.instance import Example, Json
+from ...schemas.instance import Example
+from ...schemas.json import Json
 from ...schemas.judging import PROMPTS, Judging
 from ...schemas.result import Score
 from ..judging.panel import MAX_SAMPLES, Aggregate, Rule, Seat, Vote, panel, seats

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...schemas.conversation import step_out
-from ...schemas.instance import Example, Json, Turn
+from ...schemas.instance import Example, Turn
+from ...schemas.json import Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score, ScoreError
 from ..judging.joint import joint_panel

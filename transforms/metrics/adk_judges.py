@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from ...schemas.instance import Example, Json, Turn
+from ...schemas.instance import Example, Turn
+from ...schemas.json import Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score
 from ...schemas.values import mean

@@ -24,7 +24,8 @@ from typing import Any, ClassVar
 import orjson
 
 from ...schemas.errors import ConfigError, RowError
-from ...schemas.instance import Example, Json, Trajectory
+from ...schemas.instance import Example, Trajectory
+from ...schemas.json import Json
 from ...schemas.result import Score, ScoreColumn
 from ...schemas.trajectory import parse_trajectory
 from .. import registry

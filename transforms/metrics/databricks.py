@@ -12,7 +12,8 @@ from typing import ClassVar, Literal
 
 from ...schemas.errors import RowError
 from ...schemas.formats.databricks import context_of
-from ...schemas.instance import Chunk, Example, Json
+from ...schemas.instance import Chunk, Example
+from ...schemas.json import Json
 from ...schemas.result import Score
 from .base import Metric, register
 

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Literal
 
 from ...schemas.errors import RowError
 from ...schemas.formats import databricks as words
-from ...schemas.instance import Example, Json
+from ...schemas.instance import Example
+from ...schemas.json import Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score
 from ...schemas.values import mean

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ...schemas.errors import ConfigError, RowError
-from ...schemas.instance import Chunk, Example, Json
+from ...schemas.instance import Chunk, Example
+from ...schemas.json import Json
 from ...schemas.judging import PROMPTS, Judging
 from ...schemas.result import Score, ScoreColumn
 from ..checkers.base import AskingChecker, Checker, Unjudged, checker_of

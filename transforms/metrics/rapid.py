@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ...schemas.instance import Example, Json
+from ...schemas.instance import Example
+from ...schemas.json import Json
 from ...schemas.json_text import jsonable
 from ...schemas.judging import EVALUATE_INSTANCES, PROMPTS, Ask, Judging, Message
 from ...schemas.result import ScoreError

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ...schemas.instance import Example, Json
+from ...schemas.instance import Example
+from ...schemas.json import Json
 from ...schemas.judging import Answer, Ask, Judging
 from ...schemas.result import Score, ScoreError
 from ..judging.panel import Seat

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from ...schemas.instance import Example, Json
+from ...schemas.instance import Example
+from ...schemas.json import Json
 from ...schemas.result import Score, ScoreColumn
 from ...schemas.values import json_or_text
 from .base import Metric, ScoringBatch, failure_of, register

@@ -56,7 +56,7 @@ import orjson
 from ...schemas.arrow import is_text, json_values
 from ...schemas.batch import RowBlock
 from ...schemas.errors import RowError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...schemas.result import Rejected
 from ...schemas.values import fit, parse_declared_json
 from ..registry import register

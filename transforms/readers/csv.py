@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from ...schemas.batch import RowBlock
 from ...schemas.errors import RowError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...schemas.values import INT64, misfit, parse_declared_json, parse_timestamp
 from .base import MAX_ROW_BYTES, RAW_CHARACTERS, FileRange, Input, Reader, Record, assemble, open_input, register
 

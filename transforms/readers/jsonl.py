@@ -12,7 +12,7 @@ import orjson
 
 from ...schemas.batch import RowBlock
 from ...schemas.errors import RowError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...schemas.values import DIGITS, LONG, MAX_DEPTH, NOT_OPENERS, kind_of, parse_json, quick_json
 from .base import (
     BLOCK_ROWS,

@@ -14,7 +14,7 @@ from uuid import UUID
 import orjson
 
 from ...schemas.errors import ConfigError, RowError
-from ...schemas.instance import Json
+from ...schemas.json import Json
 from ...schemas.values import INT64, check_encodable, duration_text, parse_timestamp, time_text, timestamp_text
 
 _ALLOWED = "a path, a pandas DataFrame, an iterable of dicts, or a dict of columns"

@@ -50,8 +50,8 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display import progress
     from ...display import remote_progress as remote
     from ...display.html import write_report
+    from ...run.build import make_plan
     from ...run.evaluate import run, submit
-    from ...run.plan import make_plan
     from ...run.resume import paid, state
     from ...runners import options as engines
 

@@ -19,7 +19,13 @@ from evalbeam import EvaluationConfig, EvaluationResult
 from evalbeam.pipelines.cli.commands.run import settings_of
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.cli.main import main as cli
-from evalbeam.pipelines.config.settings import assemble, load, put, reader, split
+from evalbeam.pipelines.config.files import load
+from evalbeam.pipelines.config.settings import (
+    assemble,
+    put,
+    reader,
+    split,
+)
 from evalbeam.schemas.config.yaml_text import load_yaml
 from evalbeam.schemas.errors import ConfigError
 
@@ -358,7 +364,7 @@ def test_an_unforeseen_exception_is_one_line(
     def broken(*_: Any) -> None:
         raise RuntimeError("first\nsecond \x1b[31m")
 
-    monkeypatch.setattr("evalbeam.pipelines.run.plan.make_plan", broken)
+    monkeypatch.setattr("evalbeam.pipelines.run.build.make_plan", broken)
     assert main(["run", "eval.yaml"]) == 3
     err = capsys.readouterr().err
     assert err == "evalbeam: error: internal error: RuntimeError: first second �[31m (--debug shows where)\n"
@@ -373,7 +379,7 @@ def test_code_that_ends_the_program(capsys: pytest.CaptureFixture[str], monkeypa
     Path("cli_exits.py").write_text("import sys\nsys.exit(0)\n")
     assert main(["run", "eval.yaml", "--agent", "cli_exits:ask"]) == 2
     assert "agent.target: importing 'cli_exits' failed: SystemExit: 0" in capsys.readouterr().err
-    monkeypatch.setattr("evalbeam.pipelines.run.plan.make_plan", lambda _: sys.exit(0))
+    monkeypatch.setattr("evalbeam.pipelines.run.build.make_plan", lambda _: sys.exit(0))
     assert main(["run", "eval.yaml"]) == 3
     assert "ended the program (exit code 0)" in capsys.readouterr().err
 

@@ -19,7 +19,7 @@ from model_server import Asked, Said, verdict
 from written import tables
 
 from evalbeam import evaluate
-from evalbeam.pipelines.run.plan import make_plan
+from evalbeam.pipelines.run.build import make_plan
 from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError, RunError
 from evalbeam.transforms.journal.summary import summarize

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from evalbeam import ConfigError, RunError
-from evalbeam.pipelines.display.digest import rows_of
 from evalbeam.pipelines.display.terminal import render
 from evalbeam.pipelines.run.evaluate import evaluate
-from evalbeam.transforms import read
+from evalbeam.pipelines.run.tables import rows_of
+from evalbeam.transforms.readers import _files
 from evalbeam.transforms.registry import build
 
 calls: list[str] = []
@@ -61,11 +61,11 @@ def test_bad_lines_are_set_aside_with_file_and_line_and_the_run_goes_on(tmp_path
 
 
 def test_lines_are_counted_over_the_ranges_of_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(read, "build", lambda part, params, where: build(part, {**params, "range_bytes": 64}, where))
+    monkeypatch.setattr(_files, "build", lambda part, params, where: build(part, {**params, "range_bytes": 64}, where))
     lines = good(40)
     lines[29] = "not json"
     path = write(tmp_path / "rows.jsonl", lines)
-    assert len(read.readers_of(read.expand([path]), {})["jsonl"].split(path, 1200)) > 10
+    assert len(_files.readers_of(_files.expand([path]), {})["jsonl"].split(path, 1200)) > 10
     result = evaluate(path, ["exact_match"], ask, output=str(tmp_path / "out"))
     assert result.errors_table["line"].tolist() == [30]
 

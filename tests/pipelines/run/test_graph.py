@@ -8,8 +8,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from evalbeam.pipelines.run.build import make_plan
 from evalbeam.pipelines.run.evaluate import Evaluate
-from evalbeam.pipelines.run.plan import make_plan
 from evalbeam.pipelines.runners import options as engines
 from evalbeam.schemas.config.evaluation import EvaluationConfig
 

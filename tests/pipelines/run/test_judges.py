@@ -14,7 +14,7 @@ from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.display.calls import calls_report
 from evalbeam.pipelines.display.html import page
 from evalbeam.pipelines.display.terminal import render
-from evalbeam.pipelines.run.plan import make_plan
+from evalbeam.pipelines.run.build import make_plan
 from evalbeam.pipelines.run.resume import cancel
 from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError

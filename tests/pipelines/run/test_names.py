@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import pytest
 
 from evalbeam import EvaluationResult, Example, Metric, Score, evaluate
-from evalbeam.pipelines.display.digest import failing, rows_of, summary_rows
+from evalbeam.pipelines.display.digest import failing
 from evalbeam.pipelines.display.html import page
+from evalbeam.pipelines.run.tables import rows_of, summary_rows
 
 ROWS = [
     {

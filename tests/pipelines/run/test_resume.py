@@ -16,7 +16,7 @@ from steady_agent import AGENT, calls
 
 from evalbeam import ConfigError
 from evalbeam.pipelines.cli.main import main as cli
-from evalbeam.pipelines.run.plan import make_plan
+from evalbeam.pipelines.run.build import make_plan
 from evalbeam.pipelines.run.resume import fingerprint, fingerprint_parts, prepare
 from evalbeam.schemas.config.evaluation import EvaluationConfig
 

@@ -11,7 +11,7 @@ from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOpt
 
 from evalbeam import ConfigError
 from evalbeam.pipelines.cli.main import main
-from evalbeam.pipelines.run.plan import make_plan
+from evalbeam.pipelines.run.build import make_plan
 from evalbeam.pipelines.run.preflight import look_at
 from evalbeam.pipelines.runners import options as engines
 from evalbeam.schemas.config.evaluation import EvaluationConfig

@@ -9,10 +9,11 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from evalbeam.schemas.batch import Batch
-from evalbeam.schemas.calls import CallPolicy
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
+from evalbeam.schemas.usage import tokens_of
 from evalbeam.transforms.agents.function import FunctionAgent
-from evalbeam.transforms.calls.budget import Budget, Ledger, tokens_of
+from evalbeam.transforms.calls.budget import Budget, Ledger
 from evalbeam.transforms.calls.stop import POLL
 from evalbeam.transforms.invoke import InvokeAgent
 from evalbeam.transforms.io import storage

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lane_world import HttpError, World, list_scheduling, takes
 
 from evalbeam.schemas.errors import JudgeError
-from evalbeam.transforms.calls.budget import tokens_of
+from evalbeam.schemas.usage import tokens_of
 
 
 @settings(deadline=None, max_examples=60)

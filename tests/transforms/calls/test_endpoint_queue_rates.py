@@ -12,7 +12,7 @@ from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.endpoint_queue import Ticket
+from evalbeam.transforms.calls.pending_call import Ticket
 
 
 def test_a_declared_rate_is_kept_evenly():

@@ -6,10 +6,11 @@ import collections
 import pytest
 from lane_world import World, takes
 
-from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.schemas.calls import Call
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.endpoint_queue import Ticket
-from evalbeam.transforms.calls.engine import Line
+from evalbeam.transforms.calls.endpoint_client import Line
+from evalbeam.transforms.calls.pending_call import Ticket
 
 
 def test_a_dropped_bundle_leaves_nothing_and_the_other_one_everything():

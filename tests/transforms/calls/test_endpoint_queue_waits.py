@@ -8,12 +8,14 @@ import weakref
 import pytest
 from lane_world import HttpError, World, takes
 
-from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.schemas.calls import Call
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.errors import JudgeError
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.endpoint_queue import Lane, Ticket
-from evalbeam.transforms.calls.engine import Line
+from evalbeam.transforms.calls.endpoint_client import Line
+from evalbeam.transforms.calls.endpoint_queue import Lane
 from evalbeam.transforms.calls.loop import Loop
+from evalbeam.transforms.calls.pending_call import Ticket
 
 
 def begin(world, calls, request=1, **bundle):

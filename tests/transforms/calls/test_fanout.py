@@ -19,7 +19,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that
 
 from evalbeam.schemas.batch import Batch
-from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.schemas.calls import Call
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.errors import RunError
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms.calls.engine import Engine

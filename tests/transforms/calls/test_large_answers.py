@@ -14,13 +14,15 @@ from lane_world import VirtualLoop
 
 from evalbeam import evaluate
 from evalbeam.schemas.batch import MAX_BYTES, MAX_ROWS, Batch
-from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.schemas.calls import Call
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.endpoint_queue import Lane, Ticket
-from evalbeam.transforms.calls.engine import Line
+from evalbeam.transforms.calls.endpoint_client import Line
+from evalbeam.transforms.calls.endpoint_queue import Lane
+from evalbeam.transforms.calls.pending_call import Ticket
 from evalbeam.transforms.invoke import InvokeAgent, split
 
 MEASURE = """

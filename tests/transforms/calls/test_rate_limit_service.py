@@ -17,10 +17,11 @@ from rate_limits import RateLimitDescriptor, RateLimitDescriptorEntry, RateLimit
 from token_bucket import Bucket
 
 from evalbeam import evaluate
-from evalbeam.schemas.calls import Call, RateLimit
+from evalbeam.schemas.calls import Call
+from evalbeam.schemas.config.calls import RateLimit
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.endpoint_queue import Ticket
 from evalbeam.transforms.calls.engine import Engine
+from evalbeam.transforms.calls.pending_call import Ticket
 from evalbeam.transforms.calls.rate_limit_service import MOST, Answer, Permits, RateLimitClient
 
 LIMIT = RateLimit(service="127.0.0.1:1", domain="models", descriptors=({"model": "m"},))

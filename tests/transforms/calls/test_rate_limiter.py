@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.schemas.calls import CallPolicy
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.transforms.calls.rate_limiter import Pace
 
 MOST = 64

@@ -1,6 +1,6 @@
 import pytest
 
-from evalbeam.schemas.calls import CallPolicy
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.transforms.calls.errors import Fault
 from evalbeam.transforms.calls.retries import RetryBudget
 

@@ -14,8 +14,8 @@ import pytest
 from evalbeam import Instance, RowError, evaluate
 from evalbeam.transforms import registry
 from evalbeam.transforms.agents.recorded import RecordedAgent
+from evalbeam.transforms.dialects._rules import RowRules
 from evalbeam.transforms.dialects.databricks import Databricks
-from evalbeam.transforms.normalize import RowRules
 
 DIALECT = Databricks()
 READ = RecordedAgent().recall

@@ -18,7 +18,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from evalbeam.schemas.batch import Batch
-from evalbeam.schemas.calls import Call, CallPolicy, Outcome
+from evalbeam.schemas.calls import Call, Outcome
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.errors import RunError
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms.agents.function import FunctionAgent

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from model_server import ModelServer, Said, serving
 
-from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.schemas.calls import Call
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.judging import Message
 from evalbeam.transforms import registry

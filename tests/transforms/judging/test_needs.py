@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from evalbeam.pipelines.run.judges import needs_of
-from evalbeam.schemas.calls import CallPolicy
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.judge import JudgeUse
 from evalbeam.transforms.judges.function import FunctionJudge
 from evalbeam.transforms.judges.openai import OpenAIJudge
+from evalbeam.transforms.metrics._inputs import MetricUse
 from evalbeam.transforms.metrics._judged import JudgedMetric
 from evalbeam.transforms.metrics.databricks_judges import ChunkRelevance
 from evalbeam.transforms.metrics.rapid import Fluency, Groundedness, PairwiseSummarizationQuality
 from evalbeam.transforms.metrics.template import PointwiseMetric
-from evalbeam.transforms.score import MetricUse
 
 ROW: dict[str, Any] = {"prompt": "a", "response": "b", "context": "c", "baseline_prediction": "d"}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evalbeam.schemas.calls import CallPolicy
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoredBatch
 from evalbeam.transforms import registry
@@ -15,8 +15,8 @@ from evalbeam.transforms.agents.base import chunks_of, trajectory_of
 from evalbeam.transforms.judge import JudgeCaller, JudgeUse
 from evalbeam.transforms.judge_now import judged_now
 from evalbeam.transforms.judges.function import FunctionJudge
+from evalbeam.transforms.metrics._inputs import MetricUse
 from evalbeam.transforms.metrics._judged import JudgedMetric
-from evalbeam.transforms.score import MetricUse
 
 from .declared import DECLARED, SHOWN, TEXTS, Declared
 

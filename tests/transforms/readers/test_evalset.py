@@ -5,7 +5,7 @@ import json
 import pytest
 
 from evalbeam.schemas.errors import ConfigError
-from evalbeam.transforms.read import expand, head
+from evalbeam.transforms.readers._files import expand, head
 from evalbeam.transforms.readers.base import selection
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ....schemas.errors import AgentError
-from ....schemas.instance import Json
+from ....schemas.json import Json
 
 TOKENS: Mapping[str, str] = {
     "prompt": "prompt_token_count",

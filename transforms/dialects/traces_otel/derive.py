@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from ....schemas.formats.messages import agent_input, chat_of, request_text, response_text, tool_calls_of
-from ....schemas.instance import Json
+from ....schemas.json import Json
 from .spans import Span, Trace
 
 MODELS = ("CHAT_MODEL", "LLM")

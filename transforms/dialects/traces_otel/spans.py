@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ....schemas.errors import RowError
-from ....schemas.instance import Json
+from ....schemas.json import Json
 from ....schemas.values import json_or_text, parse_json
 
 CODE = "malformed_trace"

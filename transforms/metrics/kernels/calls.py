@@ -6,7 +6,8 @@ import operator
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from ....schemas.instance import Json, Trajectory
+from ....schemas.instance import Trajectory
+from ....schemas.json import Json
 from .matching import json_equal, json_key
 
 ArgsMode: TypeAlias = Literal["exact", "ignore", "subset", "superset"]

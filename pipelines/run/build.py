@@ -1,0 +1,72 @@
+"""A configuration becomes a plan: every part resolved, built and checked before anything is read or called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...schemas.config.evaluation import EvaluationConfig
+from ...schemas.errors import ConfigError
+from ...transforms.agents.base import Recording
+from ...transforms.io import storage
+from ...transforms.judge import JudgeUse
+from ...transforms.judges.replay import Replay
+from ...transforms.readers._files import expand
+from ...transforms.statistics import criteria
+from ..runners.packages import collect
+from .baseline import baseline_files
+from .batches import check_batches
+from .judges import build_judges, full_names
+from .output_guard import refuse_others
+from .parts import agent_type, build_agent, build_metrics, build_rules, build_writer
+from .plan import Plan, describe_metric
+
+
+def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Plan:
+    """Resolves and builds everything a configuration names, and writes nothing.
+
+    Args:
+        config: What the user asked for.
+        where: Stands before the names of keys in errors.
+        rows: A dataset in memory; the run writes it to `dataset.path`.
+
+    Raises:
+        ConfigError: Something named does not exist, does not fit, or contradicts something else.
+    """
+    packages = collect(config.agent.packages)
+    packages.import_here()
+    agent = build_agent(config.agent, where)
+    resolved = {
+        "agent": config.agent.model_copy(update={"type": agent_type(config.agent)}),
+        "metrics": full_names(config.metrics, config.dataset.dialect),
+    }
+    config = config.model_copy(update=resolved)
+    metrics = build_metrics(config.metrics)
+    judges = build_judges(config.judges, metrics)
+    _check_others(config, agent, judges)
+    facts = [describe_metric(u, config) for u in metrics]
+    named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
+    ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
+    criteria.check(config.criteria, ends, config.slices)
+    written = () if rows is None else config.dataset.paths
+    files = [] if written else expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
+    rules, writer = build_rules(config, agent), build_writer(config)
+    plan = Plan(config, tuple(files), rules, agent, metrics, writer, judges=judges, packages=packages, rows=rows)
+    refuse_others(config.output.path, () if written else config.dataset.paths, {f.path for f in files}, written)
+    if config.baseline is not None:
+        baseline_files(config.baseline)
+    if (loading := plan.loading()) is not None:
+        loading.check()
+    check_batches(plan)
+    return plan
+
+
+def _check_others(config: EvaluationConfig, agent: Any, judges: Mapping[str, JudgeUse]) -> None:
+    """A run that reads itself would lose, where it overwrites, what it is to read."""
+    if config.replay is not None and isinstance(agent, Recording):
+        found = "without an agent the rows carry the answers"
+        raise ConfigError(found, where="replay", allowed="with the agent whose answers they are (--agent)")
+    runs = {f"judges.{name}.run": use.judge.run for name, use in judges.items() if isinstance(use.judge, Replay)}
+    for where, run in {"replay": config.replay, "baseline": config.baseline, **runs}.items():
+        if run is not None and storage.same(run, config.output.path):
+            raise ConfigError(f"{run} is this run's own output.path", where=where, allowed="another run's folder")

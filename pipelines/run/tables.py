@@ -1,0 +1,101 @@
+"""The tables of a finished run, read back from storage."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import orjson
+import pyarrow.parquet as pq
+
+from ...schemas.json import Json
+from ...schemas.tables import RATINGS
+from ...transforms.io import storage
+from .result import EvaluationResult
+
+Row = dict[str, Json]
+
+
+def rows_of(result: EvaluationResult, table: str, columns: Sequence[str] | None = None) -> Iterator[Row]:
+    """Rows of a table in order, under our own column names, NaN as `None`; nothing where the run wrote no such table.
+
+    Args:
+        result: A finished run.
+        table: "instances", "summary" or "errors".
+        columns: Those wanted; default: all. JSONL and CSV give all in any case.
+    """
+    described = result.manifest["tables"].get(table)
+    if described is None:
+        return
+    types = {c["name"]: c["type"] for c in described["columns"]}
+    ours = {c["name"]: c.get("is", c["name"]) for c in described["columns"]}
+    wanted = columns and [name for name, own in ours.items() if own in columns]
+    for path in result.files(table):
+        if path.endswith(".evalset_result.json"):  # ADK's results stand there instead of a table
+            return
+        read = _parquet if path.endswith(".parquet") else _jsonl if ".jsonl" in path else _csv
+        for row in read(path, types, wanted):
+            yield {own: _plain(row[name], own) for name, own in ours.items() if name in row}
+
+
+def _plain(value: Json, column: str) -> Json:
+    """A value as our own tables hold it: NaN as `None`, a judge's yes and no as 1 and 0."""
+    if isinstance(value, str):
+        return _RATED.get(value, value) if column.endswith("/score") else value
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+_RATED = {word: score for score, word in RATINGS.items()}
+
+
+def summary_rows(result: EvaluationResult) -> list[Row]:
+    """Rows of the summary table, each `slice` as a dict."""
+    return [{**row, "slice": orjson.loads(row["slice"])} for row in rows_of(result, "summary")]
+
+
+def columns_of_instances(result: EvaluationResult) -> list[str]:
+    """Columns of the instances table, under our own names."""
+    return [c.get("is", c["name"]) for c in result.manifest["tables"].get("instances", {}).get("columns", ())]
+
+
+def _parquet(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:
+
+    with storage.opened(path) as stream:
+        file = pq.ParquetFile(stream)
+        if not file.num_row_groups:  # older versions of pyarrow would read the first all the same
+            return
+        for batch in file.iter_batches(1024, columns=columns and list(columns), use_threads=False):
+            yield from batch.to_pylist()
+
+
+def _jsonl(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:
+    with _text(path) as stream:
+        for line in stream:
+            yield {**dict.fromkeys(types), **orjson.loads(line)}
+
+
+def _csv(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:
+    csv.field_size_limit(1 << 30)
+    with _text(path) as stream:
+        cells = csv.reader(stream)
+        next(cells)  # the names there may be protected from spreadsheets
+        for row in cells:
+            yield {name: _cell(value, kind) for (name, kind), value in zip(types.items(), row, strict=True)}
+
+
+@contextmanager
+def _text(path: str) -> Iterator[TextIO]:
+    with storage.opened(path) as stream:
+        unpacked: Any = gzip.GzipFile(fileobj=stream) if path.endswith(".gz") else stream
+        yield io.TextIOWrapper(unpacked, "utf-8", newline="")
+
+
+def _cell(value: str, kind: str) -> Json:
+    if value == "":
+        return None
+    return int(value) if kind == "int64" else float(value) if kind == "float64" else value
