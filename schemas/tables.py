@@ -41,7 +41,7 @@ class Column:
         name: Its name.
         type: "bool", "int64", "float64", "string", "timestamp" (ISO 8601 text) or "json" (JSON text).
         volatile: Whether it was measured, so that two live runs may differ in it.
-        standard: Our own name for it, where `output.names` chooses another; else "".
+        standard: Our own name for it, where `output.column_style` chooses another; else "".
     """
 
     name: str
@@ -300,7 +300,7 @@ def _turns_text(batch: ScoredBatch, i: int, names: Sequence[str]) -> str | None:
 
 
 RATINGS: Mapping[float | None, str] = {1.0: "yes", 0.0: "no"}
-"""How the scores of a judge that says yes or no are written where `output.names` asks for it."""
+"""How the scores of a judge that says yes or no are written where `output.column_style` asks for it."""
 
 
 def _score_arrays(made: _Arrays, column: ScoreColumn, low: int, high: int, metric: MetricColumns) -> Iterator[pa.Array]:

@@ -19,7 +19,7 @@ import yaml
 from evalbeam.pipelines.cli.main import main
 
 GOOD: dict[str, Any] = {
-    "dataset": {"path": "rows.jsonl", "columns": {"score": "float64"}, "max_rejected": 0.5, "sample": 0.9},
+    "dataset": {"path": "rows.jsonl", "columns": {"score": "float64"}, "max_invalid_fraction": 0.5, "sample": 0.9},
     "agent": {"target": "fuzzed_agent:ask", "timeout": 5, "max_attempts": 2, "max_in_flight": 8},
     "metrics": [
         "exact_match",

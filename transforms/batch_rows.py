@@ -14,12 +14,12 @@ import apache_beam as beam
 from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, raw_size, unpack
 from ..schemas.identity import canonical, position, selection_hash
 from ..schemas.instance import Instance
-from .facts import Allowed, RunFacts, picked
+from .facts import DatasetStats, RunLimits, picked
 from .runtime.collector import relax_collector
 
 
 @dataclass
-class CutBatches(beam.PTransform):
+class BatchRows(beam.PTransform):
     """PCollection[(shard, packed instances)] -> PCollection[Batch[Instance]].
 
     A shard that holds only a marker, an empty value, still gives an empty batch for each of its parts.
@@ -39,7 +39,7 @@ class CutBatches(beam.PTransform):
     shards: int
     parts: int | None
     limit: int | None
-    allowed: Allowed
+    allowed: RunLimits
     declared: tuple[tuple[str, str], ...]
     bulk: bool = False
     rows: int = MAX_ROWS
@@ -51,7 +51,7 @@ class CutBatches(beam.PTransform):
 
 
 class _Cut(beam.DoFn):
-    def __init__(self, step: CutBatches) -> None:
+    def __init__(self, step: BatchRows) -> None:
         self.shards, self.parts, self.limit, self.allowed = step.shards, step.parts, step.limit, step.allowed
         self.declared, self.bulk, self.rows = step.declared, step.bulk, step.rows
 
@@ -59,7 +59,7 @@ class _Cut(beam.DoFn):
         if self.bulk:
             relax_collector()
 
-    def process(self, element: tuple[int, Iterable[bytes]], facts: RunFacts) -> Iterator[Batch[Instance]]:
+    def process(self, element: tuple[int, Iterable[bytes]], facts: DatasetStats) -> Iterator[Batch[Instance]]:
         shard, packed = element[0], list(element[1])
         parts = facts.parts(self.parts, self.limit)
         columns = facts.types(self.declared)

@@ -1,4 +1,4 @@
-"""RunFacts: what is true of the dataset as a whole, found in the same pass that shuffles it.
+"""DatasetStats: what is true of the dataset as a whole, found in the same pass that shuffles it.
 
 It is a singleton side input of kilobytes to the two steps that need it (cut and write); whoever decides something
 global (column types, refusal, limit, number of parts, line numbers) decides it from here.
@@ -30,18 +30,18 @@ SPENT = "of a larger budget no more is spent than is called"
 
 
 @dataclass(frozen=True)
-class Allowed:
+class RunLimits:
     """What a dataset may be like for a run to start calling.
 
     Attributes:
-        max_rejected: Share of rows in [0, 1] that may be unusable.
+        max_invalid_fraction: Share of rows in [0, 1] that may be unusable.
         limit: Rows that are kept at most.
         calls_per_row: Calls of the agent that each row needs at least.
         max_calls, max_tokens: Calls and tokens the budget allows; `None` is no bound.
         asked: (calls, tokens) that judges are asked for a row at most, of what `needs` counts.
     """
 
-    max_rejected: float = 1.0
+    max_invalid_fraction: float = 1.0
     limit: int | None = None
     calls_per_row: int = 0
     max_calls: int | None = None
@@ -50,7 +50,7 @@ class Allowed:
 
 
 @dataclass(slots=True)
-class RunFacts:
+class DatasetStats:
     """Facts that merge in any order to the same whole.
 
     Attributes:
@@ -82,7 +82,7 @@ class RunFacts:
             if kind is int:
                 known[1] = max(known[1], *(abs(row[name]) for row in rows if type(row.get(name)) is int))
 
-    def merge(self, other: RunFacts, limit: int | None = None) -> RunFacts:
+    def merge(self, other: DatasetStats, limit: int | None = None) -> DatasetStats:
         """Takes another part of the dataset in; returns itself."""
         self.rows += other.rows
         self.rejected += other.rejected
@@ -118,20 +118,20 @@ class RunFacts:
             parts *= 2
         return parts
 
-    def refusal(self, allowed: Allowed) -> str | None:
+    def refusal(self, allowed: RunLimits) -> str | None:
         """Why the run must not start calling, or `None`."""
         total = self.rows + self.rejected
         if total == 0:
             return "the dataset has no rows"
-        if self.rejected > allowed.max_rejected * total:
+        if self.rejected > allowed.max_invalid_fraction * total:
             share = 100 * self.rejected / total
             return (
-                f"{self.rejected} of {total} rows ({share:.4g} %) cannot be used, dataset.max_rejected allows "
-                f"{100 * allowed.max_rejected:.4g} %; the errors table names them"
+                f"{self.rejected} of {total} rows ({share:.4g} %) cannot be used, dataset.max_invalid_fraction allows "
+                f"{100 * allowed.max_invalid_fraction:.4g} %; the errors table names them"
             )
         return self._over(allowed)
 
-    def _over(self, allowed: Allowed) -> str | None:
+    def _over(self, allowed: RunLimits) -> str | None:
         """Why the budget cannot suffice: counted are the calls of a start in which every call is answered.
 
         Which questions to judges are the same, and so asked once, is not known before; they are counted for each row.
@@ -167,7 +167,7 @@ class RunFacts:
         return orjson.dumps([self.rows, self.rejected, self.bytes, columns, lines, self.picks, self.asked])
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> RunFacts:
+    def from_bytes(cls, data: bytes) -> DatasetStats:
         """The facts that `to_bytes` wrote."""
         rows, rejected, size, columns, lines, picks, asked = orjson.loads(data)
         return cls(rows, rejected, size, columns, {(f, r): n for f, r, n in lines}, picks, asked)
@@ -190,44 +190,44 @@ def smallest(values: Iterable[int], limit: int) -> list[int]:
     return np.sort(array).tolist()
 
 
-coder_of(RunFacts)
+coder_of(DatasetStats)
 
 
 @dataclass
-class CombineFacts(beam.PTransform):
-    """PCollection[RunFacts] -> PCollection[RunFacts], one for all (also of an empty input)."""
+class CombineStats(beam.PTransform):
+    """PCollection[DatasetStats] -> PCollection[DatasetStats], one for all (also of an empty input)."""
 
     limit: int | None = None
 
     def expand(self, input_or_inputs: Any) -> Any:
-        combined = beam.CombineGlobally(_Merge(self.limit)).with_output_types(RunFacts)
-        return input_or_inputs | "RunFacts" >> combined
+        combined = beam.CombineGlobally(_Merge(self.limit)).with_output_types(DatasetStats)
+        return input_or_inputs | "DatasetStats" >> combined
 
 
 class _Merge(beam.CombineFn):
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
 
-    def create_accumulator(self) -> RunFacts:
-        return RunFacts()
+    def create_accumulator(self) -> DatasetStats:
+        return DatasetStats()
 
-    def add_input(self, mutable_accumulator: RunFacts, element: RunFacts) -> RunFacts:
+    def add_input(self, mutable_accumulator: DatasetStats, element: DatasetStats) -> DatasetStats:
         return mutable_accumulator.merge(element, self.limit)
 
-    def merge_accumulators(self, accumulators: Iterable[RunFacts]) -> RunFacts:
-        merged = RunFacts()
+    def merge_accumulators(self, accumulators: Iterable[DatasetStats]) -> DatasetStats:
+        merged = DatasetStats()
         for one in accumulators:
             merged.merge(one, self.limit)
         return merged
 
-    def extract_output(self, accumulator: RunFacts) -> RunFacts:
+    def extract_output(self, accumulator: DatasetStats) -> DatasetStats:
         return accumulator
 
     def get_accumulator_coder(self) -> coders.Coder:
-        return coders.registry.get_coder(RunFacts)
+        return coders.registry.get_coder(DatasetStats)
 
 
-def picked(facts: RunFacts, limit: int | None, hashes: Iterator[int]) -> list[bool]:
+def picked(facts: DatasetStats, limit: int | None, hashes: Iterator[int]) -> list[bool]:
     """Which rows (given their selection hashes, equal ones together) are among the `limit` first of the dataset."""
     if limit is None or facts.rows <= limit:
         return [True for _ in hashes]

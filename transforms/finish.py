@@ -23,7 +23,7 @@ from ..schemas.json import Json
 from ..schemas.result import Summary, Tally
 from ..schemas.run_folder import FAILED, FINISHED, MANIFEST, STOP, STOPPED, TABLE_ENDINGS
 from .aggregate import arranged
-from .facts import Allowed, RunFacts
+from .facts import DatasetStats, RunLimits
 from .io import storage
 from .judge_costs import Spent, costed, spending, total
 from .load import LoadTables
@@ -67,7 +67,7 @@ class RunRecord:
     output: str
     config: Mapping[str, Json]
     versions: Mapping[str, str]
-    allowed: Allowed
+    allowed: RunLimits
     facts: tuple[MetricFacts, ...]
     slices: tuple[tuple[str, ...], ...] = ()
     statistics: StatisticsConfig = StatisticsConfig()
@@ -90,7 +90,7 @@ class FinishRun(beam.PTransform):
     Attributes:
         files: PCollection[WrittenFile] of all tables.
         summaries: PCollection[Summary].
-        facts: PCollection[RunFacts].
+        facts: PCollection[DatasetStats].
         record: What the manifest says beside them.
         writer: Writer of the summary table.
         spent: PCollection[Spent], `None` where no judge is asked.
@@ -117,7 +117,7 @@ def _finish(
     writer: Writer,
     files: Sequence[WrittenFile],
     summaries: Sequence[Summary],
-    facts: RunFacts,
+    facts: DatasetStats,
     spent: Sequence[Spent] = (),
 ) -> bytes:
     refused = facts.refusal(record.allowed)
@@ -183,7 +183,7 @@ def _manifest(
     record: RunRecord,
     outcome: Mapping[str, Json],
     files: Sequence[WrittenFile],
-    facts: RunFacts,
+    facts: DatasetStats,
     asked: Sequence[Json],
 ) -> bytes:
     described: dict[str, Any] = {}

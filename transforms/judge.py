@@ -30,8 +30,8 @@ from .judges.base import Judge, Question, Refused, Truncated
 from .judging.joint_questions import answers_of, joined, name_of, parts_of
 from .judging.parse import InvalidVerdict, checked, read_parts, read_verdict
 from .metrics._inputs import (
+    ConfiguredMetric,
     Inputs,
-    MetricUse,
     rounded,
     spread,
 )
@@ -54,7 +54,7 @@ class Replayed:
         journal: Folder of that run's votes.
         identity: What they depend on beside the questions.
         model: Name of the model.
-        joint: Whether it was asked jointly.
+        combine_metrics: Whether it was asked jointly.
         prompts: Hashes of the prompts of that run's metrics.
         together: Of each metric that it was asked about jointly those of its prompts, sorted.
     """
@@ -62,7 +62,7 @@ class Replayed:
     journal: str
     identity: Mapping[str, Json]
     model: str
-    joint: bool = False
+    combine_metrics: bool = False
     prompts: frozenset[str] = frozenset()
     together: Sequence[Sequence[str]] = ()
 
@@ -76,14 +76,14 @@ class JudgeUse:
         policy: How its calls are made.
         mode: "live" asks it at once; "batch" and "batch_files" hand its questions over, see `JudgeExamples.batch`.
         replayed: The judge of another run that it stands for; no call is made then.
-        joint: Whether the questions that several metrics have about a row are put to it as one.
+        combine_metrics: Whether the questions that several metrics have about a row are put to it as one.
     """
 
     judge: Judge
     policy: CallPolicy
     mode: str = "live"
     replayed: Replayed | None = None
-    joint: bool = False
+    combine_metrics: bool = False
 
     @property
     def identity(self) -> Mapping[str, Json]:
@@ -112,7 +112,7 @@ class JudgeExamples(beam.PTransform):
         start: Stands for this start of the run, see `FanOut.token`.
     """
 
-    metrics: tuple[MetricUse, ...]
+    metrics: tuple[ConfiguredMetric, ...]
     judges: Mapping[str, JudgeUse]
     journal: str | None = None
     stop: str | None = None
@@ -136,7 +136,7 @@ class JudgeExamples(beam.PTransform):
 class JudgeCaller:
     """Puts the questions of judge metrics to their judges; the fields are those of `JudgeExamples`."""
 
-    metrics: tuple[MetricUse, ...]
+    metrics: tuple[ConfiguredMetric, ...]
     judges: Mapping[str, JudgeUse]
     float32: bool = False
     _identities: dict[str, bytes] = field(default_factory=dict, init=False, compare=False, repr=False)
@@ -193,9 +193,9 @@ class JudgeCaller:
 
     @property
     def _joint(self) -> set[str]:
-        return {name for name, use in self.judges.items() if use.joint}
+        return {name for name, use in self.judges.items() if use.combine_metrics}
 
-    def _judged(self) -> list[MetricUse]:
+    def _judged(self) -> list[ConfiguredMetric]:
         return [use for use in self.metrics if is_judged(use.metric)]
 
     def _identity(self, judge: str) -> bytes:

@@ -13,7 +13,7 @@ from ..schemas.result import ScoredBatch
 from .calls.bundle import Bundle
 from .calls.engine import Engine
 from .calls.fanout import Work
-from .calls.pending_call import Ticket
+from .calls.pending_call import CallGroup
 from .judge import JudgeCaller, JudgeUse, answer_of
 from .judges.base import Judge
 
@@ -57,10 +57,10 @@ def _done(caller: JudgeCaller, work: Work) -> Any:
             except StopIteration as done:
                 return done.value
             bundle = Bundle(lines)
-            bundle.submit(Ticket(None, [None] * len(calls)), calls)
+            bundle.submit(CallGroup(None, [None] * len(calls)), calls)
             bundle.wait_for_some()
-            (ticket,) = bundle.finished()
-            outcomes = ticket.outcomes
+            (group,) = bundle.finished()
+            outcomes = group.outcomes
     finally:
         for name in endpoints:
             engine.leave((token, name))

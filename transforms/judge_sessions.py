@@ -9,7 +9,7 @@ from ..schemas.instance import Example
 from ..schemas.judging import Answer, Ask, Judging
 from ..schemas.result import Score
 from .judging.joint_questions import can_join, words
-from .metrics._inputs import MetricUse
+from .metrics._inputs import ConfiguredMetric
 from .metrics._judged import JudgedMetric
 from .metrics.base import failure_of
 
@@ -28,7 +28,7 @@ class Session:
 
     __slots__ = ("answers", "asks", "joinable", "judging", "metric", "place", "score")
 
-    def __init__(self, use: MetricUse, example: Example, place: int) -> None:
+    def __init__(self, use: ConfiguredMetric, example: Example, place: int) -> None:
         assert isinstance(use.metric, JudgedMetric)
         self.metric, self.place, self.joinable = use.name, place, use.metric.joinable
         self.asks: list[Ask] = []

@@ -20,7 +20,7 @@ from ..schemas.instance import Instance
 from ..schemas.json import Json
 from ..schemas.result import Rejected
 from .dialects._rules import RowRules
-from .facts import RunFacts, smallest
+from .facts import DatasetStats, smallest
 from .judging.needs import Needs
 from .runtime import counters
 from .runtime.background import Background
@@ -32,7 +32,7 @@ _PACK_BYTES = 1 << 20
 
 @dataclass
 class Normalize(beam.PTransform):
-    """PCollection[RowBlock] -> rows: PCollection[(shard, packed instances)], rejected: Rejected, facts: RunFacts.
+    """PCollection[RowBlock] -> rows: PCollection[(shard, packed instances)], rejected: Rejected, facts: DatasetStats.
 
     Every shard gets at least one value, an empty one as a marker, unless no file has any rows.
 
@@ -52,7 +52,7 @@ class Normalize(beam.PTransform):
 
     def expand(self, input_or_inputs: Any) -> Any:
         step = beam.ParDo(_Normalize(self.rules, self.shards, self.limit, self.bulk, self.needs))
-        typed = step.with_output_types(tuple[int, bytes], rejected=Rejected, facts=RunFacts)
+        typed = step.with_output_types(tuple[int, bytes], rejected=Rejected, facts=DatasetStats)
         return input_or_inputs | "ReadRow" >> typed.with_outputs("rejected", "facts", main="rows")
 
 
@@ -72,7 +72,7 @@ class _Normalize(beam.DoFn):
         deque(self.packing.rest(), maxlen=0)  # of a bundle that failed
         self.held: defaultdict[int, bytearray] = defaultdict(_opened)
         self.total = 0
-        self.facts = RunFacts()
+        self.facts = DatasetStats()
         self.picks: list[int] = []
         self.first = False
 

@@ -11,7 +11,7 @@ import apache_beam as beam
 from ..schemas.batch import Batch
 from ..schemas.instance import Example
 from ..schemas.result import ScoreColumn, ScoredBatch
-from .metrics._inputs import Inputs, MetricUse, rounded, spread
+from .metrics._inputs import ConfiguredMetric, Inputs, rounded, spread
 from .metrics.base import Metric, ScoringBatch, guarded
 from .runtime import counters
 
@@ -20,7 +20,7 @@ from .runtime import counters
 class ScoreExamples(beam.PTransform):
     """PCollection[Batch[Example]] -> PCollection[ScoredBatch], one for one."""
 
-    metrics: tuple[MetricUse, ...]
+    metrics: tuple[ConfiguredMetric, ...]
     float32: bool = False
 
     def expand(self, input_or_inputs: Any) -> Any:
@@ -28,7 +28,7 @@ class ScoreExamples(beam.PTransform):
         return input_or_inputs | "Score" >> step
 
 
-def score_examples(batch: Batch[Example], metrics: Sequence[MetricUse], float32: bool = False) -> ScoredBatch:
+def score_examples(batch: Batch[Example], metrics: Sequence[ConfiguredMetric], float32: bool = False) -> ScoredBatch:
     """All metrics on all examples of a batch.
 
     A row whose agent failed, or that lacks an input, is skipped with the reason; metrics with the same inputs share

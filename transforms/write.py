@@ -19,7 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ..schemas import tables
 from ..schemas.batch import compress, decompress
 from ..schemas.result import Rejected, ScoredBatch
-from .facts import RunFacts
+from .facts import DatasetStats
 from .io import storage
 from .runtime import counters
 from .runtime.background import Background
@@ -97,7 +97,7 @@ class WriteInstances(beam.PTransform):
             | "WritePart" >> write
         )
 
-    def _write(self, part: tuple[int, Iterable[bytes]], facts: RunFacts) -> WrittenFile:
+    def _write(self, part: tuple[int, Iterable[bytes]], facts: DatasetStats) -> WrittenFile:
         index, encoded = part
         total = facts.parts(self.shards, self.limit)
         columns = tables.instance_columns(facts.types(self.declared), self.metrics)
@@ -260,7 +260,7 @@ class WriteErrors(beam.PTransform):
             | "WriteErrors" >> beam.Map(self._write, self.facts).with_output_types(WrittenFile)
         )
 
-    def _write(self, errors: tuple[int, Iterable[bytes]], facts: RunFacts) -> WrittenFile:
+    def _write(self, errors: tuple[int, Iterable[bytes]], facts: DatasetStats) -> WrittenFile:
         before = facts.lines_before()
         rows = [row for value in errors[1] if value for row in orjson.loads(decompress(value))]
         for row in rows:

@@ -101,7 +101,7 @@ def adk_evaluate(
     cases = _checked_cases(eval_sets, config)
     asked = {"timeout": _CONVERSATION_TIMEOUT, "turn_timeout": TURN_TIMEOUT, **(agent_options or {})}
     sections = {
-        "dataset": {"path": list(eval_sets), "format": "evalset", "dialect": "adk", "max_rejected": 0.0},
+        "dataset": {"path": list(eval_sets), "format": "evalset", "dialect": "adk", "max_invalid_fraction": 0.0},
         "agent": {"type": "adk", "target": agent, **asked},
         "output": {"path": output or tempfile.mkdtemp(prefix="evalbeam-"), "overwrite": overwrite},
     }

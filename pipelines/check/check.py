@@ -228,7 +228,7 @@ class CheckReport:
     def _joint(self) -> Iterator[str]:
         """Which metrics' questions are put to a judge as one."""
         for name, judge in self.plan.judges.items():
-            if judge.joint:
+            if judge.combine_metrics:
                 joined = joined_metrics(name, judge, self.plan.judged)
                 alone = [u.name for u in self.plan.judged if asks(u.metric, name) and u not in joined]
                 rest = f"; by themselves: {', '.join(alone)}" if alone else ""

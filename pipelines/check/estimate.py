@@ -133,7 +133,7 @@ def lines(found: Sequence[JudgeEstimate], plan: Plan, rows: int | None, width: i
     yield f"tokens are estimated: {CHARACTERS} characters each, verdicts with one to three sentences, no thinking;"
     answers = "the rows' own" if plan.recorded else "taken to be like the references, else of 400 characters"
     yield f"  answers of the agent are {answers}; from the fewest votes that decide to all"
-    if any(judge.joint for judge in plan.judges.values()):
+    if any(judge.combine_metrics for judge in plan.judges.values()):
         yield "  of joint judges, tokens are those of the metrics asked by themselves, which are more"
     yield from _warnings(found, plan, rows)
 

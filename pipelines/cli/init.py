@@ -16,7 +16,7 @@ dataset:
   #   question: prompt
   #   price: float64
   # limit: 100                  # at most so many rows, the same ones in every run
-  # max_rejected: 0.1           # share of unusable rows above which nothing is called
+  # max_invalid_fraction: 0.1           # share of unusable rows above which nothing is called
 
 agent:
   target: my_agent:ask          # module:name; without a target the rows carry the answers

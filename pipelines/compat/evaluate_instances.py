@@ -22,7 +22,7 @@ from ...transforms.agents.recorded import RecordedAgent
 from ...transforms.judge import JudgeCaller, JudgeUse
 from ...transforms.judge_now import judged_now
 from ...transforms.judging.autorater import Autorater, autorater_of
-from ...transforms.metrics._inputs import MetricUse
+from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.metrics.base import Metric, guarded
 from ..run.judges import build_judges
 
@@ -63,7 +63,7 @@ def evaluate_instances(
         allowed = ", ".join(f"{name}_input" for name in INPUTS)
         raise ConfigError(f"unknown key {unknown!r}", where="request", allowed=allowed)
     autorater = _autorater(others.get("autorater_config"))
-    uses = [MetricUse(one.name, _metric(one, autorater, judges)) for one in asked]
+    uses = [ConfiguredMetric(one.name, _metric(one, autorater, judges)) for one in asked]
     built = build_judges(_configs(judges or {}), uses)
     scores = [_scores(one, use, built) for one, use in zip(asked, uses, strict=True)]
     return {key: value for one, found in zip(asked, scores, strict=True) for key, value in answer(one, found).items()}
@@ -98,7 +98,7 @@ def _configs(judges: Mapping[str, Any]) -> dict[str, JudgeConfig]:
         raise explained(error, "judges", JudgeConfig) from None
 
 
-def _scores(asked: Asked, use: MetricUse, judges: Mapping[str, JudgeUse]) -> list[Score]:
+def _scores(asked: Asked, use: ConfiguredMetric, judges: Mapping[str, JudgeUse]) -> list[Score]:
     recall = RecordedAgent().recall
     rows = (Instance(str(i), given) for i, given in enumerate(asked.instances))
     examples = [Example(row, recall(row)) for row in rows]

@@ -108,7 +108,7 @@ def mlflow_evaluate(
     agent = {**(config.pop("agent", None) or {}), **target}
     sections = {
         "dataset_options": {"dialect": "databricks", **config.pop("dataset_options", {})},
-        "output_options": {"names": "databricks", **config.pop("output_options", {})},
+        "output_options": {"column_style": "databricks", **config.pop("output_options", {})},
     }
     metrics = [*judges, *COMPUTED, *map(named, extra_metrics)]
     return MlflowResult(evaluate(_without_objects(data), metrics, agent=agent, **sections, **config))

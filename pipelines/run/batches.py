@@ -26,7 +26,7 @@ from ...transforms.batch_api.outbox import (
     gather,
     handed,
 )
-from ...transforms.calls.errors import RETRIED, fault_of, fault_of_status
+from ...transforms.calls.errors import RETRIED, classify_error, classify_status
 from ...transforms.invoke import AGENT
 from ...transforms.io import storage
 from ...transforms.journal.journal import Journal, read_journal
@@ -195,7 +195,7 @@ def _reached(batch: Batch, desk: _Desk) -> Iterator[BatchClient]:
     except EvalbeamError:
         raise
     except Exception as error:  # each provider's client has exceptions of its own
-        fault = fault_of(error)
+        fault = classify_error(error)
         raise RunError(f"{desk.title}: batch {batch.folder}: {fault.error_type}: {fault.message}") from error
 
 
@@ -258,11 +258,11 @@ def _lines(paths: list[str], callee: Batched) -> Iterator[tuple[str, Any]]:
 def _outcome(reply: Any, call: Call, desk: _Desk) -> Outcome:
     """What a reply comes to: the same as that of a live call."""
     if isinstance(reply, Unanswered):
-        fault = fault_of_status(*reply, desk.policy.retry_on)
+        fault = classify_status(*reply, desk.policy.retry_on)
     else:
         try:
             return Outcome(desk.kept(reply, call))
         except Exception as error:
-            fault = fault_of(error, desk.policy.retry_on)
+            fault = classify_error(error, desk.policy.retry_on)
     refused = int(fault.kind == "rate_limited")
     return Outcome(fault.spent, fault.kind, fault.error_type, fault.message, refused=refused)

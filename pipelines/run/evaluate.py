@@ -17,8 +17,8 @@ from apache_beam.pvalue import AsSingleton
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.errors import ConfigError, EvalbeamError, RunError
 from ...transforms.aggregate import SummarizeScores
-from ...transforms.batch_rows import CutBatches
-from ...transforms.facts import CombineFacts
+from ...transforms.batch_rows import BatchRows
+from ...transforms.facts import CombineStats
 from ...transforms.finish import FinishRun
 from ...transforms.io import storage
 from ...transforms.join_baseline import JoinBaseline
@@ -56,10 +56,10 @@ class Evaluate(beam.PTransform):
         blocks = input_or_inputs | "Read" >> ReadRows(plan.files, dict(plan.declared), plan.reading)
         normalize = Normalize(plan.rules, plan.shards, data.limit, plan.recorded, plan.needs)
         rows = blocks | "Normalize" >> normalize
-        facts = rows.facts | "Facts" >> CombineFacts(data.limit)
+        facts = rows.facts | "Facts" >> CombineStats(data.limit)
         side = AsSingleton(facts)
         invoke = plan.invoke()
-        cut = CutBatches(
+        cut = BatchRows(
             side, plan.shards, output.shards, data.limit, plan.allowed, plan.declared, plan.recorded, invoke.rows
         )
         answered = rows.rows | "Cut" >> cut | "Invoke" >> invoke
@@ -110,7 +110,7 @@ def submit(plan: Plan, options: PipelineOptions) -> None:
         ConfigError: As for `run`, or the engine ends with this process.
         RunError: The job could not be submitted.
     """
-    if not engines.goes_on(options):
+    if not engines.is_detached(options):
         found = f"a run on {engines.engine(options)} ends with this process"
         raise ConfigError(found, where="--no-wait", allowed="--runner=DataflowRunner")
     _start(plan, options, hand_over, leave=True)
@@ -118,7 +118,7 @@ def submit(plan: Plan, options: PipelineOptions) -> None:
 
 def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave: bool = False) -> None:
     require(options, plan)
-    named = options.view_as(GoogleCloudOptions).job_name if engines.goes_on(options) else None
+    named = options.view_as(GoogleCloudOptions).job_name if engines.is_detached(options) else None
     holder = Holder.here(engines.engine(options), engines.master(options), named)
     with lease.held(plan.config.output.path, holder, leave=leave):
         plan = replace(_prepared(plan), processes=engines.processes(options), start=uuid.uuid4().hex)

@@ -24,7 +24,7 @@ from ...transforms.judge import JudgeUse, Replayed
 from ...transforms.judges.base import Judge, ModelJudge
 from ...transforms.judges.replay import Replay
 from ...transforms.judging.needs import CHARACTERS, Need, Needs
-from ...transforms.metrics._inputs import MetricUse
+from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.metrics._judged import JudgedMetric
 from ...transforms.metrics.base import Metric
 from .parts import check_keys
@@ -56,7 +56,7 @@ def prompts_of(metric: Metric) -> list[dict[str, Json]]:
 
 
 def needs_of(
-    metrics: Sequence[MetricUse],
+    metrics: Sequence[ConfiguredMetric],
     judges: Mapping[str, JudgeUse],
     recorded: Recording | None,
     trials: int,
@@ -80,7 +80,7 @@ def needs_of(
             continue
         uses = [judges[name] for name in metric.judges]
         # a batch asks equal questions once, a joint question is several metrics'
-        if all(u.mode == "live" and u.replayed is None and not u.joint for u in uses):
+        if all(u.mode == "live" and u.replayed is None and not u.combine_metrics for u in uses):
             calls = metric.calls[0] * (trials if recorded is None else 1)  # trials of one answer ask the same
             counted = all(isinstance(judges[name].judge, ModelJudge) for name in metric.judges)  # others may tell none
             told = len(metric.prompts[0].filled({})[0].content) if counted else 0
@@ -88,7 +88,7 @@ def needs_of(
     return Needs(tuple(needs), recorded)
 
 
-def build_judges(configs: Mapping[str, JudgeConfig], metrics: Sequence[MetricUse]) -> dict[str, JudgeUse]:
+def build_judges(configs: Mapping[str, JudgeConfig], metrics: Sequence[ConfiguredMetric]) -> dict[str, JudgeUse]:
     """The judges that metrics ask, by name.
 
     Raises:
@@ -128,7 +128,7 @@ _SERVICES: Mapping[str | None, tuple[str, str]] = {
 """For the requests of a service the type of judge that answers them, and what asks them."""
 
 
-def _check_understood(use: MetricUse, name: str, judge: Judge) -> None:
+def _check_understood(use: ConfiguredMetric, name: str, judge: Judge) -> None:
     """Refuses a judge that could not answer what a metric asks, before it is asked."""
     assert isinstance(use.metric, JudgedMetric)
     asked = use.metric.speaks
@@ -143,7 +143,7 @@ def _check_understood(use: MetricUse, name: str, judge: Judge) -> None:
 def _use(name: str, config: JudgeConfig) -> JudgeUse:
     judge = build_judge(config, f"judges.{name}")
     replayed = _replayed(judge, name) if isinstance(judge, Replay) else None
-    joint = config.joint if replayed is None else replayed.joint
+    joint = config.combine_metrics if replayed is None else replayed.combine_metrics
     return JudgeUse(judge, config, config.mode, replayed, joint)
 
 
@@ -152,22 +152,27 @@ def asks(metric: Metric, judge: str) -> TypeGuard[JudgedMetric]:
     return isinstance(metric, JudgedMetric) and judge in metric.judges
 
 
-def joined_metrics(name: str, judge: JudgeUse, metrics: Sequence[MetricUse]) -> list[MetricUse]:
+def joined_metrics(name: str, judge: JudgeUse, metrics: Sequence[ConfiguredMetric]) -> list[ConfiguredMetric]:
     """The metrics whose questions are put to a judge as one."""
-    return [u for u in metrics if asks(u.metric, name) and u.metric.joinable] if judge.joint else []
+    return [u for u in metrics if asks(u.metric, name) and u.metric.joinable] if judge.combine_metrics else []
 
 
-def judges_record(judges: Mapping[str, JudgeUse], metrics: Sequence[MetricUse]) -> bytes:
+def judges_record(judges: Mapping[str, JudgeUse], metrics: Sequence[ConfiguredMetric]) -> bytes:
     """What a run keeps beside its votes, for runs that replay them."""
     asked = {}
     for name, use in judges.items():
         replays = use.judge.run if isinstance(use.judge, Replay) else None
-        said = {"identity": use.identity, "model": use.model_name, "joint": use.joint, "replays": replays}
+        said = {
+            "identity": use.identity,
+            "model": use.model_name,
+            "combine_metrics": use.combine_metrics,
+            "replays": replays,
+        }
         asked[name] = {**said, "together": _together(joined_metrics(name, use, metrics))}
     return jsonable({"judges": asked, "prompts": {use.name: prompts_of(use.metric) for use in metrics}})
 
 
-def not_replayed(judges: Mapping[str, JudgeUse], metrics: Sequence[MetricUse]) -> dict[str, list[str]]:
+def not_replayed(judges: Mapping[str, JudgeUse], metrics: Sequence[ConfiguredMetric]) -> dict[str, list[str]]:
     """For each metric that asks a replayed judge what the replayed run did not ask: names of prompts, or joint ones."""
     found: dict[str, list[str]] = {}
     for name, judge in judges.items():
@@ -182,7 +187,7 @@ def not_replayed(judges: Mapping[str, JudgeUse], metrics: Sequence[MetricUse]) -
     return found
 
 
-def _together(metrics: Sequence[MetricUse]) -> list[list[str]]:
+def _together(metrics: Sequence[ConfiguredMetric]) -> list[list[str]]:
     """What tells joint questions apart: the hashes of their parts' prompts."""
     return sorted([prompt["hash"] for prompt in prompts_of(use.metric)] for use in metrics)
 
@@ -208,4 +213,4 @@ def _replayed(judge: Replay, name: str) -> Replayed:
         found = f"{judge.run} has no votes of its own of {wanted!r}"
         raise ConfigError(found, where=f"judges.{name}.run", allowed=known["replays"])
     prompts = frozenset(prompt["hash"] for used in record["prompts"].values() for prompt in used)
-    return Replayed(journal, known["identity"], known["model"], known["joint"], prompts, known["together"])
+    return Replayed(journal, known["identity"], known["model"], known["combine_metrics"], prompts, known["together"])

@@ -20,7 +20,7 @@ from ...transforms import registry
 from ...transforms.agents.base import Agent, Recording
 from ...transforms.dialects._rules import RowRules, auto_dialects, names_of
 from ...transforms.dialects.base import Dialect
-from ...transforms.metrics._inputs import MetricUse
+from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.metrics.base import Metric
 from ...transforms.statistics import criteria
 from ...transforms.writers.base import Writer
@@ -78,9 +78,11 @@ def check_keys(keys: Iterable[str], known: Collection[str], where: str) -> None:
         raise unknown_key(unknown, sorted(known), f"{where}.{unknown}")
 
 
-def build_metrics(configs: Sequence[MetricConfig]) -> tuple[MetricUse, ...]:
+def build_metrics(configs: Sequence[MetricConfig]) -> tuple[ConfiguredMetric, ...]:
     """The metrics a configuration names, under distinct output names, after latency and failure."""
-    uses = [MetricUse(name, registry.build(registry.find("metric", name), {}, "metrics")) for name in PERFORMANCE]
+    uses = [
+        ConfiguredMetric(name, registry.build(registry.find("metric", name), {}, "metrics")) for name in PERFORMANCE
+    ]
     given = [c for c in configs if c.metric not in PERFORMANCE]
     repeated = Counter(c.name for c in given)
     for i, config in enumerate(given):
@@ -91,7 +93,7 @@ def build_metrics(configs: Sequence[MetricConfig]) -> tuple[MetricUse, ...]:
             name = f"{name}/{metric.variant}"
         if any(u.name == name for u in uses):
             raise ConfigError(f"two metrics are named {name!r}", where=where, allowed="a 'name' of its own for each")
-        uses.append(MetricUse(name, metric))
+        uses.append(ConfiguredMetric(name, metric))
     return tuple(uses)
 
 

@@ -17,14 +17,14 @@ from ...schemas.tables import MetricColumns
 from ...transforms.agents.base import Agent, Recording
 from ...transforms.calls.budget import Budget
 from ...transforms.dialects._rules import RowRules
-from ...transforms.facts import Allowed
+from ...transforms.facts import RunLimits
 from ...transforms.finish import HANDED, LEFT, RunRecord
 from ...transforms.invoke import AGENT, InvokeAgent
 from ...transforms.io import storage
 from ...transforms.judge import JudgeExamples, JudgeUse
 from ...transforms.judging.needs import Needs
 from ...transforms.load import LoadTables
-from ...transforms.metrics._inputs import MetricUse
+from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.metrics._judged import is_judged
 from ...transforms.readers._files import FileInfo
 from ...transforms.statistics import criteria
@@ -59,7 +59,7 @@ class Plan:
     files: tuple[FileInfo, ...]
     rules: RowRules
     agent: Agent | Recording
-    metrics: tuple[MetricUse, ...]
+    metrics: tuple[ConfiguredMetric, ...]
     writer: Writer
     fingerprint: str | None = None
     processes: int = 1
@@ -70,12 +70,12 @@ class Plan:
     rows: Any = None
 
     @property
-    def computed(self) -> tuple[MetricUse, ...]:
+    def computed(self) -> tuple[ConfiguredMetric, ...]:
         """The metrics that ask no judge."""
         return tuple(u for u in self.metrics if not is_judged(u.metric))
 
     @property
-    def judged(self) -> tuple[MetricUse, ...]:
+    def judged(self) -> tuple[ConfiguredMetric, ...]:
         """The metrics that ask judges."""
         return tuple(u for u in self.metrics if is_judged(u.metric))
 
@@ -119,7 +119,7 @@ class Plan:
     @property
     def columns(self) -> tuple[MetricColumns, ...]:
         """What the metrics' output columns depend on."""
-        style = self.config.output.names
+        style = self.config.output.column_style
         given = registered_names((m.name, m.metric) for m in self.config.metrics)
         found = []
         for use in self.metrics:
@@ -144,11 +144,13 @@ class Plan:
         return 0 if self.recorded or self.config.replay else self.config.trials
 
     @property
-    def allowed(self) -> Allowed:
+    def allowed(self) -> RunLimits:
         """What the dataset may be like for calls to begin."""
         data, budget = self.config.dataset, self.config.budget
         asked = (0, 0) if self.needs is None else self.needs.most
-        return Allowed(data.max_rejected, data.limit, self.calls_per_row, budget.max_calls, budget.max_tokens, asked)
+        return RunLimits(
+            data.max_invalid_fraction, data.limit, self.calls_per_row, budget.max_calls, budget.max_tokens, asked
+        )
 
     @property
     def needs(self) -> Needs | None:
@@ -220,7 +222,7 @@ class Plan:
 
     def with_parts(self, change: Callable[[Any], Any]) -> Plan:
         """The plan with its agent, metrics and judges changed, one by one."""
-        metrics = tuple(MetricUse(u.name, change(u.metric)) for u in self.metrics)
+        metrics = tuple(ConfiguredMetric(u.name, change(u.metric)) for u in self.metrics)
         judges = {name: replace(u, judge=change(u.judge)) for name, u in self.judges.items()}
         return replace(self, agent=change(self.agent), metrics=metrics, judges=judges)
 
@@ -236,7 +238,7 @@ class Plan:
         return _shown(self.config.model_dump(mode="python", exclude_defaults=False, by_alias=True))
 
 
-def describe_metric(use: MetricUse, config: EvaluationConfig) -> MetricFacts:
+def describe_metric(use: ConfiguredMetric, config: EvaluationConfig) -> MetricFacts:
     """What the summary must know of one metric."""
     ends = use.metric.ends()
     return MetricFacts(

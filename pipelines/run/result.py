@@ -101,13 +101,13 @@ class EvaluationResult:
     def summary_metrics(self) -> dict[str, float | int | None]:
         """EvalTask's dictionary: `row_count`, `<metric>/mean`, `<metric>/std`, win rates, over the whole dataset.
 
-        Under other `output.names`, the aggregates have the names of that product. Where a statistic is not defined (no
-        row was scored, or one alone has no deviation) the value is `None`, where EvalTask says NaN.
+        Under other `output.column_style`, the aggregates have the names of that product. Where a statistic is not
+        defined (no row was scored, or one alone has no deviation) the value is `None`, where EvalTask says NaN.
         """
         found: dict[str, Any] = {"row_count": self.manifest["counts"]["rows"]}
         config = self.manifest["config"]
         style, given = (
-            config["output"].get("names", "flat"),
+            config["output"].get("column_style", "flat"),
             registered_names((m["name"], m["metric"]) for m in config["metrics"]),
         )
         for row in self.summary_table.to_dict("records"):

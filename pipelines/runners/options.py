@@ -169,17 +169,19 @@ def in_this_process(options: PipelineOptions) -> bool:
 def calls_from_here(options: PipelineOptions) -> bool:
     """Whether the workers are this process or children of it, whatever the engine: they share its memory or disk."""
     environment = options.view_as(PortableOptions).environment_type or "LOOPBACK"
-    return is_local(options) or (environment == "LOOPBACK" and not goes_on(options) and flink_cluster(options) is None)
+    return is_local(options) or (
+        environment == "LOOPBACK" and not is_detached(options) and flink_cluster(options) is None
+    )
 
 
-def goes_on(options: PipelineOptions) -> bool:
+def is_detached(options: PipelineOptions) -> bool:
     """Whether the engine's job goes on without the process that started it, which then need not wait."""
     return engine(options) == "DataflowRunner"
 
 
 def master(options: PipelineOptions) -> str | None:
     """Where the engine's jobs are found, see `jobs_at`; `None` where the job ends with this process."""
-    if goes_on(options):
+    if is_detached(options):
         cloud = options.view_as(GoogleCloudOptions)
         endpoint = cloud.dataflow_endpoint
         return address(cloud.project, cloud.region, None if endpoint == _DATAFLOW else endpoint)
@@ -203,7 +205,7 @@ def processes(options: PipelineOptions) -> int:
     """
     if has_worker_processes(options):
         return max(1, options.view_as(DirectOptions).direct_num_workers)
-    if goes_on(options):
+    if is_detached(options):
         return _dataflow_processes(options)
     cluster = flink_cluster(options)
     if cluster is None:

@@ -32,22 +32,22 @@ class CallPolicy(ConfigPart):
         max_in_flight: Calls in flight at once in one worker process, reached within a second or two.
         max_in_flight_total: Calls in flight at once in the whole run at most, divided over its worker processes;
             default: no bound of its own.
-        max_calls_per_minute: Calls the whole run may start in a minute at most, divided over its worker processes and
+        requests_per_minute: Calls the whole run may start in a minute at most, divided over its worker processes and
             evenly spread; default: no bound of its own. Where the endpoint refuses calls for their rate (HTTP 429),
             they are paced in any case.
-        max_tokens_per_minute: Tokens the answers of the whole run may use in a minute at most, given and made, divided
+        tokens_per_minute: Tokens the answers of the whole run may use in a minute at most, given and made, divided
             over its worker processes; kept by what answers have used so far, so answers must name their usage.
         rate_limit: A service that is asked for each attempt whether it may begin, so that all who ask it keep one
             limit together, exactly; default: nobody is asked. Without its word no attempt begins.
-        max_refusal: Seconds during which the endpoint may do nothing but refuse calls for their rate, or the service
-            of `rate_limit` allow none; then the rows that are left are not called.
-        max_hung: Calls of one worker process that may hang at once beyond their timeout without being cancellable
-            (threads, above all); from then on no more calls are made until one of them returns.
+        rate_limit_timeout: Seconds during which the endpoint may do nothing but refuse calls for their rate, or the
+            service of `rate_limit` allow none; then the rows that are left are not called.
+        max_abandoned_calls: Calls of one worker process that may hang at once beyond their timeout without being
+            cancellable (threads, above all); from then on no more calls are made until one of them returns.
         max_answer_bytes: Size of one answer's JSON at most; a larger one is an invalid answer.
-        abort_when: Share of failed calls in (0, 1) among the first `abort_after` calls of a worker process, and then
-            among the last so many until one such window is healthy, beyond which the run makes no more calls; `None`
-            never stops a run.
-        abort_after: Calls that `abort_when` looks at.
+        failure_threshold: Share of failed calls in (0, 1) among the first `failure_window` calls of a worker process,
+            and then among the last so many until one such window is healthy, beyond which the run makes no more calls;
+            `None` never stops a run.
+        failure_window: Calls that `failure_threshold` looks at.
         retry_on: Names of further exception types that are worth another attempt, beside timeouts, dropped
             connections, HTTP 408, 409, 425, 429 and 5xx.
         backoff: Seconds of the first wait between attempts, doubled for each further one, with full jitter.
@@ -59,14 +59,14 @@ class CallPolicy(ConfigPart):
     max_attempts: int = Field(default=3, ge=1, le=100)
     max_in_flight: int = Field(default=64, ge=1, le=100_000)
     max_in_flight_total: int | None = Field(default=None, ge=1)
-    max_calls_per_minute: float | None = Field(default=None, gt=0)
-    max_tokens_per_minute: float | None = Field(default=None, gt=0)
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    tokens_per_minute: float | None = Field(default=None, gt=0)
     rate_limit: RateLimit | None = None
-    max_refusal: float = Field(default=600.0, gt=0)
-    max_hung: int = Field(default=1000, ge=1)
+    rate_limit_timeout: float = Field(default=600.0, gt=0)
+    max_abandoned_calls: int = Field(default=1000, ge=1)
     max_answer_bytes: int = Field(default=4 << 20, ge=1)
-    abort_when: float | None = Field(default=None, gt=0, lt=1)
-    abort_after: int = Field(default=200, ge=1)
+    failure_threshold: float | None = Field(default=None, gt=0, lt=1)
+    failure_window: int = Field(default=200, ge=1)
     retry_on: tuple[str, ...] = ()
     backoff: float = Field(default=0.5, ge=0)
     max_backoff: float = Field(default=30.0, ge=0)
@@ -80,7 +80,7 @@ class CallPolicy(ConfigPart):
     @property
     def divided(self) -> bool:
         """Whether it has a limit of the whole run, which is divided over the worker processes."""
-        limits = (self.max_in_flight_total, self.max_calls_per_minute, self.max_tokens_per_minute)
+        limits = (self.max_in_flight_total, self.requests_per_minute, self.tokens_per_minute)
         return any(limit is not None for limit in limits)
 
     def for_one_of(self, processes: int) -> CallPolicy:
@@ -91,10 +91,10 @@ class CallPolicy(ConfigPart):
         own = {name: getattr(self, name) for name in CallPolicy.model_fields}
         if self.max_in_flight_total is not None:
             own["max_in_flight"] = min(self.max_in_flight, max(1, self.max_in_flight_total // processes))
-        if self.max_calls_per_minute is not None:
-            own["max_calls_per_minute"] = self.max_calls_per_minute / processes
-        if self.max_tokens_per_minute is not None:
-            own["max_tokens_per_minute"] = self.max_tokens_per_minute / processes
+        if self.requests_per_minute is not None:
+            own["requests_per_minute"] = self.requests_per_minute / processes
+        if self.tokens_per_minute is not None:
+            own["tokens_per_minute"] = self.tokens_per_minute / processes
         policy = CallPolicy(**own)
         policy._processes = processes
         return policy

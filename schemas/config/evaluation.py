@@ -31,7 +31,8 @@ class AgentConfig(CallPolicy):
             the rows carry the answers.
         target: "module:name" of the agent, the object itself from Python, or an address.
         version: Declared version of the agent, part of its fingerprint.
-        abort_when: As in the call policy; by default an agent of which half the first 200 calls fail is asked no more.
+        failure_threshold: As in the call policy; by default an agent of which half the first 200 calls fail is asked
+            no more.
         packages: Wheels, folders with Python code and at most one requirements file that the agent consists of; they
             are made importable here and on every worker.
         secrets: Environment variables the agent needs, with a reference to each value (see `transforms.secrets`) that
@@ -44,7 +45,7 @@ class AgentConfig(CallPolicy):
     type: str = "auto"
     target: Any = None
     version: str | None = None
-    abort_when: float | None = Field(default=0.5, gt=0, lt=1)
+    failure_threshold: float | None = Field(default=0.5, gt=0, lt=1)
     packages: tuple[str, ...] = ()
     secrets: dict[str, str] = {}
     mode: Mode = "live"
@@ -90,19 +91,20 @@ class JudgeConfig(CallPolicy):
 
     Attributes:
         type: "google", "openai", "anthropic", "function" ...; a function where only a target is given.
-        abort_when: As in the call policy; by default a judge of which half the first 200 calls fail is asked no more.
+        failure_threshold: As in the call policy; by default a judge of which half the first 200 calls fail is asked no
+            more.
         mode: "live" asks the judge at once; "batch" hands its questions over to its provider's batch interface, and
             "batch_files" only writes the files; the same command later takes the answers in.
-        joint: Whether the questions that several metrics have about a row are put to the judge as one.
+        combine_metrics: Whether the questions that several metrics have about a row are put to the judge as one.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 
     type: str = "function"
     mode: Mode = "live"
-    joint: bool = False
+    combine_metrics: bool = False
     max_in_flight: int = Field(default=16, ge=1, le=100_000)
-    abort_when: float | None = Field(default=0.5, gt=0, lt=1)
+    failure_threshold: float | None = Field(default=0.5, gt=0, lt=1)
 
     @model_validator(mode="before")
     @classmethod

@@ -65,7 +65,7 @@ class DatasetConfig(ConfigPart):
             field it stands for (prompt, reference ...), or {type: ..., as: ...}.
         limit: At most so many rows, chosen by hash: the same rows in every format and run.
         sample: Share of rows in (0, 1], chosen by hash.
-        max_rejected: Share of rows in [0, 1] that may be unusable before the run refuses to start calling.
+        max_invalid_fraction: Share of rows in [0, 1] that may be unusable before the run refuses to start calling.
     """
 
     path: str | list[str] = []
@@ -79,7 +79,7 @@ class DatasetConfig(ConfigPart):
     columns: dict[str, ColumnConfig] = {}
     limit: int | None = Field(default=None, ge=1)
     sample: float | None = Field(default=None, gt=0, le=1)
-    max_rejected: float = Field(default=0.1, ge=0, le=1)
+    max_invalid_fraction: float = Field(default=0.1, ge=0, le=1)
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -149,7 +149,7 @@ class OutputConfig(ConfigPart):
         path: Folder (any filesystem Beam opens) of this run's tables and manifest.
         format: Format of the instances, summary and errors tables.
         compression: Of Parquet ("zstd", "snappy", "none"); of JSONL and CSV ("none", "gzip").
-        names: What the metrics' columns and aggregates are called (see `schemas/names.py`).
+        column_style: What the metrics' columns and aggregates are called (see `schemas/names.py`).
         shards: Files of the instances table, a power of two; default 1 for each 128 MB of rows.
         overwrite: Replace a finished run at `path`, or what an unfinished run of another agent left there.
         resume_anyway: Go on with an unfinished run at `path` although its agent has changed since.
@@ -160,7 +160,7 @@ class OutputConfig(ConfigPart):
     path: str = "evalbeam-out"
     format: Literal["parquet", "jsonl", "csv", "adk_result"] = "parquet"
     compression: Literal["auto", "zstd", "snappy", "gzip", "none"] = "auto"
-    names: Style = "flat"
+    column_style: Style = "flat"
     shards: Shards | None = None
     overwrite: bool = False
     resume_anyway: bool = False

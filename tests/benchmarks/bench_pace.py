@@ -1,6 +1,6 @@
-"""Workers that know nothing of each other against one quota: `python tests/benchmarks/bench_pace.py`.
+"""Workers that know nothing of each other against one quota: `python tests/benchmarks/bench~~limiter.py`.
 
-Everything runs under a virtual clock, so the figures are those of the pacing alone. Each line is a server drawn at
+Everything runs under a virtual clock, so the figures are those of the pacing alone. Each client is a server drawn at
 random (quota, burst, latencies, workers, how the work is divided, whether the quota is halved, which share of calls it
 refuses whatever the rate) and three ways to call it: paced by what it refuses, an equal share of the quota for each
 worker, and as fast as the windows allow. A worker is told how many they are and nothing else. Makespan is relative to
@@ -20,13 +20,13 @@ from pathlib import Path
 
 sys.path += [str(Path(__file__).parent.parent / folder) for folder in ("servers", "transforms/calls")]
 
-from lane_world import HttpError, VirtualLoop, World
+from queue_world import HttpError, VirtualLoop, World
 from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.pending_call import Ticket
-from evalbeam.transforms.calls.rate_limiter import Pace
+from evalbeam.transforms.calls.pending_call import CallGroup
+from evalbeam.transforms.calls.rate_limiter import AdaptiveRateLimiter
 
 
 @dataclass(frozen=True)
@@ -101,15 +101,15 @@ def simulated(server: Server, seed: int, policy: dict[str, float], window: int =
     calls = round(server.burst + server.rate * (half + half / 2 if server.halved else server.seconds))
     rest = round(calls * (1 - server.first) / max(1, server.workers - 1))
     shares = [calls - rest * (server.workers - 1)] + [rest] * (server.workers - 1)
-    tickets = []
+    groups = []
     for share in shares:
-        line = World(simulation.answer, loop, server.workers, max_in_flight=window, **policy).line
-        bundle = Bundle({"agent": line})
-        tickets.append(Ticket(None, [None] * share))
-        bundle.submit(tickets[-1], [Call(str(i), 0) for i in range(share)])
+        client = World(simulation.answer, loop, server.workers, max_in_flight=window, **policy).client
+        bundle = Bundle({"agent": client})
+        groups.append(CallGroup(None, [None] * share))
+        bundle.submit(groups[-1], [Call(str(i), 0) for i in range(share)])
 
     async def until_done() -> None:
-        while any(t.remaining for t in tickets):
+        while any(t.remaining for t in groups):
             await asyncio.sleep(1)
 
     loop.run_until_complete(until_done())
@@ -130,11 +130,11 @@ def main() -> None:
     for seed in range(args.servers):
         server = drawn(random.Random(seed))
         found["paced"].append(simulated(server, seed, {}))
-        found["split"].append(simulated(server, seed, {"max_calls_per_minute": 60 * server.rate}))
+        found["split"].append(simulated(server, seed, {"requests_per_minute": 60 * server.rate}))
         if args.full_rate:
-            refused, Pace.refused = Pace.refused, lambda *_: None
+            refused, AdaptiveRateLimiter.refused = AdaptiveRateLimiter.refused, lambda *_: None
             found["full"].append(simulated(server, seed, {"max_attempts": 100}))
-            Pace.refused = refused
+            AdaptiveRateLimiter.refused = refused
         print(server, {name: tuple(round(x, 3) for x in r[-1]) for name, r in found.items() if r}, flush=True)
     for name, results in found.items():
         if results:

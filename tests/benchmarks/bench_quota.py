@@ -2,10 +2,10 @@
 
     python tests/benchmarks/bench_quota.py
 
-Each line is a token bucket behind HTTP, called by processes of their own through the engine: paced by what the server
+Each client is a token bucket behind HTTP, called by processes of their own through the engine: paced by what the server
 refuses, by an equal share of the quota for each process, and as fast as the windows allow. A process is told how many
 they are, as an engine tells it, and nothing else. Makespan is relative to an oracle that never sends too much or too
-little. `bench_pace.py` has many more servers, under a virtual clock.
+little. `bench~~limiter.py` has many more servers, under a virtual clock.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from evalbeam.schemas.calls import Call
 from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.transforms.calls.bundle import Bundle
 from evalbeam.transforms.calls.engine import Engine
-from evalbeam.transforms.calls.pending_call import Ticket
-from evalbeam.transforms.calls.rate_limiter import Pace
+from evalbeam.transforms.calls.pending_call import CallGroup
+from evalbeam.transforms.calls.rate_limiter import AdaptiveRateLimiter
 
 RATE = 100.0
 """Calls a second that the server admits."""
@@ -72,11 +72,11 @@ class Server:
 
 
 def work(address: str, calls: int, processes: int, split: bool, unpaced: bool) -> None:
-    """One process: makes its calls once a line on standard input says so; prints how many were answered."""
+    """One process: makes its calls once a client on standard input says so; prints how many were answered."""
     if unpaced:
-        Pace.refused = lambda *_: None  # type: ignore[method-assign]
+        AdaptiveRateLimiter.refused = lambda *_: None  # type: ignore[method-assign]
     rate = 60 * RATE if split else None
-    policy = CallPolicy(max_in_flight=64, max_attempts=100 if unpaced else 3, max_calls_per_minute=rate)
+    policy = CallPolicy(max_in_flight=64, max_attempts=100 if unpaced else 3, requests_per_minute=rate)
     policy = policy.for_one_of(processes)
 
     def connect() -> Callable[[Call], Any]:
@@ -93,12 +93,12 @@ def work(address: str, calls: int, processes: int, split: bool, unpaced: bool) -
     bundle = Bundle({"agent": Engine.here().join("bench", "agent", connect, policy)})
     print("ready", flush=True)
     sys.stdin.readline()
-    ticket = Ticket(None, [None] * calls)
-    bundle.submit(ticket, [Call(str(i), i) for i in range(calls)])
+    group = CallGroup(None, [None] * calls)
+    bundle.submit(group, [Call(str(i), i) for i in range(calls)])
     while bundle.open:
         bundle.wait_for_some()
         list(bundle.finished())
-    print(sum(o is not None and o.kind == "ok" for o in ticket.outcomes), flush=True)
+    print(sum(o is not None and o.kind == "ok" for o in group.outcomes), flush=True)
 
 
 async def measured(case: str, form: str, seconds: float) -> tuple[float, float]:

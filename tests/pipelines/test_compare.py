@@ -87,7 +87,7 @@ def test_a_named_metric_that_cannot_be_compared_does_not_pass(runs: tuple[str, s
 
 
 @pytest.mark.parametrize(
-    "form", [{"format": "jsonl"}, {"format": "csv"}, {"names": "databricks"}, {"names": "mlflow3"}]
+    "form", [{"format": "jsonl"}, {"format": "csv"}, {"column_style": "databricks"}, {"column_style": "mlflow3"}]
 )
 def test_every_form_of_a_table_gives_the_same(runs: tuple[str, str], tmp_path: Path, form: dict[str, str]) -> None:
     rows = recorded(ROWS, lambda i: "yes" if i < 40 else "no")

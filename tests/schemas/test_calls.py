@@ -16,15 +16,15 @@ BASE = {"dataset": {"path": "rows.jsonl"}, "metrics": ["exact_match"]}
         ({"max_in_flight": 100, "max_in_flight_total": 400}, 8, 50, None),
         ({"max_in_flight": 10, "max_in_flight_total": 400}, 8, 10, None),
         ({"max_in_flight_total": 4}, 8, 1, None),
-        ({"max_calls_per_minute": 600}, 8, 64, 75),
-        ({"max_calls_per_minute": 600}, 1, 64, 600),
+        ({"requests_per_minute": 600}, 8, 64, 75),
+        ({"requests_per_minute": 600}, 1, 64, 600),
     ],
 )
 def test_the_limits_of_a_run_are_divided_over_its_processes(given, processes, in_flight, a_minute):
     policy = AgentConfig(target="m:f", timeout=7, **given).for_one_of(processes)
     assert type(policy) is CallPolicy
     assert policy.max_in_flight == in_flight
-    assert policy.max_calls_per_minute == a_minute
+    assert policy.requests_per_minute == a_minute
     assert policy.timeout == 7
     assert pickle.loads(pickle.dumps(policy)).processes == processes  # it travels to the workers
 

@@ -14,7 +14,7 @@ from evalbeam.schemas import tables
 from evalbeam.schemas.config.evaluation import CriterionConfig
 from evalbeam.schemas.result import Summary
 from evalbeam.transforms import finish
-from evalbeam.transforms.facts import Allowed, RunFacts
+from evalbeam.transforms.facts import DatasetStats, RunLimits
 from evalbeam.transforms.io import storage
 from evalbeam.transforms.statistics.slices import MetricFacts
 from evalbeam.transforms.write import WrittenFile, write_table
@@ -26,7 +26,7 @@ COLUMNS = (tables.Column("instance_id", "string"), tables.Column("status", "stri
 
 def record(output: Path, *criteria: CriterionConfig) -> finish.RunRecord:
     return finish.RunRecord(
-        str(output), {"a": 1}, {"evalbeam": "1"}, Allowed(0.1), (MetricFacts("m", True),), criteria=criteria
+        str(output), {"a": 1}, {"evalbeam": "1"}, RunLimits(0.1), (MetricFacts("m", True),), criteria=criteria
     )
 
 
@@ -41,9 +41,9 @@ def errors(output: Path) -> WrittenFile:
     return write_table("errors", "errors.parquet", [], tables.ERRORS, str(output), ParquetFiles())
 
 
-def run(output: Path, files: list[WrittenFile], *criteria: CriterionConfig, facts: RunFacts | None = None) -> dict:
+def run(output: Path, files: list[WrittenFile], *criteria: CriterionConfig, facts: DatasetStats | None = None) -> dict:
     summaries = [Summary((), "m", 3, 2, 1, 0, mean=0.5)]
-    facts = facts or RunFacts(rows=3)
+    facts = facts or DatasetStats(rows=3)
     return orjson.loads(finish._finish(0, record(output, *criteria), ParquetFiles(), files, summaries, facts))
 
 
@@ -128,7 +128,7 @@ def test_rows_that_are_left_leave_the_criteria_undecided(tmp_path, bound):
 
 
 def test_a_refused_run_writes_the_errors_alone_and_says_why(tmp_path):
-    facts = RunFacts(rows=1, rejected=9)
+    facts = DatasetStats(rows=1, rejected=9)
     manifest = run(tmp_path, [part(tmp_path, 0, 1, []), errors(tmp_path)], facts=facts)
     assert tree(tmp_path) == ["errors.parquet", "manifest.json"]
     assert (manifest["state"], manifest["verdict"]) == ("failed", None)

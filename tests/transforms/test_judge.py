@@ -15,11 +15,11 @@ from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Example, Instance, Invocation, Usage
 from evalbeam.schemas.judging import Ask, Judging, Message, Reply
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, Tally
-from evalbeam.transforms.calls.errors import fault_of
+from evalbeam.transforms.calls.errors import classify_error
 from evalbeam.transforms.judge import JudgeCaller, JudgeUse
 from evalbeam.transforms.judges.base import Judge
 from evalbeam.transforms.judges.function import FunctionJudge
-from evalbeam.transforms.metrics._inputs import MetricUse
+from evalbeam.transforms.metrics._inputs import ConfiguredMetric
 from evalbeam.transforms.metrics._judged import JudgedMetric, rating
 
 from .judging.scripted import shared
@@ -68,8 +68,8 @@ def batch(*responses: str | None) -> ScoredBatch:
     return ScoredBatch(rows, {"length": ScoreColumn([1.0] * len(rows))}, 3, (("a", "string"),))
 
 
-def caller(*metrics: MetricUse, judge: Judge | None = None) -> JudgeCaller:
-    computed = MetricUse("length", object())  # type: ignore[arg-type]
+def caller(*metrics: ConfiguredMetric, judge: Judge | None = None) -> JudgeCaller:
+    computed = ConfiguredMetric("length", object())  # type: ignore[arg-type]
     return JudgeCaller((*metrics, computed), {"default": JudgeUse(judge or FunctionJudge(echo), CallPolicy())})
 
 
@@ -90,12 +90,12 @@ def outcome(consult: Any, call: Any) -> Outcome:
     try:
         return Outcome(consult(call))
     except Exception as error:
-        fault = fault_of(error)
+        fault = classify_error(error)
         return Outcome(fault.spent, fault.kind, fault.error_type, fault.message)
 
 
 def test_stages_of_all_rows_are_asked_in_rounds() -> None:
-    scored, rounds = driven(caller(MetricUse("sum", Stages())), batch("1 2", "3", None, "1 1 1"))
+    scored, rounds = driven(caller(ConfiguredMetric("sum", Stages())), batch("1 2", "3", None, "1 1 1"))
     assert rounds == [["1", "2", "3"], ["total 3"]]  # by the beginnings of the prompts, each once
     column = scored.scores["sum"]
     assert column.values == [3.0, 3.0, None, None]
@@ -117,14 +117,14 @@ def test_questions_that_begin_alike_are_asked_one_after_the_other(words: list[st
         text = messages[-1]["content"]
         return Reply(value={"explanation": text, "score": numbered.get(text, 0)})
 
-    scored, rounds = driven(caller(MetricUse("sum", Stages()), judge=FunctionJudge(score)), batch(*words))
+    scored, rounds = driven(caller(ConfiguredMetric("sum", Stages()), judge=FunctionJudge(score)), batch(*words))
     orders = [sum(len(shared(*pair)) for pair in pairwise(order)) for order in permutations(numbered)]
     assert sum(len(shared(*pair)) for pair in pairwise(rounds[0])) == max(orders)
     assert scored.scores["sum"].explanations == {i: f"total {numbered[word]}" for i, word in enumerate(words)}
 
 
 def test_answers_that_are_no_verdicts_have_codes_and_cost_what_they_cost() -> None:
-    scored, _ = driven(caller(MetricUse("sum", Stages())), batch("refuse", "cut", "chat", "2"))
+    scored, _ = driven(caller(ConfiguredMetric("sum", Stages())), batch("refuse", "cut", "chat", "2"))
     codes = {i: e.code for i, e in scored.scores["sum"].errors.items()}
     assert codes == {0: "refused", 1: "truncated", 2: "invalid_verdict"}
     assert scored.spent == {("sum", "default", "live"): Tally(2, 3, 2, 27, 5)}  # two did not say all their tokens
@@ -134,12 +134,12 @@ def test_a_call_that_failed_is_no_answer_whose_tokens_are_unknown() -> None:
     def broken(messages: Sequence[dict[str, str]], schema: Any) -> Any:
         raise ConnectionError("gone")
 
-    scored, _ = driven(caller(MetricUse("sum", Stages()), judge=FunctionJudge(broken)), batch("1"))
+    scored, _ = driven(caller(ConfiguredMetric("sum", Stages()), judge=FunctionJudge(broken)), batch("1"))
     assert scored.spent == {("sum", "default", "live"): Tally(0, 1)}
 
 
 def test_calls_that_were_not_made_leave_the_row_skipped() -> None:
-    one = caller(MetricUse("vote", Single()))
+    one = caller(ConfiguredMetric("vote", Single()))
     work = one.work(batch("1"))
     next(work)
     try:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn
-from evalbeam.transforms.metrics._inputs import MetricUse
+from evalbeam.transforms.metrics._inputs import ConfiguredMetric
 from evalbeam.transforms.metrics.base import Metric, ScoringBatch
 from evalbeam.transforms.score import score_examples
 
@@ -61,7 +61,7 @@ def examples() -> tuple[Example, ...]:
 
 
 def run(*metrics: Metric, float32: bool = False):
-    uses = [MetricUse(f"m{i}", m) for i, m in enumerate(metrics)]
+    uses = [ConfiguredMetric(f"m{i}", m) for i, m in enumerate(metrics)]
     return score_examples(Batch(examples(), 4, (("reference", "string"),)), uses, float32)
 
 

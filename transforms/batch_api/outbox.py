@@ -30,7 +30,7 @@ _HANDED = Outcome(
 
 
 @dataclass
-class Handoff:
+class BatchOutbox:
     """One bundle's way to hand calls over.
 
     Attributes:

@@ -38,7 +38,7 @@ class Budget:
 
 
 @dataclass
-class Ledger:
+class SpendTracker:
     """What a run has spent as far as this process knows: its own calls exactly, those of others as they last said.
 
     Processes speak through the names of empty objects, `<name>-<calls>-<tokens>`: one list tells all.

@@ -1,6 +1,6 @@
 """The calls of one Beam bundle: submitted and taken back on its own thread, made by the engine.
 
-A bundle's thread submits tickets (batches of calls) and takes back those that are finished; everything else happens on
+A bundle's thread submits groups (batches of calls) and takes back those that are finished; everything else happens on
 the thread of the engine's loop. A call belongs to the bundle that submitted it.
 """
 
@@ -15,10 +15,10 @@ from contextlib import suppress
 from ...schemas.calls import NOT_MADE, Call, Outcome
 from ...schemas.errors import RunError
 from ..runtime import counters
-from .endpoint_client import Line
-from .endpoint_queue import Lane
+from .endpoint_client import EndpointClient
+from .endpoint_queue import EndpointQueue
 from .engine import Engine
-from .pending_call import Flight, Ticket
+from .pending_call import CallGroup, PendingCall
 
 MAX_HELD_BYTES = 256 << 20
 """Bytes of answers, as the journal keeps them, that a bundle holds before it waits for its batches to leave."""
@@ -39,19 +39,19 @@ class Bundle:
     answers never pile up, though their batches leave whole.
 
     Args:
-        lines: Where the calls go, by the name of their endpoint.
+        clients: Where the calls go, by the name of their endpoint.
         record: Called on the loop's thread with each call that was made and its outcome, before its place is free;
             returns the bytes of the outcome.
         tick: Called on the bundle's thread now and then while it waits.
         due: Whether `tick` should put away now what was recorded.
         full: Whether no call may start before it has; `go_on` says that it did.
-        most_bytes: No further ticket begins while the outcomes that are not taken back, and those expected of the
+        most_bytes: No further group begins while the outcomes that are not taken back, and those expected of the
             calls that have begun, are more.
     """
 
     def __init__(
         self,
-        lines: Mapping[str, Line],
+        clients: Mapping[str, EndpointClient],
         record: Callable[[Call, Outcome], int] = lambda _, __: 0,
         tick: Callable[[], None] = lambda: None,
         due: Callable[[], bool] = lambda: False,
@@ -61,49 +61,51 @@ class Bundle:
         self.held = self.open = 0
         self.cancelled = False
         self.full = full
-        self._lines, self._record, self._tick, self._due, self._most_bytes = lines, record, tick, due, most_bytes
+        self._clients, self._record, self._tick, self._due, self._most_bytes = clients, record, tick, due, most_bytes
         self._submitted = self._begun = self._started = self._ended = 0
         self._arrived = self._taken = 0
         self._laden = self._feeding = False
-        self._waiting: deque[tuple[int, list[tuple[Lane, list[Flight]]]]] = deque()
-        self._ahead = 1 if len(lines) == 1 else 256 + 2 * sum(line.policy.max_in_flight for line in lines.values())
-        self._finished: deque[Ticket] = deque()
+        self._waiting: deque[tuple[int, list[tuple[EndpointQueue, list[PendingCall]]]]] = deque()
+        self._ahead = (
+            1 if len(clients) == 1 else 256 + 2 * sum(client.policy.max_in_flight for client in clients.values())
+        )
+        self._finished: deque[CallGroup] = deque()
         self._changed = threading.Condition()
         self._awaited: Callable[[], bool] | None = None
         self._error: BaseException | None = None
         self._pinged: float | None = None
 
-    def submit(self, ticket: Ticket, calls: list[Call]) -> None:
-        """Queues the calls of a ticket that have no outcome yet."""
+    def submit(self, group: CallGroup, calls: list[Call]) -> None:
+        """Queues the calls of a group that have no outcome yet."""
         self.open += 1
         self.held += len(calls)
-        if not ticket.remaining:
-            self._finished.append(ticket)
+        if not group.remaining:
+            self._finished.append(group)
             return
-        self._submitted += ticket.remaining
-        found, flights = ticket.outcomes, defaultdict[Line, list[Flight]](list)
-        now = self._lane.loop.time()
+        self._submitted += group.remaining
+        found, pending_calls = group.outcomes, defaultdict[EndpointClient, list[PendingCall]](list)
+        now = self._queue.loop.time()
         for i, call in enumerate(calls):
             if found[i] is None:
-                line = self._lines[call.endpoint]
-                flights[line].append(Flight(self, line, ticket, i, call, now))
-        for line in flights:
-            line.open()
-        groups = [(line.lane, group) for line, group in flights.items()]
-        self._waiting.append((ticket.remaining, groups))
+                client = self._clients[call.endpoint]
+                pending_calls[client].append(PendingCall(self, client, group, i, call, now))
+        for client in pending_calls:
+            client.open()
+        groups = [(client.queue, group) for client, group in pending_calls.items()]
+        self._waiting.append((group.remaining, groups))
         if self._begun - self._started < self._ahead:  # else the next call that starts has them begin
             groups[0][0].post(self._feed)
 
-    def finished(self) -> Iterator[Ticket]:
-        """Takes the tickets all of whose calls have ended, one by one in the order they ended."""
+    def finished(self) -> Iterator[CallGroup]:
+        """Takes the groups all of whose calls have ended, one by one in the order they ended."""
         while self._finished:
-            ticket = self._finished.popleft()
+            group = self._finished.popleft()
             self.open -= 1
-            self.held -= len(ticket.outcomes)
-            yield ticket
-            self._taken += ticket.size
+            self.held -= len(group.outcomes)
+            yield group
+            self._taken += group.size
             if self._laden:
-                self._lane.post(self._feed)
+                self._queue.post(self._feed)
 
     def wait_for_room(self, slack: int, max_held: int) -> None:
         """Waits until more calls are wanted: at most `slack` queued, and at most `max_held` calls not taken back."""
@@ -113,29 +115,29 @@ class Bundle:
             self._wait(lambda: bool(self._finished))
 
     def wait_for_some(self) -> None:
-        """Waits until tickets are finished: several at once where many are open and small, and calls are queued."""
+        """Waits until groups are finished: several at once where many are open and small, and calls are queued."""
         self._wait(
             lambda: len(self._finished) >= (min(self.open, _TAKEN_AT_ONCE) if self._queued() and not self._laden else 1)
         )
 
     def go_on(self) -> None:
         """What was recorded has been put away."""
-        for line in self._lines.values():
-            line.lane.post(line.lane.wake)
+        for client in self._clients.values():
+            client.queue.post(client.queue.wake)
 
     def cancel(self) -> None:
         """Ends all calls; their results are lost."""
         self.cancelled = True
         self._finished.clear()
         if self._submitted:
-            for line in self._lines.values():
+            for client in self._clients.values():
                 with suppress(RunError):
-                    line.lane.post(line.lane.drop, self, line)
+                    client.queue.post(client.queue.drop, self, client)
 
     @property
-    def _lane(self) -> Lane:
-        """Any of the lanes: all are on the same loop."""
-        return next(iter(self._lines.values())).lane
+    def _queue(self) -> EndpointQueue:
+        """Any of the queues: all are on the same loop."""
+        return next(iter(self._clients.values())).queue
 
     def _queued(self) -> int:
         return self._submitted - self._started
@@ -156,14 +158,14 @@ class Bundle:
 
     def _look_at_loop(self) -> None:
         """Raises where the loop has ended, or where a coroutine has blocked it for longer than a call may take."""
-        now, lane = time.monotonic(), self._lane
-        patience = _BLOCKED + max(line.policy.timeout for line in self._lines.values())
+        now, queue = time.monotonic(), self._queue
+        patience = _BLOCKED + max(client.policy.timeout for client in self._clients.values())
         if self._pinged is not None and now - self._pinged > patience:
-            Engine.forget(lane.loop)
+            Engine.forget(queue.loop)
             raise RunError(_BLOCKING)
         if self._pinged is None:
             self._pinged = now
-            lane.post(self._answer)
+            queue.post(self._answer)
 
     def _answer(self) -> None:
         self._pinged = None
@@ -171,15 +173,15 @@ class Bundle:
     # The loop's thread from here on.
 
     def _feed(self) -> None:
-        """Has tickets begin, as long as there is room."""
+        """Has groups begin, as long as there is room."""
         if self._feeding:  # a call that is not made ends at once and comes back here
             return
         self._feeding = True
         while self._waiting and not self.cancelled and self._has_room():
             calls, groups = self._waiting.popleft()
             self._begun += calls
-            for lane, group in groups:
-                lane.submit(group)
+            for queue, group in groups:
+                queue.submit(group)
         self._feeding = False
 
     def _has_room(self) -> bool:
@@ -202,24 +204,24 @@ class Bundle:
         if self._awaited is not None:
             self._notify()
 
-    def ended(self, flight: Flight, outcome: Outcome) -> None:
+    def ended(self, pending: PendingCall, outcome: Outcome) -> None:
         """A call has its outcome."""
         if self.cancelled:
             return
         counters.add("calls_done")
         if outcome.kind not in ("ok", *NOT_MADE):
             counters.add("calls_failed")
-        size = self._record(flight.call, outcome) if flight.attempts else 0
+        size = self._record(pending.call, outcome) if pending.attempts else 0
         if self._due():
             self._notify(True)
-        ticket = flight.ticket
-        ticket.outcomes[flight.index] = outcome
-        ticket.size += size
-        ticket.remaining -= 1
+        group = pending.group
+        group.outcomes[pending.index] = outcome
+        group.size += size
+        group.remaining -= 1
         self._ended += 1
         self._arrived += size
-        if not ticket.remaining:
-            self._finished.append(ticket)
+        if not group.remaining:
+            self._finished.append(group)
             self._notify()
         if self._laden:
             self._feed()

@@ -12,19 +12,19 @@ from typing import Any
 
 from ...schemas.calls import Call
 from ...schemas.config.calls import CallPolicy
-from .budget import Ledger
-from .endpoint_queue import Lane
-from .errors import Fault, fault_of
+from .budget import SpendTracker
+from .endpoint_queue import EndpointQueue
+from .errors import ClassifiedError, classify_error
 from .pending_call import Timeouts
-from .rate_limit_service import Permits, connected
+from .rate_limit_service import RemoteRateLimiter, connected
 from .stop import Breaker
 
 
-class Line:
+class EndpointClient:
     """One caller's way to its endpoint in this process: a callable made at the first call, and its limits.
 
     Attributes:
-        stopped: Why no more calls are made; other runs of this process, which may share the lane, go on.
+        stopped: Why no more calls are made; other runs of this process, which may share the queue, go on.
         context: Context variables that each call begins with; what a call sets is seen by no other.
     """
 
@@ -32,18 +32,18 @@ class Line:
         self,
         connect: Callable[[], Callable[[Call], Any]],
         policy: CallPolicy,
-        lane: Lane,
-        ledger: Ledger | None = None,
+        queue: EndpointQueue,
+        spending: SpendTracker | None = None,
     ) -> None:
-        self.policy, self.lane, self.ledger = policy, lane, ledger
-        self.timeouts = Timeouts(lane.loop, policy.timeout, lane.expire)
+        self.policy, self.queue, self.spending = policy, queue, spending
+        self.timeouts = Timeouts(queue.loop, policy.timeout, queue.expire)
         self._connect, self._lock = connect, threading.Lock()
-        self.breaker = Breaker(policy.abort_when, policy.abort_after)
+        self.breaker = Breaker(policy.failure_threshold, policy.failure_window)
         self.stopped: str | None = None
         self.call: Callable[[Call], Any] | None = None
         self.on_loop = False
         self.context = Context()
-        self.permits: Permits | None = None
+        self.remote_limiter: RemoteRateLimiter | None = None
 
     def open(self) -> None:
         """Makes the callable unless it is there; called on a bundle thread, which gets what that raises."""
@@ -54,17 +54,17 @@ class Line:
                 self.on_loop = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
                     getattr(call, "__call__", None)  # noqa: B004
                 )
-                self.permits = connected(self.policy, self.lane, partial(self.lane.stop, self))
+                self.remote_limiter = connected(self.policy, self.queue, partial(self.queue.stop, self))
                 self.call = call
 
     def close(self) -> None:
         """Ends what the callable holds open, where it has a coroutine function `close`."""
-        if self.permits is not None:
-            self.permits.close()
+        if self.remote_limiter is not None:
+            self.remote_limiter.close()
         close = getattr(self.call, "close", None)
-        if close is not None and not self.lane.loop.is_closed():
-            asyncio.run_coroutine_threadsafe(close(), self.lane.loop)
+        if close is not None and not self.queue.loop.is_closed():
+            asyncio.run_coroutine_threadsafe(close(), self.queue.loop)
 
-    def understand(self, error: BaseException) -> Fault:
+    def understand(self, error: BaseException) -> ClassifiedError:
         """What an exception of a call means."""
-        return fault_of(error, self.policy.retry_on)
+        return classify_error(error, self.policy.retry_on)

@@ -1,6 +1,6 @@
-"""The engine of slow calls: one event loop for each process, one lane for each endpoint.
+"""The engine of slow calls: one event loop for each process, one queue for each endpoint.
 
-The process shares the loop and the lanes' limits, nothing more: calls belong to the bundles that submit them.
+The process shares the loop and the queues' limits, nothing more: calls belong to the bundles that submit them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 from ...schemas.calls import Call
 from ...schemas.config.calls import CallPolicy
 from ...schemas.errors import RunError
-from .budget import Budget, Ledger
-from .endpoint_client import Line
-from .endpoint_queue import Lane
+from .budget import Budget, SpendTracker
+from .endpoint_client import EndpointClient
+from .endpoint_queue import EndpointQueue
 from .loop import Loop
 from .threads import LoopExecutor, Threads
 
@@ -36,7 +36,7 @@ _FEW = 10_000
 
 
 class Engine:
-    """The loop of this process, on a daemon thread: a hung call never keeps the process from ending."""
+    """The loop of this process, on a daemon thread: a abandoned call never keeps the process from ending."""
 
     _here: Engine | None = None
     _lock = threading.Lock()
@@ -46,9 +46,9 @@ class Engine:
         self.loop = Loop()
         self._threads = Threads(self.loop)
         self.loop.set_default_executor(LoopExecutor(self._threads))
-        self._lines: dict[Hashable, tuple[Line, int, str]] = {}
-        self._lanes: dict[str, Lane] = {}
-        self._ledgers: dict[str, Ledger] = {}
+        self._clients: dict[Hashable, tuple[EndpointClient, int, str]] = {}
+        self._queues: dict[str, EndpointQueue] = {}
+        self._spending: dict[str, SpendTracker] = {}
         self._frozen = False  # by others, on purpose: it stays so
         self._switching, self._thresholds = sys.getswitchinterval(), gc.get_threshold()
         self._thread = threading.Thread(target=self._run, name="evalbeam-loop", daemon=True)
@@ -77,12 +77,12 @@ class Engine:
 
     def idle(self) -> bool:
         """Whether nobody uses the engine."""
-        return not self._lines and not self._lanes
+        return not self._clients and not self._queues
 
-    def ledger(self, budget: Budget) -> Ledger:
-        """The ledger of a run in this process; all who call for the run share it."""
+    def spending(self, budget: Budget) -> SpendTracker:
+        """The spending of a run in this process; all who call for the run share it."""
         with self._lock:
-            return self._ledgers.setdefault(budget.folder, Ledger(budget))
+            return self._spending.setdefault(budget.folder, SpendTracker(budget))
 
     def join(
         self,
@@ -90,45 +90,45 @@ class Engine:
         endpoint: str,
         connect: Callable[[], Callable[[Call], Any]],
         policy: CallPolicy,
-        ledger: Ledger | None = None,
-    ) -> Line:
-        """The line of the caller `token` stands for, made for the first of its DoFn instances in this process."""
+        spending: SpendTracker | None = None,
+    ) -> EndpointClient:
+        """The client of the caller `token` stands for, made for the first of its DoFn instances in this process."""
         with self._lock:
-            if not self._lines:
+            if not self._clients:
                 self._remember()
-            line, users, _ = self._lines.get(token, (None, 0, endpoint))
-            if line is None:
-                lane = self._lanes.get(endpoint) or Lane(self.loop)
-                self._lanes[endpoint] = lane
-                line = Line(connect, policy, lane, ledger)
-            self._lines[token] = (line, users + 1, endpoint)
+            client, users, _ = self._clients.get(token, (None, 0, endpoint))
+            if client is None:
+                queue = self._queues.get(endpoint) or EndpointQueue(self.loop)
+                self._queues[endpoint] = queue
+                client = EndpointClient(connect, policy, queue, spending)
+            self._clients[token] = (client, users + 1, endpoint)
             self._limit(endpoint)
-            return line
+            return client
 
     def join_all(
         self,
         token: str,
         endpoints: Mapping[str, CallPolicy],
         connect: Callable[[str], Callable[[Call], Any]],
-        ledger: Ledger | None = None,
-    ) -> dict[str, Line]:
-        """The line of each of a caller's endpoints; each is left as `(token, endpoint)`."""
+        spending: SpendTracker | None = None,
+    ) -> dict[str, EndpointClient]:
+        """The client of each of a caller's endpoints; each is left as `(token, endpoint)`."""
         return {
-            name: self.join((token, name), name, partial(connect, name), policy, ledger)
+            name: self.join((token, name), name, partial(connect, name), policy, spending)
             for name, policy in endpoints.items()
         }
 
     def leave(self, token: Hashable) -> None:
-        """One of a line's users has ended; with the last one the line is closed, with its last line the lane."""
+        """One of a client's users has ended; with the last one the client is closed, with its last client the queue."""
         with self._lock:
-            line, users, endpoint = self._lines.pop(token)
+            client, users, endpoint = self._clients.pop(token)
             if users > 1:
-                self._lines[token] = (line, users - 1, endpoint)
+                self._clients[token] = (client, users - 1, endpoint)
                 return
-            line.close()
+            client.close()
             self._limit(endpoint)
-            if not self._lines:
-                self._heed_no_more()
+            if not self._clients:
+                self._restore_tuning()
 
     def _remember(self) -> None:
         """Notes how this process does without calls."""
@@ -137,38 +137,38 @@ class Engine:
             gc.freeze()  # a walk over all that Beam has loaded stops every call for a tenth of a second
         self._switching, self._thresholds = sys.getswitchinterval(), gc.get_threshold()
 
-    def _heed_calls(self) -> None:
+    def _tune_for_calls(self) -> None:
         """Has this process see to calls that end before all else."""
-        places = sum(line.policy.max_in_flight for line, _, _ in self._lines.values())
+        places = sum(client.policy.max_in_flight for client, _, _ in self._clients.values())
         if self._thresholds[0]:  # else nobody wants garbage to be looked for
             gc.set_threshold(max(_YOUNG, _YOUNG_OF_PLACE * places), *self._thresholds[1:])
         sys.setswitchinterval(min(self._switching, max(_SWITCH, _SWITCH_OF_PLACE * places)))
 
-    def _heed_no_more(self) -> None:
+    def _restore_tuning(self) -> None:
         if not self._frozen:
             gc.unfreeze()
         gc.set_threshold(*self._thresholds)
         sys.setswitchinterval(self._switching)
 
     def _limit(self, endpoint: str) -> None:
-        self._heed_calls()
-        lane = self._lanes[endpoint]
-        policies = [line.policy for line, _, name in self._lines.values() if name == endpoint]
+        self._tune_for_calls()
+        queue = self._queues[endpoint]
+        policies = [client.policy for client, _, name in self._clients.values() if name == endpoint]
         if policies:
-            lane.post(lane.open, policies)
+            queue.post(queue.open, policies)
         else:
-            del self._lanes[endpoint]
+            del self._queues[endpoint]
             with suppress(RunError):
-                lane.post(lane.close)
-                if not self._lanes:
-                    lane.post(self._threads.release)
+                queue.post(queue.close)
+                if not self._queues:
+                    queue.post(self._threads.release)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()  # for ever, unless an agent stops the loop it runs on
-            for lane in list(self._lanes.values()):
-                lane.pace.limit = 0
+            for queue in list(self._queues.values()):
+                queue.limiter.limit = 0
             for task in asyncio.all_tasks(self.loop):
                 task.cancel()
             self.loop.run_until_complete(asyncio.sleep(0))

@@ -88,7 +88,7 @@ _DURATION = re.compile(
 )
 
 
-class Fault(NamedTuple):
+class ClassifiedError(NamedTuple):
     """An exception, understood.
 
     Attributes:
@@ -106,7 +106,7 @@ class Fault(NamedTuple):
     spent: dict[str, Any] | None = None
 
 
-def fault_of(error: BaseException, retry_on: tuple[str, ...] = ()) -> Fault:
+def classify_error(error: BaseException, retry_on: tuple[str, ...] = ()) -> ClassifiedError:
     """Understands an exception by the names of its types and by the HTTP or gRPC status it carries.
 
     Args:
@@ -116,13 +116,13 @@ def fault_of(error: BaseException, retry_on: tuple[str, ...] = ()) -> Fault:
     kind = _kind(error, retry_on)
     wait = _retry_after(error) if kind in RETRIED else None
     usage = error.usage if isinstance(error, JudgeError) else None
-    return Fault(kind, type(error).__name__, _shown(error), wait, None if usage is None else {"usage": usage})
+    return ClassifiedError(kind, type(error).__name__, _shown(error), wait, None if usage is None else {"usage": usage})
 
 
-def fault_of_status(status: int, error_type: str, message: str, retry_on: tuple[str, ...] = ()) -> Fault:
+def classify_status(status: int, error_type: str, message: str, retry_on: tuple[str, ...] = ()) -> ClassifiedError:
     """Understands an HTTP status that came without an exception; `error_type` is what the exception's name would be."""
     kind = "transient" if error_type in retry_on and status != 429 else _by_status(status)
-    return Fault(kind or _PERMANENT, error_type, clean(message))
+    return ClassifiedError(kind or _PERMANENT, error_type, clean(message))
 
 
 def clean(text: str) -> str:

@@ -15,14 +15,14 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ...schemas.batch import Batch
 from ...schemas.calls import Call, Outcome
 from ...schemas.config.calls import CallPolicy
-from ..batch_api.outbox import Handoff
+from ..batch_api.outbox import BatchOutbox
 from ..journal.journal import Journal
-from .budget import Budget, Ledger
+from .budget import Budget, SpendTracker
 from .bundle import Bundle
-from .endpoint_client import Line
+from .endpoint_client import EndpointClient
 from .engine import Engine
-from .pending_call import Ticket
-from .stop import StopSign
+from .pending_call import CallGroup
+from .stop import StopFlag
 
 _MAX_HELD = 32_768
 _BESIDE_VALUE = 200  # bytes of a record beside its value, more or less
@@ -41,7 +41,7 @@ class Caller(Protocol):
     """Someone who makes calls for the rows of batches; agents are one, judges another. It travels to the workers.
 
     Attributes:
-        endpoints: How the calls of each endpoint are made. The name is that of a lane: all who call an endpoint share
+        endpoints: How the calls of each endpoint are made. The name is that of a queue: all who call an endpoint share
             its window in each worker process.
     """
 
@@ -74,7 +74,7 @@ class FanOut(beam.PTransform):
         gives: Type of the batches that leave.
         replayed: Journals of other runs that have all the answers there are of an endpoint: none of its calls is made,
             and those the journal lacks have kind "not_called".
-        handed: Folders of the endpoints whose calls are handed over there, see `handoff`, instead of being made: they
+        handed: Folders of the endpoints whose calls are handed over there, see `outbox`, instead of being made: they
             have kind "not_called" until the journal knows their answers.
         token: Stands for this start of the run: it finds all its own results in the journal again, failures too.
     """
@@ -89,7 +89,7 @@ class FanOut(beam.PTransform):
     token: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
 
     def expand(self, input_or_inputs: Any) -> Any:
-        away = (self.replayed, Handoff(self.handed))
+        away = (self.replayed, BatchOutbox(self.handed))
         step = _MakeCalls(self.caller, self.journal, self.stop, self.budget, self.token, *away)
         return input_or_inputs | "Call" >> beam.ParDo(step).with_output_types(self.gives)
 
@@ -109,35 +109,35 @@ class _MakeCalls(beam.DoFn):
         budget: Budget | None,
         token: str,
         replayed: Mapping[str, str],
-        handoff: Handoff,
+        outbox: BatchOutbox,
     ) -> None:
-        self._replayed, self._handoff = replayed, handoff
+        self._replayed, self._handoff = replayed, outbox
         self._elsewhere: dict[str, Journal] = {}
         self._caller, self._folder, self._stop, self._budget, self._token = caller, folder, stop, budget, token
-        self._ledger: Ledger | None = None
-        self._sign: StopSign | None = None
+        self._spending: SpendTracker | None = None
+        self._stop_flag: StopFlag | None = None
         self._journal: Journal | None = None
         self._throttled = 0.0
         self._engine: Engine | None = None
-        self._lines: dict[str, Line] = {}
+        self._clients: dict[str, EndpointClient] = {}
         self._bundle: Bundle | None = None
 
     def setup(self) -> None:
         caller, engine = self._caller, Engine.here()
         self._engine = engine
-        self._ledger = None if self._budget is None else engine.ledger(self._budget)
-        self._lines = engine.join_all(self._token, caller.endpoints, caller.connect, self._ledger)
+        self._spending = None if self._budget is None else engine.spending(self._budget)
+        self._clients = engine.join_all(self._token, caller.endpoints, caller.connect, self._spending)
 
     def start_bundle(self) -> None:
         self._drop()  # what an aborted bundle left
         self._throttled = self._throttling()
-        self._sign = None if self._stop is None else StopSign(self._stop)
+        self._stop_flag = None if self._stop is None else StopFlag(self._stop)
         self._journal = None if self._folder is None else Journal(self._folder, self._token)
         self._elsewhere = {name: Journal(folder, None) for name, folder in self._replayed.items()}
         if (keep := self._journal) is None:
-            self._bundle = Bundle(self._lines, _size, self._tick)
+            self._bundle = Bundle(self._clients, _size, self._tick)
         else:
-            self._bundle = Bundle(self._lines, keep.add, self._tick, keep.due, keep.full)
+            self._bundle = Bundle(self._clients, keep.add, self._tick, keep.due, keep.full)
         self._tick()
 
     def process(self, batch: Any, timestamp=beam.DoFn.TimestampParam, window=beam.DoFn.WindowParam):  # type: ignore[no-untyped-def]
@@ -162,9 +162,9 @@ class _MakeCalls(beam.DoFn):
     def teardown(self) -> None:
         self._drop()
         if self._engine is not None:
-            for name in self._lines:
+            for name in self._clients:
                 self._engine.leave((self._token, name))
-            self._engine, self._lines = None, {}
+            self._engine, self._clients = None, {}
 
     def _drop(self) -> None:
         if self._bundle is not None:
@@ -177,24 +177,26 @@ class _MakeCalls(beam.DoFn):
         self._handoff.flush()
         if self._journal is not None:
             self._journal.close()
-        if self._ledger is not None:
-            self._ledger.exchange(now=True)
+        if self._spending is not None:
+            self._spending.exchange(now=True)
 
     def _tick(self) -> None:
         """What is done now and then, also while the bundle waits."""
         if self._journal is not None and self._journal.flush_if_due() and self._bundle is not None:
             self._bundle.go_on()
-        if self._ledger is not None:
-            self._ledger.exchange()
-        if self._sign is None:
+        if self._spending is not None:
+            self._spending.exchange()
+        if self._stop_flag is None:
             return
-        lines = self._lines.values()
-        reason = self._sign.seen() or next((line.stopped for line in lines if line.stopped is not None), None)
+        clients = self._clients.values()
+        reason = self._stop_flag.seen() or next(
+            (client.stopped for client in clients if client.stopped is not None), None
+        )
         if reason is not None:
-            self._sign.put(reason)
-            for line in lines:
-                if line.stopped is None:
-                    line.lane.post(line.lane.stop, line, reason)
+            self._stop_flag.put(reason)
+            for client in clients:
+                if client.stopped is None:
+                    client.queue.post(client.queue.stop, client, reason)
 
     @property
     def _places(self) -> int:
@@ -206,10 +208,10 @@ class _MakeCalls(beam.DoFn):
         return 256 + 2 * self._places
 
     def _leaving(self, bundle: Bundle) -> Iterator[WindowedValue]:
-        for ticket in bundle.finished():
-            outcomes: list[Any] = ticket.outcomes
+        for group in bundle.finished():
+            outcomes: list[Any] = group.outcomes
             self._count(outcomes)
-            yield from self._advance(bundle, ticket.item, outcomes)
+            yield from self._advance(bundle, group.item, outcomes)
 
     def _advance(self, bundle: Bundle, task: _Task, outcomes: Any) -> Iterator[WindowedValue]:
         """Takes a batch's work on with the outcomes it waits for: there are further calls, or the batch leaves."""
@@ -218,7 +220,7 @@ class _MakeCalls(beam.DoFn):
         except StopIteration as done:
             yield WindowedValue(done.value, task.timestamp, (task.window,))
             return
-        bundle.submit(Ticket(task, self._known(calls)), calls)
+        bundle.submit(CallGroup(task, self._known(calls)), calls)
 
     def _known(self, calls: list[Call]) -> list[Outcome | None]:
         """What came of each call before, or comes to one that is not made here; `None` where it is to be made."""
@@ -237,7 +239,7 @@ class _MakeCalls(beam.DoFn):
         return found or self._handoff.take(call)
 
     def _throttling(self) -> float:
-        return sum(line.lane.throttled for line in self._lines.values())
+        return sum(client.queue.throttled for client in self._clients.values())
 
     def _count(self, outcomes: Sequence[Outcome]) -> None:
         made = [o.attempts for o in outcomes if not o.replayed]

@@ -12,21 +12,35 @@ from .threads import Job
 
 if TYPE_CHECKING:
     from .bundle import Bundle
-    from .endpoint_client import Line
+    from .endpoint_client import EndpointClient
 
 
-class Flight:
+class PendingCall:
     """One call on its way through its attempts."""
 
     __slots__ = (
-        "alarm", "attempt", "attempts", "backoff", "began", "bundle", "call", "earlier", "first", "index", "line",
-        "queued", "refusals", "submitted", "ticket", "tokens",
+        "alarm",
+        "attempt",
+        "attempts",
+        "backoff",
+        "began",
+        "bundle",
+        "call",
+        "client",
+        "earlier",
+        "first",
+        "group",
+        "index",
+        "queued",
+        "refusals",
+        "submitted",
+        "tokens",
     )  # fmt: skip
 
     def __init__(
-        self, bundle: Bundle, line: Line, ticket: Ticket, index: int, call: Call, submitted: float = 0.0
+        self, bundle: Bundle, client: EndpointClient, group: CallGroup, index: int, call: Call, submitted: float = 0.0
     ) -> None:
-        self.bundle, self.line, self.ticket, self.index, self.call = bundle, line, ticket, index, call
+        self.bundle, self.client, self.group, self.index, self.call = bundle, client, group, index, call
         self.submitted = submitted
         self.attempts = self.refusals = 0
         self.first = self.began = self.queued = self.backoff = self.tokens = 0.0
@@ -36,7 +50,7 @@ class Flight:
 
 
 class Timeouts:
-    """Attempts of one line in flight, oldest first; one timer watches the oldest.
+    """Attempts of one client in flight, oldest first; one timer watches the oldest.
 
     A timer for each call would cost more than everything else that is done for it: nearly all are cancelled unused.
 
@@ -46,22 +60,22 @@ class Timeouts:
         expire: Called with each attempt that takes longer; removes it.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, expire: Callable[[Flight], None]) -> None:
-        self.flights: dict[Flight, None] = {}
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, expire: Callable[[PendingCall], None]) -> None:
+        self.pending_calls: dict[PendingCall, None] = {}
         self._loop, self._seconds, self._expire = loop, seconds, expire
         self._armed = False
 
-    def add(self, flight: Flight) -> None:
+    def add(self, pending: PendingCall) -> None:
         """An attempt begins now."""
-        self.flights[flight] = None
+        self.pending_calls[pending] = None
         if not self._armed:
             self._armed = True
             self._loop.call_later(self._seconds, self._ring)
 
     def _ring(self) -> None:
         self._armed = False
-        while self.flights:
-            oldest = next(iter(self.flights))
+        while self.pending_calls:
+            oldest = next(iter(self.pending_calls))
             due = oldest.began + self._seconds
             if due > self._loop.time():
                 self._armed = True
@@ -70,7 +84,7 @@ class Timeouts:
             self._expire(oldest)
 
 
-class Ticket:
+class CallGroup:
     """A batch and the outcomes of its calls, in the order of the calls.
 
     Attributes:

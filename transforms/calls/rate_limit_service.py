@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from ...schemas.config.calls import CallPolicy, RateLimit
 
 if TYPE_CHECKING:
-    from .endpoint_queue import Lane
+    from .endpoint_queue import EndpointQueue
 
 METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 MOST = 16
@@ -46,8 +46,8 @@ Ask: TypeAlias = Callable[[Callable[[Answer], None]], None]
 """Asks for one permit without waiting and calls back on the loop's thread."""
 
 
-class Permits:
-    """The permits of one line of a lane; everything runs on the loop's thread.
+class RemoteRateLimiter:
+    """The permits of one client of a queue; everything runs on the loop's thread.
 
     After a refusal one question alone is asked, once the limit is reset; each permit allows twice as many.
 
@@ -143,8 +143,8 @@ class Permits:
         limit = self._limit
         name = f"the rate limit service {limit.service}"
         if answer.error is not None:
-            return f"{name} has not answered during max_refusal: {answer.error}"
-        return f"{name} has allowed no call of domain {limit.domain!r} during max_refusal"
+            return f"{name} has not answered during rate_limit_timeout: {answer.error}"
+        return f"{name} has allowed no call of domain {limit.domain!r} during rate_limit_timeout"
 
 
 class RateLimitClient:
@@ -194,10 +194,10 @@ class RateLimitClient:
         return Answer(response.overall_code == self._ok, max(waits, default=0.0))
 
 
-def connected(policy: CallPolicy, lane: Lane, stop: Callable[[str], None]) -> Permits | None:
-    """The permits that the calls of a line need, `None` where its policy names no service."""
+def connected(policy: CallPolicy, queue: EndpointQueue, stop: Callable[[str], None]) -> RemoteRateLimiter | None:
+    """The permits that the calls of a client need, `None` where its policy names no service."""
     limit = policy.rate_limit
     if limit is None:
         return None
-    client = RateLimitClient(limit, lane.loop)
-    return Permits(lane.loop, limit, policy.max_refusal, client.ask, lane.wake, stop, client.close)
+    client = RateLimitClient(limit, queue.loop)
+    return RemoteRateLimiter(queue.loop, limit, policy.rate_limit_timeout, client.ask, queue.wake, stop, client.close)

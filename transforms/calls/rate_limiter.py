@@ -12,7 +12,7 @@ From then on a refusal halves the calls per second; they are back where they wer
 from there, as peak x 2^((t/T)^2.5 - 1) after t seconds. So one refusal is made up for, several within T add up, and
 quota that others no longer use is soon found. T is common to all processes, or slow ones would fall behind; it grows
 with the square root of their number, because each of them probes the quota, and where calls are rare it is what some of
-them take. Where refusals are a smaller share than what is put up with, the pace is at least that of Scalable TCP (Kelly
+them take. Where refusals are a smaller share than what is put up with, the rate is at least that of Scalable TCP (Kelly
 2003), whose calls add what a refused one takes away. An endpoint that does nothing but refuse is tried ever more rarely
 and at random moments, or processes that were refused together would be together again each time. Other failures never
 slow anything down. Time is the caller's: seconds of any clock.
@@ -49,13 +49,13 @@ _RECOVERY, _SHORTEST, _ENOUGH = 0.85, 2.0, 4.0
 _CALLS_TO_RECOVER, _LONGEST = 8.0, 10.0
 """Calls that T takes at least, unless they take longer than so many seconds."""
 _DELAYS = 8.0
-"""Times as long as a refusal takes to come, T takes at least: until then it is not known what the pace does."""
+"""Times as long as a refusal takes to come, T takes at least: until then it is not known what the rate does."""
 _CALLS_TO_TELL = 2.0
 """Calls after a cut before another one: until then the refusals are of the same moment."""
 _MOST = 3.0
-"""Times T after which the pace grows no more; it would overflow."""
+"""Times T after which the rate grows no more; it would overflow."""
 _UNUSED = 4.0
-"""Times the pace that was used lately; what is not used is not known to be possible."""
+"""Times the rate that was used lately; what is not used is not known to be possible."""
 _SLOWEST = 0.05
 _MEMORY = 1.0
 _USUAL = 60.0
@@ -65,8 +65,8 @@ _PAUSE = 5.0
 _PATIENCE = 0.1
 
 
-class Pace:
-    """The window of one lane and the pace at which it may start calls.
+class AdaptiveRateLimiter:
+    """The window of one queue and the rate at which it may start calls.
 
     Attributes:
         limit: Calls that may be in flight now.
@@ -93,13 +93,13 @@ class Pace:
         self._lately, self._usual = Fading(_MEMORY), Fading(_USUAL)
 
     def open(self, policies: list[CallPolicy]) -> None:
-        """Takes over the ceilings of those who use the lane: the least of each."""
+        """Takes over the ceilings of those who use the queue: the least of each."""
         if not self._most:
             self._processes = max(p.processes for p in policies)
             self.limit = self._first = max(1, _FIRST // self._processes)
         self._most = min(p.max_in_flight for p in policies)
-        self._ceiling = min((p.max_calls_per_minute or math.inf) for p in policies) / 60
-        self._tokens_ceiling = min((p.max_tokens_per_minute or math.inf) for p in policies) / 60
+        self._ceiling = min((p.requests_per_minute or math.inf) for p in policies) / 60
+        self._tokens_ceiling = min((p.tokens_per_minute or math.inf) for p in policies) / 60
         self.limit = min(self.limit, self._most)
 
     def bound(self, most: int) -> None:
@@ -132,7 +132,7 @@ class Pace:
         if self._paced and self.stalled(now) > self._recovery:
             gap *= random.uniform(0.0, 2.0)
         if gap:
-            # A little of the pace may be made up for after a short stall, none of it after a long one.
+            # A little of the rate may be made up for after a short stall, none of it after a long one.
             self._next = max(self._next, now - 0.1) + gap
         if self._held:
             self._scalable += _TOLERATED * self._step()
@@ -199,7 +199,7 @@ class Pace:
             self._opened = now
 
     def _start_pacing(self, now: float, began: float) -> None:
-        """The window is no bound any more, the pace is."""
+        """The window is no bound any more, the rate is."""
         self._paced = True
         self._opening, self.limit = False, self._most
         self._cut(now, now - began, max(_UNKNOWN, self._lately.mean(now)))  # admitted lately, or not refused yet
@@ -215,7 +215,7 @@ class Pace:
         self._cut(now, now - began, rate)
 
     def _cut(self, now: float, delay: float, peak: float) -> None:
-        """Has the pace fall to half of a peak and return to it; a refusal took `delay` seconds to come."""
+        """Has the rate fall to half of a peak and return to it; a refusal took `delay` seconds to come."""
         self._peak, self._cut_at = peak, now
         rare = min(_LONGEST, _CALLS_TO_RECOVER / max(peak, self._usual.mean(now)))
         shared = min(_ENOUGH, _RECOVERY * math.sqrt(self._processes))
@@ -223,7 +223,7 @@ class Pace:
         self._next = max(self._next, now)
 
     def _step(self) -> float:
-        """Calls a second that a refused call takes away: one, of a slow pace a quarter."""
+        """Calls a second that a refused call takes away: one, of a slow rate a quarter."""
         return min(1.0 / _MEMORY, self._scalable / 4)
 
     def _count(self, now: float, calls: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from ...schemas.config.calls import CallPolicy
-from .errors import RETRIED, Fault
+from .errors import RETRIED, ClassifiedError
 
 MAX_RETRY_AFTER = 300.0
 """Seconds; a callee that asks to wait longer is not asked again."""
@@ -31,29 +31,31 @@ class RetryBudget:
         if self.left < self._reserve:
             self.left = min(self.left + 1.0, self._reserve)
 
-    def wait(self, policy: CallPolicy, attempts: int, refusals: int, fault: Fault, left: float) -> float | None:
+    def wait(
+        self, policy: CallPolicy, attempts: int, refusals: int, error: ClassifiedError, left: float
+    ) -> float | None:
         """Seconds until the next attempt, drawn from [0, backoff x 2^(attempts-1)] and beyond what the callee asked.
 
         Args:
             policy: How the call may be made.
             attempts: Attempts made, at least 1.
             refusals: How many of them were refused for the rate. They do no work and say that the endpoint is alive:
-                ten times as many are allowed, and none is taken from the budget, since the lane is paced instead.
-            fault: What came of the last one.
+                ten times as many are allowed, and none is taken from the budget, since the queue is paced instead.
+            error: What came of the last one.
             left: Seconds the row has left.
 
         Returns:
             `None` where there is no further attempt.
         """
-        limited = fault.kind == "rate_limited"
+        limited = error.kind == "rate_limited"
         made, most = (refusals, 10 * policy.max_attempts) if limited else (attempts - refusals, policy.max_attempts)
-        if fault.kind not in RETRIED or made >= most or policy.max_attempts == 1 or (self.left < 1.0 and not limited):
+        if error.kind not in RETRIED or made >= most or policy.max_attempts == 1 or (self.left < 1.0 and not limited):
             return None
         wait = random.uniform(0.0, min(policy.max_backoff, policy.backoff * 2.0 ** min(100, attempts - 1)))
-        if fault.retry_after is not None:
-            if fault.retry_after > MAX_RETRY_AFTER:
+        if error.retry_after is not None:
+            if error.retry_after > MAX_RETRY_AFTER:
                 return None
-            wait += fault.retry_after
+            wait += error.retry_after
         if wait >= left:
             return None
         if not limited:

@@ -46,12 +46,12 @@ class Breaker:
             return None
         failures = sum(last)
         if failures > self._share * len(last):
-            return f"{failures} of the last {len(last)} calls failed (abort_when {self._share:g})"
+            return f"{failures} of the last {len(last)} calls failed (failure_threshold {self._share:g})"
         self._last = None
         return None
 
 
-class StopSign:
+class StopFlag:
     """The object whose presence stops a run; its text says why.
 
     Args:

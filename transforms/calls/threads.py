@@ -53,9 +53,9 @@ class Job:
 class Threads:
     """Starts threads on demand, keeps them for the next job, and reports finished jobs to an event loop in batches.
 
-    Not an executor of the standard library: those are joined when the interpreter ends, which a hung call would block
-    for ever. A job that hangs keeps its thread; since a thread is started whenever none is idle, it is replaced by the
-    next job. `start`, `close` and `release` are called on the loop's thread.
+    Not an executor of the standard library: those are joined when the interpreter ends, which a abandoned call would
+    block for ever. A job that hangs keeps its thread; since a thread is started whenever none is idle, it is replaced
+    by the next job. `start`, `close` and `release` are called on the loop's thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -21,7 +21,7 @@ from ..grounding.passages import Text, passages_of
 from ..grounding.request import Request
 from ..grounding.response import response_of
 from ..grounding.search import Index
-from ..judging.panel import Seat
+from ..judging.panel import PanelSlot
 from ..registry import build, find, register
 
 __all__ = ["AskingChecker", "Checker", "PairChecker", "Unjudged", "Verdict", "checker_of", "checking_of", "register"]
@@ -90,7 +90,7 @@ class AskingChecker(Checker):
 
     @abstractmethod
     def asking(
-        self, request: Request, places: Sequence[Seat], corpus: Source | None = None, language: str = "en"
+        self, request: Request, places: Sequence[PanelSlot], corpus: Source | None = None, language: str = "en"
     ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
         """Yields questions, is sent their answers in order, and returns the response as the API's JSON.
 

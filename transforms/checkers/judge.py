@@ -18,7 +18,7 @@ from ..grounding.passages import Text
 from ..grounding.request import Request
 from ..grounding.response import response_of
 from ..judges.base import Judge
-from ..judging.panel import Seat
+from ..judging.panel import PanelSlot
 from ..judging.prompts import load
 from ..judging.shapes import TEXT, object_of, one_of
 from ..judging.side_by_side import together
@@ -34,7 +34,7 @@ _VERDICTS = {
     "UNRELATED": Verdict(0.0, 0.0),
 }
 _HELPFUL = object_of(explanation=TEXT, score=one_of(*range(11)))
-_ALONE = (Seat("default", 0),)
+_ALONE = (PanelSlot("default", 0),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class _Asked:
     claim: Text
     texts: tuple[Text, ...]
 
-    def asking(self) -> Callable[[Seat], Ask]:
+    def asking(self) -> Callable[[PanelSlot], Ask]:
         """What makes the question for each place."""
         texts = "\n\n".join(f"text_{i}:\n{t.text.strip()}" for i, t in enumerate(self.texts, 1))
         shape = object_of(explanation=TEXT, **{f"text_{i}": one_of(*_VERDICTS) for i in range(1, len(self.texts) + 1)})
@@ -75,7 +75,7 @@ class JudgeChecker(AskingChecker):
     prompts = ("grounding/claim", "grounding/helpfulness")
 
     def asking(
-        self, request: Request, places: Sequence[Seat], corpus: Source | None = None, language: str = "en"
+        self, request: Request, places: Sequence[PanelSlot], corpus: Source | None = None, language: str = "en"
     ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
         """The response to a request, asked for question by question."""
         check = checking_of(request, corpus, language)
@@ -91,7 +91,7 @@ class JudgeChecker(AskingChecker):
             verdicts = [v for g, own in zip(groups, votes, strict=True) for v in g.verdicts(_values(own))]
 
     def _finished(
-        self, outcome: Outcome, request: Request, places: Sequence[Seat]
+        self, outcome: Outcome, request: Request, places: Sequence[PanelSlot]
     ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
         response = response_of(outcome, request.spec)
         if request.spec.helpfulness:

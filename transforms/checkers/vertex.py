@@ -15,7 +15,7 @@ from ...schemas.result import ScoreError
 from ..grounding.check import Source
 from ..grounding.discovery import ENDPOINT, Discovery, service_error
 from ..grounding.request import Request, body_of
-from ..judging.panel import Seat
+from ..judging.panel import PanelSlot
 from ..judging.shapes import BOOL, TEXT, Schema, list_of
 from ..runtime.concurrent import call_each
 from .base import AskingChecker, Unjudged, register
@@ -79,7 +79,7 @@ class Vertex(AskingChecker):
     speaks: ClassVar[str] = CHECK_GROUNDING
 
     def asking(
-        self, request: Request, places: Sequence[Seat], corpus: Source | None = None, language: str = "en"
+        self, request: Request, places: Sequence[PanelSlot], corpus: Source | None = None, language: str = "en"
     ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
         """The service's response; only the first place of a panel is asked, as it would say the same again."""
         if corpus is not None:

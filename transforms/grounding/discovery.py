@@ -13,7 +13,7 @@ from typing import Any
 
 from ...schemas.errors import RowError
 from ...schemas.json import Json
-from ..calls.errors import fault_of
+from ..calls.errors import classify_error
 from ..runtime.concurrent import call_each
 from ..runtime.local_objects import original
 from .check import CANDIDATES
@@ -117,7 +117,7 @@ class Engine:
 
 def service_error(error: BaseException) -> RowError:
     """What a failed call means for the row it was made for."""
-    fault = fault_of(error)
+    fault = classify_error(error)
     return RowError("service_error", f"{fault.error_type}: {fault.message}")
 
 

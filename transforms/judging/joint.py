@@ -7,12 +7,12 @@ from typing import Any
 
 from ...schemas.judging import Answer, Ask
 from ...schemas.result import Score
-from .panel import Rule, Seat, Value, Vote, decided, failure_of, score_of, wanted
+from .panel import PanelSlot, Rule, Value, Vote, decided, failure_of, score_of, wanted
 
 
 def joint_panel(
-    places: Sequence[Seat],
-    ask: Callable[[Seat], Ask],
+    places: Sequence[PanelSlot],
+    ask: Callable[[PanelSlot], Ask],
     read: Callable[[Any], Sequence[Vote]],
     things: int,
     rule: Rule,

@@ -38,7 +38,7 @@ class Vote(NamedTuple):
     error: ScoreError | None = None
 
 
-class Seat(NamedTuple):
+class PanelSlot(NamedTuple):
     """One place of a panel.
 
     Attributes:
@@ -65,7 +65,7 @@ class Rule:
     tie: Value | None = None
 
 
-def seats(judges: Sequence[str], samples: int, flip: bool = False) -> list[Seat]:
+def seats(judges: Sequence[str], samples: int, flip: bool = False) -> list[PanelSlot]:
     """The places of a panel: `samples` for each judge, in turn; with `flip` the smaller half, the last ones, flipped.
 
     A larger panel of the same judges holds all the votes of a smaller one.
@@ -75,15 +75,15 @@ def seats(judges: Sequence[str], samples: int, flip: bool = False) -> list[Seat]
     found = []
     for i in range(size):
         judge, flipped = judges[i % len(judges)], flip and i >= size - size // 2
-        found.append(Seat(judge, taken[judge, flipped], flipped))
+        found.append(PanelSlot(judge, taken[judge, flipped], flipped))
         taken[judge, flipped] += 1
     return found
 
 
 def panel(
-    places: Sequence[Seat],
-    ask: Callable[[Seat], Ask],
-    read: Callable[[Any, Seat], Vote],
+    places: Sequence[PanelSlot],
+    ask: Callable[[PanelSlot], Ask],
+    read: Callable[[Any, PanelSlot], Vote],
     rule: Rule,
 ) -> Generator[list[Ask], Sequence[Answer], Score]:
     """Asks for votes until they decide; yields questions and is sent their answers.
@@ -153,7 +153,7 @@ def _lower_median(values: Sequence[Any]) -> Value:
     return sorted(values)[(len(values) - 1) // 2]
 
 
-def score_of(verdict: Value, votes: Sequence[Vote], places: Sequence[Seat], rule: Rule) -> Score:
+def score_of(verdict: Value, votes: Sequence[Vote], places: Sequence[PanelSlot], rule: Rule) -> Score:
     """The score that a verdict is, with the reasons of the first vote that agrees."""
     counted = [v for v in votes if v.value is not None]
     agreeing = [v for v in counted if v.value == verdict]
@@ -171,14 +171,14 @@ def score_of(verdict: Value, votes: Sequence[Vote], places: Sequence[Seat], rule
     return Score(number, word, explanation, share, details)
 
 
-def failure_of(votes: Sequence[Vote], places: Sequence[Seat]) -> Score:
+def failure_of(votes: Sequence[Vote], places: Sequence[PanelSlot]) -> Score:
     """The error of a panel none of whose votes was given."""
     error = next(v.error for v in votes if v.error is not None)
     details = {"votes": _shown(votes, places)} if len(places) > 1 else None
     return Score(status="error", error=error, details=details)
 
 
-def _shown(votes: Sequence[Vote], places: Sequence[Seat]) -> list[dict[str, Any]]:
+def _shown(votes: Sequence[Vote], places: Sequence[PanelSlot]) -> list[dict[str, Any]]:
     shown = []
     for vote, seat in zip(votes, places, strict=False):
         said = {"verdict": vote.value} if vote.error is None else {"error": vote.error.code}

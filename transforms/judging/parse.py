@@ -18,7 +18,7 @@ import orjson
 
 from ...schemas.errors import JudgeError
 from ...schemas.json import Json
-from .shapes import Misfit, Schema, fitted, named
+from .shapes import Schema, SchemaMismatch, fitted, named
 
 MAX_CHARACTERS = 1_000_000
 """A longer reply is no verdict."""
@@ -115,7 +115,7 @@ def checked(value: Json, schema: Schema) -> Json:
     """
     try:
         return fitted(value, schema)
-    except Misfit as misfit:
+    except SchemaMismatch as misfit:
         raise InvalidVerdict(str(misfit)) from None
 
 
@@ -123,7 +123,7 @@ def _whole(text: str, schema: Schema) -> Json:
     fence = re.fullmatch(r"```(?:json)?\s*\n(.*?)\n?\s*```", text, flags=re.S)
     try:
         return fitted(orjson.loads(fence[1] if fence else text), schema)
-    except (orjson.JSONDecodeError, Misfit):
+    except (orjson.JSONDecodeError, SchemaMismatch):
         return None
 
 
@@ -140,9 +140,9 @@ def _parts(value: Mapping[str, Json], shapes: Mapping[str, Schema]) -> Parts:
     for name, shape in shapes.items():
         try:
             if name not in value:
-                raise Misfit("the answer lacks the question")
+                raise SchemaMismatch("the answer lacks the question")
             parts.values[name] = fitted(value[name], shape)
-        except Misfit as misfit:
+        except SchemaMismatch as misfit:
             parts.faults[name] = str(misfit)
     return parts
 
@@ -167,7 +167,7 @@ def _fitting(text: str, schema: Schema) -> Iterator[tuple[bytes, Json]]:
     for value in _objects(text):
         try:
             found = fitted(value, schema)
-        except Misfit:
+        except SchemaMismatch:
             continue
         yield _canonical(found), found
 

@@ -29,7 +29,7 @@ from ...schemas.errors import ConfigError
 from ...schemas.json import Json
 from ...schemas.json_text import jsonable
 from ...schemas.judging import Ask, Message
-from .panel import MAX_SAMPLES, Seat
+from .panel import MAX_SAMPLES, PanelSlot
 
 FOLDER = Path(__file__).parent / "prompts"
 VARIABLE = re.compile(r"\{([_a-zA-Z][_a-zA-Z0-9]*)\}")
@@ -68,7 +68,7 @@ class Prompt:
 
     def asking(
         self, shape: Mapping[str, Json], values: Mapping[str, Json], flipped: Mapping[str, Json] | None = None
-    ) -> Callable[[Seat], Ask]:
+    ) -> Callable[[PanelSlot], Ask]:
         """What makes the question about a row for whoever sits at a place of a panel.
 
         Args:
@@ -82,7 +82,7 @@ class Prompt:
         def messages(other: bool) -> tuple[Message, ...]:
             return self.filled(flipped if other and flipped is not None else values, shape)
 
-        def ask(seat: Seat) -> Ask:
+        def ask(seat: PanelSlot) -> Ask:
             # two equal answers are the same question in both orders, whose votes must not be taken for each other
             same = seat.flipped and messages(True) == messages(False)
             return Ask(messages(seat.flipped), shape, seat.judge, seat.vote + MAX_SAMPLES * same, data)

@@ -27,7 +27,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 }
 
 
-class Misfit(ValueError):
+class SchemaMismatch(ValueError):
     """A value does not have the shape; the text says where and why."""
 
 
@@ -58,7 +58,7 @@ def fitted(value: Json, schema: Schema, place: str = "the answer") -> Json:
     are left out.
 
     Raises:
-        Misfit: It is something else, or a number that JSON does not hold (NaN, infinite, beyond 64 bits).
+        SchemaMismatch: It is something else, or a number that JSON does not hold (NaN, infinite, beyond 64 bits).
     """
     kind = schema["type"]
     if isinstance(value, str):
@@ -66,17 +66,17 @@ def fitted(value: Json, schema: Schema, place: str = "the answer") -> Json:
     whole = kind == "integer" and isinstance(value, float) and value.is_integer()
     value = int(value) if whole else value
     if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind != "boolean"):
-        raise Misfit(f"{place} is {named(value)} (allowed: {kind})")
+        raise SchemaMismatch(f"{place} is {named(value)} (allowed: {kind})")
     if not _held(value):
-        raise Misfit(f"{place} is not finite or beyond 64 bits (allowed: {kind})")
+        raise SchemaMismatch(f"{place} is not finite or beyond 64 bits (allowed: {kind})")
     if "enum" in schema and value not in schema["enum"]:
-        raise Misfit(f"{place} is none of {', '.join(map(str, schema['enum']))}")
+        raise SchemaMismatch(f"{place} is none of {', '.join(map(str, schema['enum']))}")
     if isinstance(value, list):
         return [fitted(v, schema["items"], f"{place}[{i}]") for i, v in enumerate(value)]
     if isinstance(value, dict):
         lacks = [name for name in schema["required"] if name not in value]
         if lacks:
-            raise Misfit(f"{place} lacks {', '.join(lacks)}")
+            raise SchemaMismatch(f"{place} lacks {', '.join(lacks)}")
         inner = schema["properties"]
         return {name: fitted(value[name], shape, name) for name, shape in inner.items() if name in value}
     return value

@@ -14,7 +14,7 @@ from .base import Metric, ScoringBatch
 
 
 @dataclass(frozen=True)
-class MetricUse:
+class ConfiguredMetric:
     """A metric in a run: the name its columns carry, and the metric with its parameters."""
 
     name: str

@@ -33,7 +33,7 @@ from ...schemas.instance import Example
 from ...schemas.json import Json
 from ...schemas.judging import PROMPTS, Judging
 from ...schemas.result import Score
-from ..judging.panel import MAX_SAMPLES, Aggregate, Rule, Seat, Vote, panel, seats
+from ..judging.panel import MAX_SAMPLES, Aggregate, PanelSlot, Rule, Vote, panel, seats
 from ..judging.prompts import Prompt
 from ..judging.shapes import TEXT, Schema, object_of, one_of
 from .base import Metric
@@ -78,7 +78,7 @@ class JudgedMetric(Metric):
         return (self.judge,) if isinstance(self.judge, str) else tuple(dict.fromkeys(self.judge))
 
     @property
-    def places(self) -> list[Seat]:
+    def places(self) -> list[PanelSlot]:
         """The places of its panel."""
         return seats(self.judges, self.samples)
 
@@ -117,7 +117,7 @@ class JudgedMetric(Metric):
         prompt: Prompt,
         schema: Schema,
         values: Mapping[str, Json],
-        read: Callable[[Any, Seat], Vote],
+        read: Callable[[Any, PanelSlot], Vote],
         *,
         flipped: Mapping[str, Json] | None = None,
     ) -> Judging:
@@ -151,7 +151,7 @@ class PairwiseJudge(JudgedMetric):
             raise ValueError(f"aggregate is {self.aggregate}, allowed: majority, since choices are no numbers")
 
     @property
-    def places(self) -> list[Seat]:
+    def places(self) -> list[PanelSlot]:
         return seats(self.judges, self.samples, self.flip)
 
     @property
@@ -185,7 +185,7 @@ def rating(*choices: int) -> Schema:
     return object_of(explanation=TEXT, score=one_of(*choices))
 
 
-def read_score(value: Any, seat: Seat) -> Vote:
+def read_score(value: Any, seat: PanelSlot) -> Vote:
     """The vote in an answer of shape `rating`."""
     return Vote(float(value["score"]), value["explanation"])
 
@@ -194,7 +194,7 @@ CHOICE: Schema = object_of(explanation=TEXT, choice=one_of("A", "B", "SAME"))
 """An explanation and which of two answers is better. A is shown first: the baseline, or flipped, the candidate."""
 
 
-def read_choice(value: Any, seat: Seat) -> Vote:
+def read_choice(value: Any, seat: PanelSlot) -> Vote:
     """The vote in an answer of shape `CHOICE`: BASELINE, CANDIDATE or TIE."""
     first, second = ("CANDIDATE", "BASELINE") if seat.flipped else ("BASELINE", "CANDIDATE")
     return Vote({"A": first, "B": second, "SAME": "TIE"}[value["choice"]], value["explanation"])

@@ -99,7 +99,7 @@ def _told(score: Score) -> Json:
 class JointTurnJudge(TurnJudge):
     """Base of the criteria that put several things to a judge in one question; a tie of votes on one counts 0."""
 
-    def joint(self, values: Mapping[str, Json], schema: Schema, read: Any, things: int) -> Any:
+    def ask_jointly(self, values: Mapping[str, Json], schema: Schema, read: Any, things: int) -> Any:
         """The verdicts on some things, see `joint_panel`."""
         ask = self.prompts[0].asking(schema, values)
         return joint_panel(self.places, ask, read, things, self.rule)

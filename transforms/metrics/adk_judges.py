@@ -19,7 +19,7 @@ from ...schemas.json import Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score
 from ...schemas.values import mean
-from ..judging.panel import Seat, Vote
+from ..judging.panel import PanelSlot, Vote
 from ..judging.shapes import TEXT, list_of, object_of, one_of
 from ..judging.side_by_side import together, unasked
 from ._judged import rating, read_score
@@ -64,7 +64,7 @@ class FinalResponseMatchV2(TurnJudge):
         return self.poll(self.prompts[0], VALID, values, _read_valid)
 
 
-def _read_valid(value: Any, seat: Seat) -> Vote:
+def _read_valid(value: Any, seat: PanelSlot) -> Vote:
     return Vote(float(value["is_the_agent_response_valid"] == "valid"), value["reasoning"])
 
 
@@ -123,7 +123,7 @@ class RubricJudge(JointTurnJudge):
             return [_vote(told.get(name)) for name in named]
 
         shown = [{"rubric_id": name, "property": text} for name, text in named.items()]
-        scores = yield from self.joint({**values, "rubrics": shown}, RUBRICS, read, len(named))
+        scores = yield from self.ask_jointly({**values, "rubrics": shown}, RUBRICS, read, len(named))
         if open_ := unasked(scores):
             return open_
         rated = [
@@ -259,7 +259,7 @@ class HallucinationsV1(JointTurnJudge):
             return votes
 
         shown = [{"number": i + 1, "sentence": text} for i, text in enumerate(found)]
-        scores = yield from self.joint({**values, "sentences": shown}, SENTENCES, read, len(found))
+        scores = yield from self.ask_jointly({**values, "sentences": shown}, SENTENCES, read, len(found))
         if open_ := unasked(scores):
             return open_
         told = [

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ...schemas.instance import FROM_INVOCATION, Example, Turn
 from ...schemas.result import Better, Score, ScoreColumn
-from ..calls.errors import fault_of
+from ..calls.errors import classify_error
 from ..registry import register
 
 __all__ = ["Derived", "Metric", "ScoringBatch", "failure_of", "guarded", "register"]
@@ -145,5 +145,5 @@ def guarded(metric: Metric, example: Example) -> Score:
 
 def failure_of(error: BaseException) -> Score:
     """The score of a row on which a metric raised: the exception's type as code, its text without addresses."""
-    fault = fault_of(error)
+    fault = classify_error(error)
     return Score.failed(fault.error_type, fault.message)

@@ -18,7 +18,7 @@ from ...schemas.json import Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score
 from ...schemas.values import mean
-from ..judging.panel import Rule, Seat, Vote
+from ..judging.panel import PanelSlot, Rule, Vote
 from ..judging.prompts import Prompt, load
 from ..judging.shapes import TEXT, object_of, one_of
 from ..judging.side_by_side import together, unasked
@@ -30,7 +30,7 @@ EMPTY = "Chunk content is empty"
 """What Agent Evaluation says of a passage without content, which has no rating."""
 
 
-def read_rating(value: Any, seat: Seat) -> Vote:
+def read_rating(value: Any, seat: PanelSlot) -> Vote:
     """The vote in an answer of shape `RATING`."""
     return Vote(float(value["rating"] == "yes"), value["rationale"])
 

@@ -14,7 +14,7 @@ from ...schemas.json import Json
 from ...schemas.json_text import jsonable
 from ...schemas.judging import EVALUATE_INSTANCES, PROMPTS, Ask, Judging, Message
 from ...schemas.result import ScoreError
-from ..judging.panel import Seat, Vote, panel
+from ..judging.panel import PanelSlot, Vote, panel
 from ..judging.prompts import Prompt, as_text, load
 from ..judging.shapes import TEXT, Schema, object_of, one_of
 from ._judged import JudgedMetric, PairwiseJudge, rating, read_score
@@ -74,12 +74,12 @@ class _Rapid(JudgedMetric):
         request = {f"{self.task}_input": {"metric_spec": spec, "instance": instance}}
         message = Message("user", jsonable(request).decode())
 
-        def ask(seat: Seat) -> Ask:
+        def ask(seat: PanelSlot) -> Ask:
             return Ask((message,), shape, seat.judge, seat.vote)
 
         return panel(self.places, ask, self._read_service, self.rule)
 
-    def _read_service(self, value: Any, seat: Seat) -> Vote:
+    def _read_service(self, value: Any, seat: PanelSlot) -> Vote:
         verdict = value.get("pairwise_choice", value.get("score"))
         if self.range is not None and not self.range[0] <= verdict <= self.range[1]:
             return Vote(error=ScoreError("invalid_verdict", f"the service's score is {verdict:g}"))

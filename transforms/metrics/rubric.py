@@ -17,7 +17,7 @@ from ...schemas.instance import Example
 from ...schemas.json import Json
 from ...schemas.judging import Answer, Ask, Judging
 from ...schemas.result import Score, ScoreError
-from ..judging.panel import Seat
+from ..judging.panel import PanelSlot
 from ..judging.prompts import Prompt, load
 from ..judging.shapes import BOOL, TEXT, list_of, object_of
 from ..judging.templates import prompt_of
@@ -144,7 +144,7 @@ class RubricBasedMetric(JudgedMetric):
             return _listed(given)
         prompt = self.prompts[1]
         values = {name: example.get(name) for name in prompt.variables}
-        (answer,) = yield [prompt.asking(WRITTEN, values)(Seat(self.judges[0], 0))]
+        (answer,) = yield [prompt.asking(WRITTEN, values)(PanelSlot(self.judges[0], 0))]
         if answer.error is None:
             return _listed(answer.value["rubrics"])
         if answer.open:

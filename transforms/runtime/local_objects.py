@@ -14,7 +14,7 @@ from ...schemas.errors import RunError
 _held: dict[str, Any] = {}
 
 
-class Held:
+class LocalObject:
     """Stands for an object of this process, however often it is pickled."""
 
     def __init__(self, token: str) -> None:
@@ -22,12 +22,12 @@ class Held:
 
 
 def original(value: Any) -> Any:
-    """The object that a `Held` stands for; anything else is itself.
+    """The object that a `LocalObject` stands for; anything else is itself.
 
     Raises:
         RunError: The object is held by another process, or its run is over.
     """
-    if not isinstance(value, Held):
+    if not isinstance(value, LocalObject):
         return value
     if value.token not in _held:
         raise RunError('an object given from Python cannot reach another process (allowed: "module:name")')
@@ -54,5 +54,5 @@ def _held_copy(part: Any) -> Any:
     for name, value in objects.items():
         token = uuid.uuid4().hex
         _held[token] = value
-        object.__setattr__(clone, name, Held(token))
+        object.__setattr__(clone, name, LocalObject(token))
     return clone

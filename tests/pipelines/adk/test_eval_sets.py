@@ -56,7 +56,7 @@ def test_a_run_becomes_a_set_that_expects_its_answers(tmp_path):
         {"conversation": [{"prompt": "a"}, {"prompt": "b"}], "turns": turns},
         {"prompt": "lost"},
     ]
-    evaluate(rows, ["failure"], output=str(tmp_path / "run"), dataset_options={"max_rejected": 0})
+    evaluate(rows, ["failure"], output=str(tmp_path / "run"), dataset_options={"max_invalid_fraction": 0})
     path = tmp_path / "saved.evalset.json"
     assert main(["to-evalset", str(tmp_path / "run"), str(path)]) == 0
     made = eval_sets.EvalSet.model_validate_json(path.read_bytes())
@@ -101,7 +101,7 @@ def test_a_run_that_is_not_there(tmp_path):
 def test_traces_become_a_set_that_expects_what_they_saw(conformance, tmp_path):
     traces = sorted((conformance / "traces").rglob("*.json"))
     found = evaluate(
-        [str(p) for p in traces], ["failure"], output=str(tmp_path / "run"), dataset_options={"max_rejected": 1}
+        [str(p) for p in traces], ["failure"], output=str(tmp_path / "run"), dataset_options={"max_invalid_fraction": 1}
     )
     path = tmp_path / "saved.evalset.json"
     assert main(["to-evalset", str(tmp_path / "run"), str(path)]) == 0

@@ -98,7 +98,7 @@ def test_silent_raising_and_hanging_agents_end_no_run(agents, tmp_path):
     """ADK 2.13 aborts on the silent one, waits for ever for the hanging one, and loses the text of the error."""
     names = ("fine", "silent", "raise", "hang", "refused")
     path = eval_set(tmp_path / "x.evalset.json", *(case(n, turn(n, "fine")) for n in names))
-    options = {"turn_timeout": 0.2, "max_attempts": 1, "abort_when": None}
+    options = {"turn_timeout": 0.2, "max_attempts": 1, "failure_threshold": None}
     found = adk_evaluate(agents.odd, [path], LOOSE, agent_options=options)
     assert statuses(found) == {n: "PASSED" if n == "fine" else "FAILED" for n in names}
     assert {c.eval_id: c.error for c in found.cases if c.error} == {

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from evalbeam import EvaluationConfig, EvaluationResult
+from evalbeam.pipelines.check import check as module
 from evalbeam.pipelines.check.check import check, size_text
-from evalbeam.pipelines.check.check import check as module
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.run.resume import prepare
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from evalbeam import evaluate
+from evalbeam.pipelines.check import estimate as module
 from evalbeam.pipelines.check.check import CheckReport, check
-from evalbeam.pipelines.check.check import estimate as module
 from evalbeam.pipelines.check.estimate import imagined, span
 from evalbeam.pipelines.check.forecast import made_up
 from evalbeam.schemas.config.evaluation import EvaluationConfig

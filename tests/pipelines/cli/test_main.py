@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from evalbeam import EvaluationConfig, EvaluationResult
+from evalbeam.pipelines.cli import main as cli
 from evalbeam.pipelines.cli.commands.run import settings_of
 from evalbeam.pipelines.cli.main import main
-from evalbeam.pipelines.cli.main import main as cli
 from evalbeam.pipelines.config.files import load
 from evalbeam.pipelines.config.settings import (
     assemble,

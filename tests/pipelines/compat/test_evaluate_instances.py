@@ -158,7 +158,7 @@ def test_requests_as_a_dataset(tmp_path: Path, dialect):
     ]
     path = tmp_path / "requests.jsonl"
     path.write_text("".join(json.dumps(r) + "\n" for r in requests))
-    data = {"path": str(path), "dialect": dialect, "max_rejected": 0.5}
+    data = {"path": str(path), "dialect": dialect, "max_invalid_fraction": 0.5}
     result = evaluate(data, ["rouge_1", "trajectory_precision"], output=str(tmp_path / "out"), slices=[["metric"]])
     table = result.metrics_table
     assert sorted(table["metric"]) == ["groundedness", "rouge", "rouge", "trajectory_precision"]

@@ -43,8 +43,8 @@ def test_paths_may_be_objects(rows: Path, tmp_path: Path) -> None:
     ],
 )
 def test_files_are_files(dataset: Any, path: Any) -> None:
-    section, rows = dataset_section(dataset, "out", {"max_rejected": 0.5})
-    assert (section["path"], section["max_rejected"], rows) == (path, 0.5, None)
+    section, rows = dataset_section(dataset, "out", {"max_invalid_fraction": 0.5})
+    assert (section["path"], section["max_invalid_fraction"], rows) == (path, 0.5, None)
 
 
 @pytest.mark.parametrize("dataset", [ROWS, ({"prompt": p} for p in "ab"), {"prompt": ["a"]}, []])

@@ -52,7 +52,7 @@ rows = [
     {"prompt": f"{kinds[i % len(kinds)]} {i}", "reference": f"fine {i}", "reference_trajectory": []}
     for i in range(1000)
 ]
-policy = {"timeout": timeout, "max_attempts": 1, "max_in_flight": 64, "abort_when": None}
+policy = {"timeout": timeout, "max_attempts": 1, "max_in_flight": 64, "failure_threshold": None}
 metrics = ["exact_match", "trajectory_exact_match", "tool_call_valid"]
 evaluate(rows, metrics, "bad_agent:ask", output=sys.argv[1], agent=policy)
 print("the run ended")

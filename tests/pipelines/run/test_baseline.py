@@ -73,7 +73,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
         evaluate(rows, ["template/pairwise_fluency"], baseline=str(tmp_path / "csv"), **more)
     with pytest.raises(ConfigError, match=r"baseline: .* is this run's own output.path"):
         evaluate(rows, ["template/pairwise_fluency"], baseline=more["output"], **more)
-    failing = {"target": old, "abort_when": 0.5, "abort_after": 1, "max_attempts": 1, "max_in_flight": 1}
+    failing = {"target": old, "failure_threshold": 0.5, "failure_window": 1, "max_attempts": 1, "max_in_flight": 1}
     stopped = evaluate([{"prompt": "2"}] * 9, ["exact_match"], agent=failing, output=str(tmp_path / "stopped"))
     with pytest.raises(ConfigError, match=r"baseline: the run at '.*stopped' is stopped \(allowed: a finished run\)"):
         evaluate(rows, ["template/pairwise_fluency"], baseline=stopped.output, **more)

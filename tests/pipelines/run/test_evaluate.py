@@ -73,7 +73,7 @@ def test_lines_are_counted_over_the_ranges_of_a_file(tmp_path, monkeypatch):
 def test_too_many_bad_rows_end_the_run_before_the_first_call(tmp_path):
     path = write(tmp_path / "rows.jsonl", good(8) + ["{"] * 2)
     out = tmp_path / "out"
-    assert evaluate({"path": path, "max_rejected": 0.2}, ["exact_match"], ask).exit_code == 0
+    assert evaluate({"path": path, "max_invalid_fraction": 0.2}, ["exact_match"], ask).exit_code == 0
     calls.clear()
     result = evaluate({"path": path}, ["exact_match"], ask, output=str(out))
     assert calls == []

@@ -59,7 +59,7 @@ def test_from_the_shuffle_to_the_scores_a_row_flows_straight_down(graph):
 
 def test_aggregates_are_lifted_into_the_stage_of_their_rows(graph):
     assert "Summarize/Merge/Precombine" in stage_with(graph, "Evaluate-ScoreExamples-Score")
-    assert "Facts/RunFacts/CombinePerKey/Precombine" in stage_with(graph, "Evaluate-Read-Read")
+    assert "Facts/DatasetStats/CombinePerKey/Precombine" in stage_with(graph, "Evaluate-Read-Read")
 
 
 def test_no_row_is_copied_by_a_flatten(graph):
@@ -67,7 +67,15 @@ def test_no_row_is_copied_by_a_flatten(graph):
     assert rows == []
 
 
-BEAMS_OWN = ("Impulse", "Map(decode)", "FlatMap(<lambda", "ReshufflePerKey", "AddRandomKeys", "KeyWithVoid", "RunFacts")
+BEAMS_OWN = (
+    "Impulse",
+    "Map(decode)",
+    "FlatMap(<lambda",
+    "ReshufflePerKey",
+    "AddRandomKeys",
+    "KeyWithVoid",
+    "DatasetStats",
+)
 
 
 def test_no_collection_of_ours_is_pickled(graph):

@@ -108,7 +108,7 @@ def rows_with(percent: int) -> list[dict[str, str]]:
 @pytest.mark.parametrize("percent", [0, 1, 10, 40])
 def test_a_server_that_fails_in_every_way(serve, tmp_path: Path, percent, record_property):
     server = FaultServer()
-    policy = {"timeout": 3, "max_attempts": 2, "backoff": 0.01, "max_in_flight": 100, "abort_when": None}
+    policy = {"timeout": 3, "max_attempts": 2, "backoff": 0.01, "max_in_flight": 100, "failure_threshold": None}
     began = time.monotonic()
     result = evaluate(rows_with(percent), ["exact_match"], serve(server.answer), agent=policy, output=str(tmp_path))
     seconds = time.monotonic() - began

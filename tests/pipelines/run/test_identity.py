@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evalbeam.pipelines.cli.main import main as cli
+from evalbeam.pipelines.cli import main as cli
 from evalbeam.pipelines.run.evaluate import evaluate
 
 TYPES = {

@@ -106,7 +106,7 @@ async def careless(messages: list[dict[str, str]], schema: dict[str, Any], vote:
 
 
 def scored(tmp_path: Path, metrics: list[Any], joint: bool, judge: Any = by_part, **more: Any) -> EvaluationResult:
-    judges = {"default": {"target": judge, "joint": joint}}
+    judges = {"default": {"target": judge, "combine_metrics": joint}}
     name = "joint" if joint else "separate"
     return evaluate(ROWS, metrics, **{"judges": judges, "output": str(tmp_path / name), **more})
 
@@ -170,7 +170,7 @@ def test_joint_votes_are_found_again_by_a_resumed_run_and_by_a_replay(tmp_path: 
 
 def test_check_says_what_is_asked_jointly(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"prompt": "a", "response": "b", "context": "c"}\n')
-    judges = {"default": {"target": by_part, "joint": True}}
+    judges = {"default": {"target": by_part, "combine_metrics": True}}
     config = {"dataset": {"path": str(tmp_path / "rows.jsonl")}, "metrics": PANELS, "judges": judges}
     found = check(EvaluationConfig.parse(config)).render(200)
     line = next(line for line in found.splitlines() if "asked jointly" in line)

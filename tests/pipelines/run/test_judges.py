@@ -224,7 +224,7 @@ async def refusing(messages: list[dict[str, str]], schema: dict[str, Any]) -> Re
 
 
 def test_tokens_of_answers_that_are_no_verdicts_are_paid_too(tmp_path: Path) -> None:
-    judges = {"default": {"target": refusing, "abort_when": None, "max_in_flight": 1}}
+    judges = {"default": {"target": refusing, "failure_threshold": None, "max_in_flight": 1}}
     first = evaluate(ROWS, ["fluency"], judges=judges, output=str(tmp_path / "out"), budget={"max_tokens": 1100})
     assert (first.state, sum(SEEN.values())) == ("stopped", 10)
     second = evaluate(ROWS, ["fluency"], judges=judges, output=str(tmp_path / "out"), budget={"max_tokens": 9900})
@@ -268,10 +268,10 @@ def test_calls_of_judges_are_shown_and_can_be_cancelled(tmp_path: Path) -> None:
 
 def test_a_judge_that_only_fails_stops_the_run(tmp_path: Path) -> None:
     rows = [{"prompt": str(i), "response": f"answer {i}"} for i in range(600)]
-    judges = {"default": {"target": broken, "max_in_flight": 4, "max_attempts": 1, "abort_after": 50}}
+    judges = {"default": {"target": broken, "max_in_flight": 4, "max_attempts": 1, "failure_window": 50}}
     result = evaluate(rows, ["fluency"], judges=judges, output=str(tmp_path / "out"))
     assert result.state == "stopped"
-    assert "abort_when" in result.manifest["reason"]
+    assert "failure_threshold" in result.manifest["reason"]
     counts = result.metrics_table["fluency/status"].value_counts()
     assert counts["error"] >= 50
     assert counts["skipped"] + counts["error"] == 600

@@ -48,7 +48,7 @@ class FakeSafety(Metric):
 def run(tmp_path: Path, names: str, **output: Any) -> EvaluationResult:
     metrics = ["document_recall", "document_ratings", "agent/input_token_count", "exact_match"]
     safety = {"metric": FakeSafety(), "name": "mild"}
-    options = {"names": names, **output}
+    options = {"column_style": names, **output}
     return evaluate(ROWS, [*metrics, safety], output=str(tmp_path / names), output_options=options)
 
 

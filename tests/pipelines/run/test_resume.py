@@ -15,7 +15,7 @@ import pytest
 from steady_agent import AGENT, calls
 
 from evalbeam import ConfigError
-from evalbeam.pipelines.cli.main import main as cli
+from evalbeam.pipelines.cli import main as cli
 from evalbeam.pipelines.run.build import make_plan
 from evalbeam.pipelines.run.resume import fingerprint, fingerprint_parts, prepare
 from evalbeam.schemas.config.evaluation import EvaluationConfig
@@ -138,7 +138,7 @@ def test_a_failing_agent_stops_the_run_and_the_same_command_goes_on(folder: Path
         "import os\n\n\ndef ask(prompt):\n"
         "    if not os.path.exists('up'):\n        raise ConnectionError('down')\n    return prompt.upper()\n"
     )
-    policy = ["agent.abort_when=0.5", "agent.abort_after=10", "agent.max_in_flight=2", "agent.max_attempts=1"]
+    policy = ["agent.failure_threshold=0.5", "agent.failure_window=10", "agent.max_in_flight=2", "agent.max_attempts=1"]
     arguments = ["run", "--dataset", "rows.jsonl", "--agent", "down:ask", "--metrics", "exact_match", "--output", "out"]
     for one in policy:
         arguments += ["--set", one]

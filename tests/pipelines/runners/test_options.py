@@ -122,7 +122,7 @@ def plan(folder: Path, judge: dict[str, object] | None = None, **agent: object):
     return make_plan(EvaluationConfig.parse(section))
 
 
-@pytest.mark.parametrize("limit", ["max_in_flight_total", "max_calls_per_minute", "max_tokens_per_minute"])
+@pytest.mark.parametrize("limit", ["max_in_flight_total", "requests_per_minute", "tokens_per_minute"])
 def test_limits_of_the_whole_run_need_a_bound_of_workers(limit: str, tmp_path: Path) -> None:
     flags = ["--runner=DataflowRunner", "--project=p", "--region=r", "--temp_location=gs://b/t"]
     told = "--max_num_workers: missing, though limits of the whole run are divided over its workers"

@@ -17,7 +17,7 @@ from evalbeam.schemas.instance import Chunk, Instance, ToolCall, Usage
 from evalbeam.transforms.agents.adk import AdkAgent, NeedsSimulator
 from evalbeam.transforms.agents.base import invocation_of, read_answer
 from evalbeam.transforms.agents.forms.adk import ModelError, TurnEvents, retrieval_tools
-from evalbeam.transforms.calls.errors import fault_of
+from evalbeam.transforms.calls.errors import classify_error
 
 pytest.importorskip("google.adk")
 HERE = Path(__file__).parent
@@ -121,7 +121,7 @@ def test_a_silent_turn_is_an_answer_without_words(agents):
 def test_a_turn_that_fails_is_the_failure_of_the_conversation(agents, word, kind, error_type, words):
     with pytest.raises(Exception, match=words) as caught:
         asked(AdkAgent(agents.odd, turn_timeout=0.2), conversation("be fine", f"then {word}"))
-    assert (fault_of(caught.value).kind, fault_of(caught.value).error_type) == (kind, error_type)
+    assert (classify_error(caught.value).kind, classify_error(caught.value).error_type) == (kind, error_type)
 
 
 def test_an_error_with_an_answer_after_it_is_no_failure(agents):

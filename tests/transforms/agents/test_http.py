@@ -19,7 +19,7 @@ from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Chunk, Instance, ToolCall, Usage
 from evalbeam.transforms.agents.base import InvalidAnswer, invocation_of, read_answer
 from evalbeam.transforms.agents.http import HttpAgent, HttpError
-from evalbeam.transforms.calls.errors import fault_of
+from evalbeam.transforms.calls.errors import classify_error
 
 ROW = {"prompt": "lamp on", "user_id": 7}
 
@@ -234,11 +234,11 @@ def test_a_status_is_what_the_engine_takes_it_for(serve, call, status, kind):
 
     with pytest.raises(HttpError, match=f"^HTTP {status} ") as caught:
         call(HttpAgent(serve(handler)))
-    fault = fault_of(caught.value)
+    fault = classify_error(caught.value)
     assert (fault.kind, fault.error_type) == (kind, f"HTTP{status}")
     assert fault.retry_after == (None if kind == "permanent" else 7)
     assert len(fault.message) < 400
-    assert fault_of(caught.value, ("HttpError",)).kind == ("rate_limited" if status == 429 else "transient")
+    assert classify_error(caught.value, ("HttpError",)).kind == ("rate_limited" if status == 429 else "transient")
 
 
 def test_a_redirect_is_not_followed(serve, call):
@@ -291,7 +291,7 @@ def test_dropped_connections_and_what_is_no_http(call, loop):
     for _ in range(3):
         with pytest.raises(Exception) as caught:  # noqa: PT011  three types of aiohttp's
             call(agent)
-        kinds.append(fault_of(caught.value).kind)
+        kinds.append(classify_error(caught.value).kind)
     assert kinds == ["transient"] * 3
     loop.call_soon_threadsafe(server.close)
 
@@ -348,7 +348,7 @@ def test_a_certificate_nobody_vouches_for_is_no_passing_failure(serve, call, tmp
     context.load_cert_chain(certificate(tmp_path))
     with pytest.raises(Exception, match="certificate") as caught:
         call(HttpAgent(serve(answering({"response": "ok"}), context)))
-    assert fault_of(caught.value).kind == "permanent"
+    assert classify_error(caught.value).kind == "permanent"
 
 
 def certificate(folder):

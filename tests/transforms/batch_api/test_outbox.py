@@ -9,7 +9,7 @@ import pytest
 
 from evalbeam.schemas.calls import Call
 from evalbeam.transforms.batch_api import outbox as handoff
-from evalbeam.transforms.batch_api.outbox import Batch, Handoff, batches, gather
+from evalbeam.transforms.batch_api.outbox import Batch, BatchOutbox, batches, gather
 
 
 def call(number: int, endpoint: str = "judge:a") -> Call:
@@ -23,7 +23,7 @@ def line(call: Call) -> bytes:
 
 
 def handed(folder: Path, *numbers: int) -> None:
-    way = Handoff({"judge:a": str(folder)})
+    way = BatchOutbox({"judge:a": str(folder)})
     for number in numbers:
         outcome = way.take(call(number))
         assert outcome is not None
@@ -36,7 +36,7 @@ def keys(batch: Batch) -> list[int]:
 
 
 def test_calls_of_other_endpoints_are_made(tmp_path: Path) -> None:
-    assert Handoff({"judge:a": str(tmp_path)}).take(call(1, "judge:b")) is None
+    assert BatchOutbox({"judge:a": str(tmp_path)}).take(call(1, "judge:b")) is None
 
 
 def test_a_call_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_call_is_in_one_batch_until_that_has_ended(tmp_path: Path) -> None:
 def test_rows_that_ask_the_same_are_one_request(tmp_path: Path) -> None:
     one = call(5)
     twins = [one, replace(one, prefix="a0"), replace(one, prefix="b0"), one]
-    way = Handoff({"judge:a": str(tmp_path)})
+    way = BatchOutbox({"judge:a": str(tmp_path)})
     for twin in twins:
         way.take(twin)
     way.flush()
@@ -104,7 +104,7 @@ def test_a_batch_is_no_larger_than_providers_take(
 
 def test_what_is_taken_is_bounded_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handoff, "_BUFFERED", 1)
-    way = Handoff({"judge:a": str(tmp_path)})
+    way = BatchOutbox({"judge:a": str(tmp_path)})
     way.take(call(1))
     assert len(list((tmp_path / "open").iterdir())) == 1
     way.flush()

@@ -13,7 +13,7 @@ from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
 from evalbeam.schemas.usage import tokens_of
 from evalbeam.transforms.agents.function import FunctionAgent
-from evalbeam.transforms.calls.budget import Budget, Ledger
+from evalbeam.transforms.calls.budget import Budget, SpendTracker
 from evalbeam.transforms.calls.stop import POLL
 from evalbeam.transforms.invoke import InvokeAgent
 from evalbeam.transforms.io import storage
@@ -121,13 +121,13 @@ def test_further_attempts_count(tmp_path):
 def test_processes_tell_each_other_what_they_spend(tmp_path):
     now = [0.0]
     budget = Budget(f"{tmp_path}/spent", max_calls=10, max_tokens=100, calls=1)
-    one, two, three = (Ledger(budget, clock=lambda: now[0]) for _ in range(3))
+    one, two, three = (SpendTracker(budget, clock=lambda: now[0]) for _ in range(3))
     for _ in range(4):
         assert one.take() is None
         assert two.take() is None
     assert two.spent() is None  # it has not heard
-    for ledger in (one, two, three):
-        ledger.exchange()
+    for spending in (one, two, three):
+        spending.exchange()
     assert three.take() is None
     assert three.take() == "over budget: budget.max_calls 10 are made"
     one.give_back()
@@ -143,24 +143,24 @@ def test_processes_tell_each_other_what_they_spend(tmp_path):
     three.exchange(now=True)
     two.exchange(now=True)
     assert "max_calls" in str(two.spent())
-    assert Ledger(replace(budget, max_calls=None)).spent() is None
-    heard = Ledger(replace(budget, max_calls=None))
+    assert SpendTracker(replace(budget, max_calls=None)).spent() is None
+    heard = SpendTracker(replace(budget, max_calls=None))
     heard.exchange()
     assert heard.spent() == "over budget: budget.max_tokens 100 are used"
 
 
 def test_a_storage_that_fails_does_not_end_the_calls(tmp_path, monkeypatch, caplog):
-    ledger = Ledger(Budget(f"{tmp_path}/spent", max_calls=10))
-    assert ledger.take() is None
+    spending = SpendTracker(Budget(f"{tmp_path}/spent", max_calls=10))
+    assert spending.take() is None
 
     def refuse(*_):
         raise OSError("503")
 
     with monkeypatch.context() as patched:
         patched.setattr(storage, "write_bytes", refuse)
-        ledger.exchange(now=True)
+        spending.exchange(now=True)
     assert "could not tell each other" in caplog.text
-    ledger.exchange(now=True)
+    spending.exchange(now=True)
     assert len(list((tmp_path / "spent").iterdir())) == 1
 
 

@@ -8,7 +8,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lane_world import HttpError, World, list_scheduling, takes
+from queue_world import HttpError, World, list_scheduling, takes
 
 from evalbeam.schemas.errors import JudgeError
 from evalbeam.schemas.usage import tokens_of
@@ -63,7 +63,7 @@ def test_what_fails_for_good_says_why_and_how_often(error, kind, attempts):
     async def fail(request, attempt):
         raise error
 
-    (outcome,) = World(fail, max_attempts=3, max_refusal=1e5).run([0])
+    (outcome,) = World(fail, max_attempts=3, rate_limit_timeout=1e5).run([0])
     assert (outcome.kind, outcome.error_type, outcome.attempts) == (kind, type(error).__name__, attempts)
     assert outcome.value is None
     assert outcome.latency_in_seconds is None
@@ -132,7 +132,7 @@ def test_a_hung_coroutine_is_cancelled_and_its_place_taken():
     assert [(o.kind, o.attempts) for o in outcomes] == [("ok", 2), ("ok", 2), ("ok", 1), ("ok", 1)]
     assert [o.latency_in_seconds for o in outcomes] == [1, 1, 1, 1]
     assert world.attempts["2"] in ([10.0], [11.0])
-    assert not world.lane.hung
+    assert not world.queue.abandoned
 
 
 def test_a_deadline_bounds_all_attempts_of_a_row():
@@ -156,7 +156,7 @@ def test_coroutines_that_refuse_to_be_cancelled_do_not_stop_the_run():
             await asyncio.sleep(0)
         return None
 
-    world = World(stubborn, timeout=10, max_in_flight=5, max_hung=10, max_attempts=1)
+    world = World(stubborn, timeout=10, max_in_flight=5, max_abandoned_calls=10, max_attempts=1)
     outcomes = world.run([1] * 30 + [0] * 5, rows=35)
     kinds = [o.kind for o in outcomes]
     assert kinds[:10] == ["timeout"] * 10
@@ -225,10 +225,10 @@ def test_a_server_with_all_kinds_of_faults(share, slower):
     async def act(request, attempt):
         await asyncio.sleep(0.05)
         if draw.random() < share:
-            fault = draw.choice(faults)
-            if fault is None:
+            classified = draw.choice(faults)
+            if classified is None:
                 await asyncio.sleep(1e6)
-            raise fault
+            raise classified
         return request
 
     world = World(act, max_in_flight=64, timeout=1.0, backoff=0.1)

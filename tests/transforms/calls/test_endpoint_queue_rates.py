@@ -1,4 +1,4 @@
-"""A lane against servers that limit its rate, declared or told by refusals, under a virtual clock."""
+"""A queue against servers that limit its rate, declared or told by refusals, under a virtual clock."""
 
 import asyncio
 import collections
@@ -7,21 +7,21 @@ import math
 import random
 
 import pytest
-from lane_world import HttpError, VirtualLoop, World, takes
+from queue_world import HttpError, VirtualLoop, World, takes
 from token_bucket import Bucket
 
 from evalbeam.schemas.calls import Call
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.pending_call import Ticket
+from evalbeam.transforms.calls.pending_call import CallGroup
 
 
 def test_a_declared_rate_is_kept_evenly():
-    world = World(takes, max_in_flight=100, max_calls_per_minute=600)
+    world = World(takes, max_in_flight=100, requests_per_minute=600)
     world.run([0.01] * 300, rows=300)
     starts = sorted(t[0] for t in world.attempts.values())
     assert max(starts) == pytest.approx(299 / 10, abs=0.3)
     assert all(b - a >= 0.09 for a, b in itertools.pairwise(starts[5:]))
-    assert world.lane.throttled == pytest.approx(30, abs=1)
+    assert world.queue.throttled == pytest.approx(30, abs=1)
 
 
 @pytest.mark.parametrize(("latency", "late"), [(0.1, 1.0), (5.0, 11.0)])
@@ -35,7 +35,7 @@ def test_a_declared_rate_of_tokens_is_kept_by_what_answers_have_used(latency, la
             raise HttpError(503)
         return {"usage": {"input_tokens": draw.randint(20, 60), "output_tokens": draw.randint(30, 90)}}
 
-    world = World(answer, max_in_flight=64, max_tokens_per_minute=36_000, backoff=0.01)
+    world = World(answer, max_in_flight=64, tokens_per_minute=36_000, backoff=0.01)
     outcomes = world.run(list(range(300)), rows=300)
     used = sum(sum(o.value["usage"].values()) for o in outcomes)
     last = max(t[-1] for t in world.attempts.values())
@@ -83,20 +83,20 @@ def test_workers_that_know_nothing_of_each_other_share_a_quota(workers, rate, ha
     server = Quota(loop, rate, halved_at)
     shares = [int(calls * first_share)] + [int(calls * (1 - first_share) / (workers - 1))] * (workers - 1)
     worlds = [World(server.answer, loop, workers, max_in_flight=64) for _ in shares]
-    tickets = []
+    groups = []
     for world, share in zip(worlds, shares, strict=True):
-        bundle = Bundle({"agent": world.line})
-        tickets.append(Ticket(None, [None] * share))
-        bundle.submit(tickets[-1], [Call(str(i), 0) for i in range(share)])
+        bundle = Bundle({"agent": world.client})
+        groups.append(CallGroup(None, [None] * share))
+        bundle.submit(groups[-1], [Call(str(i), 0) for i in range(share)])
 
     async def until_done():
-        while any(t.remaining for t in tickets):
+        while any(t.remaining for t in groups):
             await asyncio.sleep(1)
         await asyncio.sleep(60)
 
     loop.run_until_complete(until_done())
     loop.close()
-    assert {o.kind for t in tickets for o in t.outcomes} == {"ok"}
+    assert {o.kind for t in groups for o in t.outcomes} == {"ok"}
     asked = sum(shares) - rate  # beside the tokens the server starts with
     oracle = asked / rate + max(0.0, asked / rate - halved_at)
     assert server.ended <= slower * oracle
@@ -108,7 +108,7 @@ def test_refusals_that_do_not_depend_on_the_rate_do_not_slow_the_calls_down(shar
     """10,000 calls of 50 ms for each process, 64 in flight, of which some are refused whatever the rate."""
     draw, loop = random.Random(5), VirtualLoop()
     random.seed(5)  # the jitter of the retries
-    tickets = []
+    groups = []
 
     async def moody(request, attempt):
         await asyncio.sleep(0.05)
@@ -117,16 +117,16 @@ def test_refusals_that_do_not_depend_on_the_rate_do_not_slow_the_calls_down(shar
         return request
 
     for _ in range(processes):
-        bundle = Bundle({"agent": World(moody, loop, processes, max_in_flight=64).line})
-        tickets.append(Ticket(None, [None] * 10_000))
-        bundle.submit(tickets[-1], [Call(str(i), 0) for i in range(10_000)])
+        bundle = Bundle({"agent": World(moody, loop, processes, max_in_flight=64).client})
+        groups.append(CallGroup(None, [None] * 10_000))
+        bundle.submit(groups[-1], [Call(str(i), 0) for i in range(10_000)])
 
     async def until_done():
-        while any(t.remaining for t in tickets):
+        while any(t.remaining for t in groups):
             await asyncio.sleep(0.1)
 
     loop.run_until_complete(until_done())
-    assert {o.kind for t in tickets for o in t.outcomes} == {"ok"}
+    assert {o.kind for t in groups for o in t.outcomes} == {"ok"}
     assert loop.time() <= slower * 10_000 / 64 * 0.05
     loop.run_until_complete(asyncio.sleep(3600))
     loop.close()
@@ -137,13 +137,13 @@ def test_an_endpoint_that_only_refuses_does_not_hold_the_run_for_ever():
         await asyncio.sleep(0.1)
         raise HttpError(429)
 
-    world = World(closed, max_in_flight=8, max_refusal=120)
+    world = World(closed, max_in_flight=8, rate_limit_timeout=120)
     outcomes = world.run([0] * 5000, rows=500)
     kinds = collections.Counter(o.kind for o in outcomes)
     assert set(kinds) == {"rate_limited", "not_called"}
     assert kinds["not_called"] > 4900
     assert 120 <= max(t[-1] for t in world.attempts.values()) <= 200
-    assert all("max_refusal" in o.error_message for o in outcomes if o.kind == "not_called")
+    assert all("rate_limit_timeout" in o.error_message for o in outcomes if o.kind == "not_called")
 
 
 def test_retry_after_is_waited_for():

@@ -1,22 +1,22 @@
-"""What ends or holds the calls of a lane: breakers, stops, bundles that are dropped and records that cannot be kept."""
+"""What ends or holds the calls of a queue: breakers, stops, dropped bundles, records that cannot be kept."""
 
 import asyncio
 import collections
 
 import pytest
-from lane_world import World, takes
+from queue_world import World, takes
 
 from evalbeam.schemas.calls import Call
 from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.endpoint_client import Line
-from evalbeam.transforms.calls.pending_call import Ticket
+from evalbeam.transforms.calls.endpoint_client import EndpointClient
+from evalbeam.transforms.calls.pending_call import CallGroup
 
 
 def test_a_dropped_bundle_leaves_nothing_and_the_other_one_everything():
     world = World(takes, max_in_flight=3)
-    doomed, kept = Bundle({"agent": world.line}), Bundle({"agent": world.line})
-    lost, found = Ticket("lost", [None] * 20), Ticket("found", [None] * 5)
+    doomed, kept = Bundle({"agent": world.client}), Bundle({"agent": world.client})
+    lost, found = CallGroup("lost", [None] * 20), CallGroup("found", [None] * 5)
     doomed.submit(lost, [Call(f"lost {i}", 10) for i in range(20)])
     kept.submit(found, [Call(f"found {i}", 10) for i in range(5)])
     world.loop.call_later(15, doomed.cancel)
@@ -33,12 +33,12 @@ def test_a_run_that_only_fails_at_its_head_is_stopped():
         await asyncio.sleep(1)
         raise ValueError("no key")
 
-    world = World(broken, max_in_flight=16, abort_when=0.5, abort_after=50)
+    world = World(broken, max_in_flight=16, failure_threshold=0.5, failure_window=50)
     outcomes = world.run([0] * 1000, rows=100)
     assert len(world.attempts) <= 50 + 16
     left = [o for o in outcomes if o.kind == "not_called"]
     assert len(left) == 1000 - len(world.attempts)
-    assert {o.error_message for o in left} == {"not called: 50 of the last 50 calls failed (abort_when 0.5)"}
+    assert {o.error_message for o in left} == {"not called: 50 of the last 50 calls failed (failure_threshold 0.5)"}
 
 
 @pytest.mark.parametrize("share", [0.5, None])
@@ -49,13 +49,13 @@ def test_a_healthy_head_turns_the_breaker_off(share):
             raise ValueError("only these")
         return request
 
-    world = World(later_broken, max_in_flight=4, abort_when=share, abort_after=50)
+    world = World(later_broken, max_in_flight=4, failure_threshold=share, failure_window=50)
     assert not any(o.kind == "not_called" for o in world.run(list(range(500))))
 
 
 def test_a_stopped_lane_lets_calls_in_flight_end():
     world = World(takes, max_in_flight=8)
-    world.loop.call_later(1.5, world.lane.stop, world.line, "asked to")
+    world.loop.call_later(1.5, world.queue.stop, world.client, "asked to")
     outcomes = world.run([1] * 100)
     assert len(world.attempts) == sum(o.kind == "ok" for o in outcomes) == 16
     assert {o.error_message for o in outcomes} == {None, "not called: asked to"}
@@ -67,14 +67,14 @@ def test_a_run_that_is_stopped_leaves_another_run_on_its_lane_alone():
         raise ValueError("no key")
 
     world = World(takes, max_in_flight=8)
-    policy = CallPolicy(max_in_flight=8, abort_when=0.5, abort_after=20)
-    doomed = Bundle({"agent": Line(lambda: broken, policy, world.lane)})
-    kept = Bundle({"agent": world.line})
-    tickets = [Ticket(None, [None] * 100), Ticket(None, [None] * 100)]
-    for bundle, ticket in zip((doomed, kept), tickets, strict=True):
-        bundle.submit(ticket, [Call(f"{i}", 1) for i in range(100)])
-    world.finish(kept, tickets)
-    lost, found = (collections.Counter(o.kind for o in t.outcomes) for t in tickets)
+    policy = CallPolicy(max_in_flight=8, failure_threshold=0.5, failure_window=20)
+    doomed = Bundle({"agent": EndpointClient(lambda: broken, policy, world.queue)})
+    kept = Bundle({"agent": world.client})
+    groups = [CallGroup(None, [None] * 100), CallGroup(None, [None] * 100)]
+    for bundle, group in zip((doomed, kept), groups, strict=True):
+        bundle.submit(group, [Call(f"{i}", 1) for i in range(100)])
+    world.finish(kept, groups)
+    lost, found = (collections.Counter(o.kind for o in t.outcomes) for t in groups)
     assert 20 <= lost["permanent"] == 100 - lost["not_called"] <= 20 + 8
     assert found == {"ok": 100}
 
@@ -88,10 +88,10 @@ def test_a_record_that_cannot_be_kept_ends_the_calls():
         return 1
 
     world = World(takes, max_in_flight=8)
-    bundle = Bundle({"agent": world.line}, refuse)
-    tickets = [Ticket(n, [None] * 10) for n in range(10)]
-    for ticket in tickets:
-        bundle.submit(ticket, [Call(str(10 * ticket.item + i), 1) for i in range(10)])
+    bundle = Bundle({"agent": world.client}, refuse)
+    groups = [CallGroup(n, [None] * 10) for n in range(10)]
+    for group in groups:
+        bundle.submit(group, [Call(str(10 * group.item + i), 1) for i in range(10)])
     world.loop.run_until_complete(asyncio.sleep(3600))
     assert 20 <= len(world.attempts) <= 20 + 8
     assert {0} <= {t.item for t in bundle.finished()} <= {0, 1}
@@ -105,19 +105,19 @@ def test_no_call_starts_while_what_was_recorded_has_to_be_put_away():
     recorded, most = [], 10
     world = World(takes, max_in_flight=4)
     bundle = Bundle(
-        {"agent": world.line}, lambda call, _: recorded.append(call) or 1, full=lambda: len(recorded) >= most
+        {"agent": world.client}, lambda call, _: recorded.append(call) or 1, full=lambda: len(recorded) >= most
     )
-    ticket = Ticket(None, [None] * 40)
-    bundle.submit(ticket, [Call(str(i), 1) for i in range(40)])
+    group = CallGroup(None, [None] * 40)
+    bundle.submit(group, [Call(str(i), 1) for i in range(40)])
     rounds = 0
-    while ticket.remaining:
+    while group.remaining:
         recorded.clear()
         bundle.go_on()
         world.loop.run_until_complete(asyncio.sleep(3600))
         assert len(recorded) < most + 4
-        assert len(world.attempts) == 40 - ticket.remaining
+        assert len(world.attempts) == 40 - group.remaining
         rounds += 1
     assert rounds >= 3
-    assert [outcome.value for outcome in ticket.outcomes] == [1] * 40
+    assert [outcome.value for outcome in group.outcomes] == [1] * 40
     list(bundle.finished())
     world.close()

@@ -6,30 +6,30 @@ import threading
 import weakref
 
 import pytest
-from lane_world import HttpError, World, takes
+from queue_world import HttpError, World, takes
 
 from evalbeam.schemas.calls import Call
 from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.errors import JudgeError
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.endpoint_client import Line
-from evalbeam.transforms.calls.endpoint_queue import Lane
+from evalbeam.transforms.calls.endpoint_client import EndpointClient
+from evalbeam.transforms.calls.endpoint_queue import EndpointQueue
 from evalbeam.transforms.calls.loop import Loop
-from evalbeam.transforms.calls.pending_call import Ticket
+from evalbeam.transforms.calls.pending_call import CallGroup
 
 
 def begin(world, calls, request=1, **bundle):
-    made = Bundle({"agent": world.line}, **bundle)
-    ticket = Ticket(None, [None] * calls)
-    made.submit(ticket, [Call(f"{id(made)} {i}", request) for i in range(calls)])
-    return made, ticket
+    made = Bundle({"agent": world.client}, **bundle)
+    group = CallGroup(None, [None] * calls)
+    made.submit(group, [Call(f"{id(made)} {i}", request) for i in range(calls)])
+    return made, group
 
 
-def until_done(world, *tickets):
-    """The time at which the last of the tickets is finished, within a second."""
+def until_done(world, *groups):
+    """The time at which the last of the groups is finished, within a second."""
 
     async def wait():
-        while any(t.remaining for t in tickets) and world.loop.time() < 1e5:
+        while any(t.remaining for t in groups) and world.loop.time() < 1e5:
             await asyncio.sleep(1)
 
     world.loop.run_until_complete(wait())
@@ -42,10 +42,10 @@ def test_a_stopped_lane_ends_calls_that_wait_for_their_next_try(status):
         raise HttpError(status, "200")
 
     world = World(busy, max_in_flight=4)
-    bundle, ticket = begin(world, 3)
-    world.loop.call_later(5, world.lane.stop, world.line, "asked to")
-    assert until_done(world, ticket) <= 6
-    assert {(o.kind, o.attempts, o.error_message) for o in ticket.outcomes} == {
+    bundle, group = begin(world, 3)
+    world.loop.call_later(5, world.queue.stop, world.client, "asked to")
+    assert until_done(world, group) <= 6
+    assert {(o.kind, o.attempts, o.error_message) for o in group.outcomes} == {
         ("not_called", 1, "not called: asked to")
     }
     list(bundle.finished())
@@ -60,11 +60,11 @@ def test_what_a_stopped_call_has_used_is_told():
         raise error
 
     world = World(empty, retry_on=("JudgeError",), backoff=100.0, max_backoff=100.0)
-    bundle, ticket = begin(world, 8)
-    world.loop.call_later(0.01, world.lane.stop, world.line, "asked to")
-    until_done(world, ticket)
+    bundle, group = begin(world, 8)
+    world.loop.call_later(0.01, world.queue.stop, world.client, "asked to")
+    until_done(world, group)
     told = {"usage": {"earlier": {"input_tokens": 40, "output_tokens": 2}}}
-    assert [o.value for o in ticket.outcomes if o.kind == "not_called"] == [told] * 8
+    assert [o.value for o in group.outcomes if o.kind == "not_called"] == [told] * 8
     list(bundle.finished())
     world.close()
 
@@ -75,10 +75,10 @@ def test_a_quota_that_is_gone_for_hours_ends_the_run(hours):
         await asyncio.sleep(0.1)
         raise HttpError(429, f"{3600 * hours}")
 
-    world = World(closed, max_in_flight=8, max_refusal=600)
-    bundle, ticket = begin(world, 100)
-    assert 600 <= until_done(world, ticket) <= 1000
-    assert {o.kind for o in ticket.outcomes} == {"rate_limited", "not_called"}
+    world = World(closed, max_in_flight=8, rate_limit_timeout=600)
+    bundle, group = begin(world, 100)
+    assert 600 <= until_done(world, group) <= 1000
+    assert {o.kind for o in group.outcomes} == {"rate_limited", "not_called"}
     list(bundle.finished())
     world.close()
 
@@ -88,8 +88,8 @@ def test_a_bundle_that_has_to_put_its_results_away_holds_up_no_other():
     recorded = []
     world = World(takes, max_in_flight=4)
     full, blocked = begin(world, 20, record=lambda *_: recorded.append(1) or 1, full=lambda: len(recorded) >= 5)
-    other, ticket = begin(world, 20)
-    assert until_done(world, ticket) < 20
+    other, group = begin(world, 20)
+    assert until_done(world, group) < 20
     assert blocked.remaining > 8
     recorded.clear()
     full.full = lambda: False
@@ -140,9 +140,9 @@ def test_answers_do_not_stay_until_the_deadline_of_their_rows():
         return value
 
     world = World(answer, timeout=3600, deadline=3000)
-    bundle, ticket = begin(world, 4)
-    until_done(world, ticket)
-    del ticket
+    bundle, group = begin(world, 4)
+    until_done(world, group)
+    del group
     list(bundle.finished())
     gc.collect()
     assert [ref() for ref in found] == [None] * 4
@@ -158,7 +158,7 @@ def test_a_stopped_call_that_cannot_be_kept_ends_the_bundle():
 
     world = World(down, backoff=100.0, max_backoff=100.0)
     bundle, _ = begin(world, 8, record=refuse)
-    world.loop.call_later(0.01, world.lane.stop, world.line, "asked to")
+    world.loop.call_later(0.01, world.queue.stop, world.client, "asked to")
     world.loop.run_until_complete(asyncio.sleep(3600))
     with pytest.raises(OSError, match="disk full"):
         bundle.wait_for_some()
@@ -177,14 +177,17 @@ def test_a_system_that_gives_no_further_thread_makes_the_window_smaller(monkeypa
     monkeypatch.setattr(threading.Thread, "start", refuse_the_fourth)
     loop = Loop()
     policy = CallPolicy(max_in_flight=8, backoff=0.001)
-    lane = Lane(loop)
-    lane.open([policy])
-    bundle, ticket = Bundle({"agent": Line(lambda: lambda call: call.request, policy, lane)}), Ticket(None, [None] * 50)
-    bundle.submit(ticket, [Call(f"{i}", i) for i in range(50)])
-    loop.run_until_complete(until(lambda: not ticket.remaining))
-    assert [(o.kind, o.value) for o in ticket.outcomes] == [("ok", i) for i in range(50)]
-    assert sum(o.attempts for o in ticket.outcomes) == 51
-    lane.close()
+    queue = EndpointQueue(loop)
+    queue.open([policy])
+    bundle, group = (
+        Bundle({"agent": EndpointClient(lambda: lambda call: call.request, policy, queue)}),
+        CallGroup(None, [None] * 50),
+    )
+    bundle.submit(group, [Call(f"{i}", i) for i in range(50)])
+    loop.run_until_complete(until(lambda: not group.remaining))
+    assert [(o.kind, o.value) for o in group.outcomes] == [("ok", i) for i in range(50)]
+    assert sum(o.attempts for o in group.outcomes) == 51
+    queue.close()
     loop.close()
 
 
@@ -204,21 +207,21 @@ def test_calls_of_an_aborted_bundle_are_not_taken_for_hung_ones_as_long_as_they_
         return call.request
 
     loop = Loop()
-    policy = CallPolicy(max_in_flight=8, max_hung=4)
-    lane = Lane(loop)
-    lane.open([policy])
-    line = Line(lambda: answer, policy, lane)
-    aborted, repeated = Bundle({"agent": line}), Bundle({"agent": line})
-    aborted.submit(Ticket(None, [None] * 8), [Call(f"{i}", "first") for i in range(8)])
+    policy = CallPolicy(max_in_flight=8, max_abandoned_calls=4)
+    queue = EndpointQueue(loop)
+    queue.open([policy])
+    client = EndpointClient(lambda: answer, policy, queue)
+    aborted, repeated = Bundle({"agent": client}), Bundle({"agent": client})
+    aborted.submit(CallGroup(None, [None] * 8), [Call(f"{i}", "first") for i in range(8)])
     loop.run_until_complete(asyncio.sleep(0))
     for _ in range(8):
         assert busy.acquire(timeout=60)
     aborted.cancel()
-    ticket = Ticket(None, [None] * 8)
-    repeated.submit(ticket, [Call(f"{i}", "again") for i in range(8)])
-    loop.run_until_complete(until(lambda: not ticket.remaining))
+    group = CallGroup(None, [None] * 8)
+    repeated.submit(group, [Call(f"{i}", "again") for i in range(8)])
+    loop.run_until_complete(until(lambda: not group.remaining))
     go_on.set()
-    assert [(o.kind, o.value) for o in ticket.outcomes] == [("ok", "again")] * 8
-    loop.run_until_complete(until(lambda: lane.in_flight == 0))
-    lane.close()
+    assert [(o.kind, o.value) for o in group.outcomes] == [("ok", "again")] * 8
+    loop.run_until_complete(until(lambda: queue.in_flight == 0))
+    queue.close()
     loop.close()

@@ -11,7 +11,7 @@ from google.api_core import exceptions as google
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from evalbeam.transforms.calls.errors import Fault, clean, fault_of
+from evalbeam.transforms.calls.errors import ClassifiedError, classify_error, clean
 
 
 def requests_error(status, headers=None):
@@ -61,30 +61,30 @@ CASES = [
 
 @pytest.mark.parametrize(("error", "kind"), CASES, ids=lambda v: type(v).__name__ if isinstance(v, Exception) else v)
 def test_exceptions_of_real_clients(error, kind):
-    fault = fault_of(error)
-    assert fault.kind == kind
-    assert fault.error_type == type(error).__name__
+    classified = classify_error(error)
+    assert classified.kind == kind
+    assert classified.error_type == type(error).__name__
     if isinstance(error, urllib.error.HTTPError):
         error.close()
 
 
 def test_retry_after_in_seconds_and_as_a_date():
-    assert fault_of(requests_error(429, {"retry-after": "12"})).retry_after == 12
+    assert classify_error(requests_error(429, {"retry-after": "12"})).retry_after == 12
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    assert 90 < fault_of(requests_error(503, {"Retry-After": date})).retry_after <= 100
+    assert 90 < classify_error(requests_error(503, {"Retry-After": date})).retry_after <= 100
     by_its_clock = {"Date": "Wed, 21 Oct 2015 07:28:00 GMT", "Retry-After": "Wed, 21 Oct 2015 07:28:17 GMT"}
-    assert fault_of(requests_error(429, by_its_clock)).retry_after == 17
-    assert fault_of(requests_error(429, {**by_its_clock, "Date": "today"})).retry_after == 0
-    assert fault_of(requests_error(429, {"Retry-After": "soon"})).retry_after is None
-    assert fault_of(requests_error(429, {"Retry-After": "-1"})).retry_after is None
-    assert fault_of(requests_error(400, {"Retry-After": "12"})).retry_after is None
+    assert classify_error(requests_error(429, by_its_clock)).retry_after == 17
+    assert classify_error(requests_error(429, {**by_its_clock, "Date": "today"})).retry_after == 0
+    assert classify_error(requests_error(429, {"Retry-After": "soon"})).retry_after is None
+    assert classify_error(requests_error(429, {"Retry-After": "-1"})).retry_after is None
+    assert classify_error(requests_error(400, {"Retry-After": "12"})).retry_after is None
 
 
 @given(st.text("0123456789 :,+-JanFebMarWedGMTUTC", max_size=40))
 @example("Wed, 21 Oct 99999999999999 07:28:00 GMT")
 @example("Fri, 31 Dec 9999 23:59:59 -9999")
 def test_no_word_of_a_server_is_an_error_of_ours(text):
-    wait = fault_of(requests_error(429, {"Retry-After": text})).retry_after
+    wait = classify_error(requests_error(429, {"Retry-After": text})).retry_after
     assert wait is None or 0 <= wait < float("inf")
 
 
@@ -117,4 +117,4 @@ def test_an_error_that_cannot_even_be_shown():
         def __getattr__(self, name):
             raise RuntimeError
 
-    assert fault_of(Spiteful()) == Fault("permanent", "Spiteful", "")
+    assert classify_error(Spiteful()) == ClassifiedError("permanent", "Spiteful", "")

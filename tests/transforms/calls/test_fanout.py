@@ -98,7 +98,7 @@ class Doubler:
 HELD: list = []
 
 
-class Held:
+class LocalObject:
     """A caller that stays in this process, whatever is pickled."""
 
     def __init__(self, caller):
@@ -362,7 +362,7 @@ def test_a_coroutine_that_blocks_the_loop_ends_the_run(monkeypatch):
             return call
 
     p = beam.Pipeline(runner=FnApiRunner())
-    _ = source(p, cut(range(3), 1)) | FanOut(Held(Blocking(policy=CallPolicy(timeout=0.05))))
+    _ = source(p, cut(range(3), 1)) | FanOut(LocalObject(Blocking(policy=CallPolicy(timeout=0.05))))
     with pytest.raises(RunError, match="a coroutine blocks the event loop"):
         p.run()
     with beam.Pipeline(runner=FnApiRunner()) as p:  # the next run has a loop of its own

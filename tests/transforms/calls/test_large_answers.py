@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lane_world import VirtualLoop
+from queue_world import VirtualLoop
 
 from evalbeam import evaluate
 from evalbeam.schemas.batch import MAX_BYTES, MAX_ROWS, Batch
@@ -20,9 +20,9 @@ from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.endpoint_client import Line
-from evalbeam.transforms.calls.endpoint_queue import Lane
-from evalbeam.transforms.calls.pending_call import Ticket
+from evalbeam.transforms.calls.endpoint_client import EndpointClient
+from evalbeam.transforms.calls.endpoint_queue import EndpointQueue
+from evalbeam.transforms.calls.pending_call import CallGroup
 from evalbeam.transforms.invoke import InvokeAgent, split
 
 MEASURE = """
@@ -76,12 +76,12 @@ def test_calls_begin_only_as_long_as_what_is_held_has_room(places: int) -> None:
         await asyncio.sleep(1)
         return "x"
 
-    lane, policy = Lane(loop), CallPolicy(max_in_flight=places)
-    lane.open([policy])
-    bundle = Bundle({"agent": Line(lambda: answer, policy, lane)}, lambda _, __: 10, most_bytes=100)
-    tickets = [Ticket(n, [None] * 5) for n in range(40)]
-    for ticket in tickets:
-        bundle.submit(ticket, [Call(f"{ticket.item}.{i}", None) for i in range(5)])
+    queue, policy = EndpointQueue(loop), CallPolicy(max_in_flight=places)
+    queue.open([policy])
+    bundle = Bundle({"agent": EndpointClient(lambda: answer, policy, queue)}, lambda _, __: 10, most_bytes=100)
+    groups = [CallGroup(n, [None] * 5) for n in range(40)]
+    for group in groups:
+        bundle.submit(group, [Call(f"{group.item}.{i}", None) for i in range(5)])
     taken = []
     while len(taken) < 40:
         loop.run_until_complete(asyncio.sleep(1000))
@@ -101,11 +101,11 @@ def test_an_answer_larger_than_all_that_may_be_held_still_passes() -> None:
     async def answer(call: Call) -> str:
         return "x"
 
-    lane, policy = Lane(loop), CallPolicy()
-    lane.open([policy])
-    bundle = Bundle({"agent": Line(lambda: answer, policy, lane)}, lambda _, __: 10**6, most_bytes=1)
+    queue, policy = EndpointQueue(loop), CallPolicy()
+    queue.open([policy])
+    bundle = Bundle({"agent": EndpointClient(lambda: answer, policy, queue)}, lambda _, __: 10**6, most_bytes=1)
     for n in range(300):
-        bundle.submit(Ticket(n, [None]), [Call(f"{n}", None)])
+        bundle.submit(CallGroup(n, [None]), [Call(f"{n}", None)])
     taken = []
     while len(taken) < 300:
         loop.run_until_complete(asyncio.sleep(1))

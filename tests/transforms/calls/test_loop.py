@@ -6,7 +6,7 @@ import gc
 from contextvars import Context, ContextVar
 
 import pytest
-from lane_world import HttpError, World
+from queue_world import HttpError, World
 
 from evalbeam.transforms.calls.loop import Loop
 
@@ -116,7 +116,7 @@ def test_what_a_call_sets_in_its_context_is_seen_by_no_other(how):
 
     world = World(act, max_in_flight=3, timeout=10, max_attempts=2)
     token = NAME.set("of the run")
-    world.line.open()
+    world.client.open()
     NAME.reset(token)
     world.run(list(range(20)))
     assert len(seen) >= 20

@@ -12,7 +12,7 @@ import pytest
 from apache_beam.io.components.rate_limiter import EnvoyRateLimiter
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from lane_world import VirtualLoop, World, takes
+from queue_world import VirtualLoop, World, takes
 from rate_limits import RateLimitDescriptor, RateLimitDescriptorEntry, RateLimits, serving
 from token_bucket import Bucket
 
@@ -21,8 +21,8 @@ from evalbeam.schemas.calls import Call
 from evalbeam.schemas.config.calls import RateLimit
 from evalbeam.transforms.calls.bundle import Bundle
 from evalbeam.transforms.calls.engine import Engine
-from evalbeam.transforms.calls.pending_call import Ticket
-from evalbeam.transforms.calls.rate_limit_service import MOST, Answer, Permits, RateLimitClient
+from evalbeam.transforms.calls.pending_call import CallGroup
+from evalbeam.transforms.calls.rate_limit_service import MOST, Answer, RateLimitClient, RemoteRateLimiter
 
 LIMIT = RateLimit(service="127.0.0.1:1", domain="models", descriptors=({"model": "m"},))
 
@@ -58,11 +58,11 @@ class Service:
 
 
 def limited(world, service, patience=600.0, seed=1):
-    """Has a world ask a service for permits."""
-    lane, line = world.lane, world.line
-    line.open()
-    stop, spread = partial(lane.stop, line), random.Random(seed).random
-    line.permits = Permits(world.loop, LIMIT, patience, service.ask, lane.wake, stop, spread=spread)
+    """Has a world ask a service for remote_limiter."""
+    queue, client = world.queue, world.client
+    client.open()
+    stop, spread = partial(queue.stop, client), random.Random(seed).random
+    client.remote_limiter = RemoteRateLimiter(world.loop, LIMIT, patience, service.ask, queue.wake, stop, spread=spread)
     return world
 
 
@@ -71,7 +71,7 @@ def starts(world):
 
 
 def ideal(bucket_rate, size, calls):
-    """Seconds until a bucket that is full at first has given all permits but for those it had."""
+    """Seconds until a bucket that is full at first has given all remote_limiter but for those it had."""
     return max(0.0, (calls - size) / bucket_rate)
 
 
@@ -96,7 +96,7 @@ def test_no_call_starts_without_a_permit_and_none_waits_for_long(rate, size, lat
     unhindered = 200 * (seconds + latency) / min(places, MOST)
     one_by_one = (
         200 * (1.1 / rate + 2 * latency) if size < 2 * rate * latency + 1 else 0.0
-    )  # permits overflow meanwhile
+    )  # remote_limiter overflow meanwhile
     slowest = max(ideal(rate, size, 200), unhindered, one_by_one)
     assert begun[-1] <= 1.12 * slowest + 3.0  # the window and the questions begin with few
 
@@ -107,7 +107,7 @@ def test_latency_of_the_service_does_not_serialise_the_calls():
     world = limited(World(takes, loop, max_in_flight=100), Service(loop, 1e6, 1e6, latency=0.1))
     world.run([0.01] * 2000, rows=2000)
     assert starts(world)[-1] < 1.2 * 2000 * 0.1 / MOST
-    assert world.lane.throttled == 0.0
+    assert world.queue.throttled == 0.0
 
 
 @pytest.mark.parametrize("processes", [2, 16])
@@ -126,23 +126,23 @@ def test_processes_that_share_a_limit_keep_it_and_use_it(processes):
     assert len(begun) == sum(counts)
     assert all(start >= permit for start, permit in zip(begun, sorted(service.granted), strict=False))
     assert begun[-1] <= 1.1 * ideal(rate, size, sum(counts))
-    assert worlds[0].lane.throttled > 0.5 * begun[-1]
+    assert worlds[0].queue.throttled > 0.5 * begun[-1]
     loop.close()
 
 
 def begin(world, count):
-    bundle, ticket = Bundle({"agent": world.line}), Ticket(None, [None] * count)
-    bundle.submit(ticket, [Call(str(i), 0.05) for i in range(count)])
-    return bundle, ticket
+    bundle, group = Bundle({"agent": world.client}), CallGroup(None, [None] * count)
+    bundle.submit(group, [Call(str(i), 0.05) for i in range(count)])
+    return bundle, group
 
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Answer(False, error="UNAVAILABLE"), "has not answered during max_refusal: UNAVAILABLE"),
-        (Answer(False, 86400.0), "has allowed no call of domain 'models' during max_refusal"),
-        (Answer(False, 7.0), "has allowed no call of domain 'models' during max_refusal"),
-        (Answer(False), "has allowed no call of domain 'models' during max_refusal"),
+        (Answer(False, error="UNAVAILABLE"), "has not answered during rate_limit_timeout: UNAVAILABLE"),
+        (Answer(False, 86400.0), "has allowed no call of domain 'models' during rate_limit_timeout"),
+        (Answer(False, 7.0), "has allowed no call of domain 'models' during rate_limit_timeout"),
+        (Answer(False), "has allowed no call of domain 'models' during rate_limit_timeout"),
     ],
 )
 def test_without_a_permit_no_call_is_made_and_the_run_ends(answer, reason):
@@ -167,19 +167,19 @@ def test_a_service_that_comes_back_is_asked_again_and_idle_hours_are_no_refusal(
     for outage in (40.0, 50.0, 55.0):
         service.answer = down
         loop.call_later(outage, setattr, service, "answer", usual)
-        _, ticket = begin(world, 10)
+        _, group = begin(world, 10)
         loop.run_until_complete(asyncio.sleep(7200))
-        assert {o.kind for o in ticket.outcomes} == {"ok"}
+        assert {o.kind for o in group.outcomes} == {"ok"}
     service.answer = down
-    bundle, ticket = begin(world, 10)
+    bundle, group = begin(world, 10)
     loop.run_until_complete(asyncio.sleep(30))
     bundle.cancel()
     loop.run_until_complete(asyncio.sleep(7200))
-    assert world.line.stopped is None
-    _, ticket = begin(world, 10)
+    assert world.client.stopped is None
+    _, group = begin(world, 10)
     loop.call_later(30.0, setattr, service, "answer", usual)
     loop.run_until_complete(asyncio.sleep(7200))
-    assert {o.kind for o in ticket.outcomes} == {"ok"}
+    assert {o.kind for o in group.outcomes} == {"ok"}
     loop.close()
 
 
@@ -252,7 +252,7 @@ def test_a_service_that_is_not_there_is_named(service):
 def test_a_run_whose_service_is_gone_ends_with_all_its_rows(tmp_path):
     with serving(RateLimits(Bucket(1, 1))) as address:
         pass
-    agent = {"rate_limit": LIMIT.model_dump() | {"service": address}, "max_refusal": 0.2}
+    agent = {"rate_limit": LIMIT.model_dump() | {"service": address}, "rate_limit_timeout": 0.2}
     rows = [{"prompt": f"{i}", "reference": "x"} for i in range(20)]
     result = evaluate(rows, ["exact_match"], str.upper, output=str(tmp_path / "out"), agent=agent)
     assert result.manifest["state"] == "stopped"
@@ -266,20 +266,20 @@ import sys, time
 from evalbeam.schemas.calls import Call, CallPolicy
 from evalbeam.transforms.calls.bundle import Bundle
 from evalbeam.transforms.calls.engine import Engine
-from evalbeam.transforms.calls.endpoint_queue import Ticket
+from evalbeam.transforms.calls.endpoint_queue import CallGroup
 limit = {"service": sys.argv[1], "domain": "models", "descriptors": [{"model": "m"}]}
 async def call(call):
     print(time.monotonic(), flush=True)
-line = Engine.here().join("t", "agent", lambda: call, CallPolicy(rate_limit=limit))
-bundle, ticket = Bundle({"agent": line}), Ticket(None, [None] * 150)
+client = Engine.here().join("t", "agent", lambda: call, CallPolicy(rate_limit=limit))
+bundle, group = Bundle({"agent": client}), CallGroup(None, [None] * 150)
 print("ready", flush=True)
 sys.stdin.readline()
-bundle.submit(ticket, [Call(str(i), None) for i in range(150)])
+bundle.submit(group, [Call(str(i), None) for i in range(150)])
 while bundle.open:
     bundle.wait_for_some()
     list(bundle.finished())
-assert {o.kind for o in ticket.outcomes} == {"ok"}
-print(line.lane.throttled, file=sys.stderr)
+assert {o.kind for o in group.outcomes} == {"ok"}
+print(client.queue.throttled, file=sys.stderr)
 Engine.here().leave("t")
 """
 
@@ -298,7 +298,7 @@ def test_two_processes_never_exceed_the_bucket_of_a_real_service(service):
             process.stdin.flush()
         ended = [process.communicate(timeout=120) for process in both]
     assert [process.returncode for process in both] == [0, 0], ended
-    begun = sorted(float(line) for out, _ in ended for line in out.split())
+    begun = sorted(float(client) for out, _ in ended for client in out.split())
     granted = sorted(service.granted)
     assert len(begun) == 300 <= len(granted) <= 300 + 2 * MOST
     assert all(start >= permit for start, permit in zip(begun, granted, strict=False))

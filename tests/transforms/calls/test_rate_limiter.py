@@ -1,4 +1,4 @@
-"""The window and the pace by themselves: time is a number. `test_lane_rates.py` has them at work, against servers."""
+"""The limiter by itself: time is a number. `test_endpoint_queue_rates.py` has it at work, against servers."""
 
 import math
 import random
@@ -8,158 +8,158 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.config.calls import CallPolicy
-from evalbeam.transforms.calls.rate_limiter import Pace
+from evalbeam.transforms.calls.rate_limiter import AdaptiveRateLimiter
 
 MOST = 64
 
 
 def opened(processes=1, **policy):
-    pace = Pace()
-    pace.open([CallPolicy(max_in_flight=MOST, **policy).for_one_of(processes)])
-    return pace
+    limiter = AdaptiveRateLimiter()
+    limiter.open([CallPolicy(max_in_flight=MOST, **policy).for_one_of(processes)])
+    return limiter
 
 
-def refuse(pace, now, times=1):
+def refuse(limiter, now, times=1):
     for _ in range(times):
-        pace.wait(now)
-        pace.refused(now, now, None)
+        limiter.wait(now)
+        limiter.refused(now, now, None)
 
 
 def paced(rate, now=10.0, processes=1):
-    """A pace that has just begun, since so many calls a second were admitted and then none."""
-    pace = opened(processes)
+    """A limiter that has just begun, since so many calls a second were admitted and then none."""
+    limiter = opened(processes)
     for i in range(int(10 * rate)):
-        assert pace.wait(now - 10 + i / rate) == 0.0
-    while math.isinf(pace.rate(now)):
-        pace.refused(now, now, None)
-    pace.accepted()
-    return pace
+        assert limiter.wait(now - 10 + i / rate) == 0.0
+    while math.isinf(limiter.rate(now)):
+        limiter.refused(now, now, None)
+    limiter.accepted()
+    return limiter
 
 
 @pytest.mark.parametrize(("processes", "first"), [(1, 8), (2, 4), (8, 1), (16, 1)])
 def test_all_processes_of_a_run_start_as_carefully_together_as_one(processes, first):
-    pace = opened(processes)
-    assert pace.limit == first
-    windows = [pace.limit for step in range(9) if pace.growing(step / 4) or True]
+    limiter = opened(processes)
+    assert limiter.limit == first
+    windows = [limiter.limit for step in range(9) if limiter.growing(step / 4) or True]
     assert windows == [min(MOST, first * 2**step) for step in range(9)]
 
 
 def test_a_caller_that_joins_later_does_not_start_the_window_again():
-    pace = opened(16)
+    limiter = opened(16)
     for step in range(9):
-        pace.growing(step / 4)
-    pace.open([CallPolicy(max_in_flight=5).for_one_of(16), CallPolicy(max_in_flight=MOST).for_one_of(16)])
-    assert pace.limit == 5
-    pace.open([CallPolicy(max_in_flight=MOST).for_one_of(16)])
-    assert pace.limit == 5
+        limiter.growing(step / 4)
+    limiter.open([CallPolicy(max_in_flight=5).for_one_of(16), CallPolicy(max_in_flight=MOST).for_one_of(16)])
+    assert limiter.limit == 5
+    limiter.open([CallPolicy(max_in_flight=MOST).for_one_of(16)])
+    assert limiter.limit == 5
 
 
 def test_a_window_that_opens_gives_up_the_places_of_refused_calls_and_does_not_grow_while_they_are_many():
-    pace = opened()
-    assert pace.growing(0.0)
-    refuse(pace, 0.1)
-    assert pace.limit == 7
-    pace.accepted()
-    assert pace.limit == 8  # one refusal is no reason not to grow
-    refuse(pace, 0.1)
-    held = pace.limit
+    limiter = opened()
+    assert limiter.growing(0.0)
+    refuse(limiter, 0.1)
+    assert limiter.limit == 7
+    limiter.accepted()
+    assert limiter.limit == 8  # one refusal is no reason not to grow
+    refuse(limiter, 0.1)
+    held = limiter.limit
     assert held == 7
-    pace.accepted()
-    assert pace.growing(0.9)
-    assert pace.limit == held
+    limiter.accepted()
+    assert limiter.growing(0.9)
+    assert limiter.limit == held
     for _ in range(20):  # further calls that are not refused show that the refusals were few
-        pace.wait(0.9)
-    pace.accepted()
-    assert pace.limit == held + 1
-    assert math.isinf(pace.rate(0.9))
+        limiter.wait(0.9)
+    limiter.accepted()
+    assert limiter.limit == held + 1
+    assert math.isinf(limiter.rate(0.9))
 
 
 def test_a_window_that_is_held_opens_again_by_time_alone():
     """An endpoint that takes minutes to answer has refused two calls, and the window is full of others."""
-    pace = opened()
-    pace.growing(0.0)
-    refuse(pace, 0.0, times=2)
-    windows = [pace.limit for step in range(60) if pace.growing(step / 4) or True]
+    limiter = opened()
+    limiter.growing(0.0)
+    refuse(limiter, 0.0, times=2)
+    windows = [limiter.limit for step in range(60) if limiter.growing(step / 4) or True]
     assert windows[:4] == [6] * 4
     assert windows == sorted(windows)
     assert windows[-1] == MOST
-    assert math.isinf(pace.rate(15.0))
+    assert math.isinf(limiter.rate(15.0))
 
 
 def test_half_the_calls_refused_while_the_window_opens_begin_the_pacing_at_once():
-    pace = opened()
-    pace.growing(0.0)
+    limiter = opened()
+    limiter.growing(0.0)
     for _ in range(8):
-        assert pace.wait(0.0) == 0.0
+        assert limiter.wait(0.0) == 0.0
     refusals = 0
-    while math.isinf(pace.rate(0.01)):
-        pace.refused(0.01, 0.0, None)
+    while math.isinf(limiter.rate(0.01)):
+        limiter.refused(0.01, 0.0, None)
         refusals += 1
     assert refusals == 3
-    assert pace.limit == MOST  # from now on the pace is the bound
-    assert pace.rate(0.01) < 8
+    assert limiter.limit == MOST  # from now on the limiter is the bound
+    assert limiter.rate(0.01) < 8
 
 
 def test_a_tenth_of_the_calls_refused_while_the_window_opens_begins_no_pacing():
-    pace, now = opened(), 0.0
+    limiter, now = opened(), 0.0
     for i in range(400):
         now += 0.001
-        assert pace.wait(now) == 0.0
+        assert limiter.wait(now) == 0.0
         if i % 10:
-            pace.accepted()
+            limiter.accepted()
         else:
-            pace.refused(now, now, None)
-        if pace.limit == MOST:
+            limiter.refused(now, now, None)
+        if limiter.limit == MOST:
             break
-    assert pace.limit == MOST
-    assert math.isinf(pace.rate(now))
+    assert limiter.limit == MOST
+    assert math.isinf(limiter.rate(now))
 
 
 def test_the_window_of_one_of_several_processes_opens_by_time_alone():
     alone, one = opened(), opened(2)
-    for pace in (alone, one):
-        assert pace.growing(0.0)
+    for limiter in (alone, one):
+        assert limiter.growing(0.0)
         for _ in range(20):
-            pace.accepted()
+            limiter.accepted()
     assert (alone.limit, one.limit) == (28, 4)
 
 
-def recovered(pace, rate, now=10.0):
-    """When the pace is what it was: calls that are never refused are made as soon as they may."""
-    while pace.rate(now) < rate:
-        now += pace.wait(now) or 0.5 / rate
-        pace.accepted()
+def recovered(limiter, rate, now=10.0):
+    """When the limiter is what it was: calls that are never refused are made as soon as they may."""
+    while limiter.rate(now) < rate:
+        now += limiter.wait(now) or 0.5 / rate
+        limiter.accepted()
     return now
 
 
 @pytest.mark.parametrize("rate", [2.0, 5.0, 50.0, 500.0])
 def test_a_single_refusal_slows_down_for_a_while_and_leaves_nobody_behind(rate):
-    pace = paced(rate)
-    now = recovered(pace, rate)
-    before = pace.rate(now)
-    pace.refused(now, now, None)
-    assert before / 2 <= pace.rate(now) < 0.6 * before
-    pace.accepted()
+    limiter = paced(rate)
+    now = recovered(limiter, rate)
+    before = limiter.rate(now)
+    limiter.refused(now, now, None)
+    assert before / 2 <= limiter.rate(now) < 0.6 * before
+    limiter.accepted()
     back = now + max(2.0, 8.0 / before)
-    assert pace.rate(back) == pytest.approx(before, rel=0.05)
-    assert pace.rate(now + 0.5 * (back - now)) < 0.6 * before
-    assert pace.rate(now + 1.5 * (back - now)) > 3 * before
+    assert limiter.rate(back) == pytest.approx(before, rel=0.05)
+    assert limiter.rate(now + 0.5 * (back - now)) < 0.6 * before
+    assert limiter.rate(now + 1.5 * (back - now)) > 3 * before
 
 
 def test_refusals_within_the_time_of_a_recovery_add_up():
-    pace = paced(50.0)
-    now = recovered(pace, 50.0)
+    limiter = paced(50.0)
+    now = recovered(limiter, 50.0)
     for _ in range(3):
         for _ in range(6):
-            pace.refused(now, now, None)
-        pace.accepted()
+            limiter.refused(now, now, None)
+        limiter.accepted()
         now += 0.2
-    assert pace.rate(now) < 50.0 / 7
+    assert limiter.rate(now) < 50.0 / 7
 
 
 def test_pace_that_is_not_used_is_not_known_to_be_possible():
-    pace = paced(20.0)
-    assert pace.rate(10.0 + 3600.0) <= 4 * 20.0
+    limiter = paced(20.0)
+    assert limiter.rate(10.0 + 3600.0) <= 4 * 20.0
 
 
 def test_more_processes_probe_the_quota_more_rarely_each():
@@ -171,13 +171,13 @@ def test_processes_that_were_refused_together_do_not_come_together_again():
     random.seed(7)
     paces = [paced(20.0) for _ in range(8)]
     starts = []
-    for pace in paces:
+    for limiter in paces:
         now = 10.0
-        while pace.stalled(now) < 60:  # nothing but refusals
-            if wait := pace.wait(now):
+        while limiter.stalled(now) < 60:  # nothing but refusals
+            if wait := limiter.wait(now):
                 now += wait
             else:
-                pace.refused(now, now, None)
+                limiter.refused(now, now, None)
         starts.append(now)
     assert len({round(now) for now in starts}) > 4
 
@@ -185,8 +185,8 @@ def test_processes_that_were_refused_together_do_not_come_together_again():
 def test_refusals_of_one_moment_are_one_reason_to_slow_down():
     once, often = paced(20.0), paced(20.0)
     before = once.rate(20.0)
-    for pace in (once, often):
-        pace.refused(20.0, 20.0, None)
+    for limiter in (once, often):
+        limiter.refused(20.0, 20.0, None)
     for _ in range(5):
         often.refused(20.0, 20.0, None)  # sent before the cut
     following = 20.0 + 1 / once.rate(20.0)
@@ -196,17 +196,17 @@ def test_refusals_of_one_moment_are_one_reason_to_slow_down():
 
 @given(st.lists(st.tuples(st.sampled_from("ware"), st.floats(0, 5)), max_size=200), st.integers(1, 64))
 def test_whatever_happens_there_is_a_window_and_a_pace(events, processes):
-    pace, now = opened(processes), 0.0
+    limiter, now = opened(processes), 0.0
     for event, seconds in events:
         now += seconds
         if event == "w":
-            assert pace.wait(now) >= 0.0
+            assert limiter.wait(now) >= 0.0
         elif event == "a":
-            pace.accepted()
+            limiter.accepted()
         elif event == "r":
-            pace.refused(now, now - seconds / 2, None)
+            limiter.refused(now, now - seconds / 2, None)
         else:
-            pace.growing(now)
-        assert 1 <= pace.limit <= MOST
-        assert pace.rate(now) > 0.0
-    assert not math.isinf(pace.wait(now))
+            limiter.growing(now)
+        assert 1 <= limiter.limit <= MOST
+        assert limiter.rate(now) > 0.0
+    assert not math.isinf(limiter.wait(now))

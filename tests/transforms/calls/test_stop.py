@@ -7,7 +7,7 @@ from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.calls import stop as stops
-from evalbeam.transforms.calls.stop import StopSign
+from evalbeam.transforms.calls.stop import StopFlag
 from evalbeam.transforms.invoke import InvokeAgent
 from evalbeam.transforms.journal.journal import read_journal
 from evalbeam.transforms.runtime import coders  # noqa: F401  registers the coder of Batch
@@ -15,7 +15,7 @@ from evalbeam.transforms.runtime import coders  # noqa: F401  registers the code
 
 def test_the_sign_is_looked_for_now_and_then(tmp_path):
     now, path = [0.0], tmp_path / "run" / "stop"
-    sign, other = (StopSign(str(path), clock=lambda: now[0]) for _ in range(2))
+    sign, other = (StopFlag(str(path), clock=lambda: now[0]) for _ in range(2))
     assert sign.seen() is None
     other.put("a budget is spent")
     assert path.read_text() == "a budget is spent"
@@ -23,7 +23,7 @@ def test_the_sign_is_looked_for_now_and_then(tmp_path):
     now[0] += stops.POLL
     assert sign.seen() == "a budget is spent"
     sign.put("another reason")
-    StopSign(str(path)).put("a third")
+    StopFlag(str(path)).put("a third")
     assert path.read_text() == "a budget is spent"
 
 
@@ -33,7 +33,7 @@ def test_storage_that_fails_for_a_moment_neither_ends_nor_stops_the_run(tmp_path
     def refuse(path):
         raise OSError("503")
 
-    sign, other = (StopSign(str(path), clock=lambda: now[0]) for _ in range(2))
+    sign, other = (StopFlag(str(path), clock=lambda: now[0]) for _ in range(2))
     monkeypatch.setattr(stops.storage, "exists", refuse)
     assert sign.seen() is None
     sign.put("a budget is spent")
@@ -70,11 +70,11 @@ async def fails(prompt):
 
 
 def test_a_breaker_tells_all_processes_and_every_row_comes_out(tmp_path):
-    found = run(fails, tmp_path, CallPolicy(max_in_flight=8, abort_when=0.9, abort_after=20))
+    found = run(fails, tmp_path, CallPolicy(max_in_flight=8, failure_threshold=0.9, failure_window=20))
     assert len(found) == 300
     assert 20 <= sum(status == "failed" for status, _ in found) <= 28
     assert {status for status, _ in found} == {"failed", "not_called"}
-    assert (tmp_path / "stop").read_text() == "20 of the last 20 calls failed (abort_when 0.9)"
+    assert (tmp_path / "stop").read_text() == "20 of the last 20 calls failed (failure_threshold 0.9)"
 
 
 @pytest.mark.parametrize("reason", ["cancelled", ""])

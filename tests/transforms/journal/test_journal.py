@@ -24,8 +24,8 @@ from evalbeam.schemas.errors import RunError
 from evalbeam.schemas.instance import Instance
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.invoke import InvokeAgent
+from evalbeam.transforms.journal import journal as journals
 from evalbeam.transforms.journal.journal import Journal, read_journal
-from evalbeam.transforms.journal.journal import journal as journals
 from evalbeam.transforms.runtime import coders  # noqa: F401  registers the coder of Batch
 
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.calls import Call, Outcome
-from evalbeam.transforms.journal.journal import Journal, compact, lookup, segments
+from evalbeam.transforms.journal import compact, lookup, segments
+from evalbeam.transforms.journal.journal import Journal
 from evalbeam.transforms.journal.lookup import Lookup
 from evalbeam.transforms.journal.segments import encoded, pieces
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.calls import Outcome
-from evalbeam.transforms.journal.journal import segments
+from evalbeam.transforms.journal import segments
 from evalbeam.transforms.journal.segments import OPEN, Torn, decoded, encoded, log, opened, pieces, segments_of
 
 JSON = st.recursive(

@@ -15,7 +15,7 @@ from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.judging import Message
 from evalbeam.transforms import registry
-from evalbeam.transforms.calls.errors import Fault, fault_of
+from evalbeam.transforms.calls.errors import ClassifiedError, classify_error
 from evalbeam.transforms.judge import JudgeCaller, JudgeUse
 from evalbeam.transforms.judges.base import Question
 from evalbeam.transforms.metrics._judged import rating
@@ -159,11 +159,11 @@ def test_answers_do_not_depend_on_where_the_model_is(kind: str, server: ModelSer
     assert "JUDGE_KEY" not in str(one.identity)
 
 
-def fault_in(kind: str, server: ModelServer) -> Fault:
+def fault_in(kind: str, server: ModelServer) -> ClassifiedError:
     try:
         consulted(kind, server)
     except Exception as error:
-        return fault_of(error)
+        return classify_error(error)
     raise AssertionError("no error")
 
 

@@ -162,7 +162,7 @@ async def parrot(messages: list[dict[str, str]], schema: Any) -> Reply:
 def test_explanations_are_safe_in_every_format(format_: str, joint: bool, tmp_path: Path) -> None:
     rows = [{"prompt": str(i), "response": a.encode("utf-8", "replace").decode()} for i, a in enumerate(ANSWERS)]
     out = {"format": format_, "escape_formulas": True} if format_ == "csv" else {"format": format_}
-    judges, metrics = {"default": {"target": parrot, "joint": joint}}, ["fluency", "coherence"][: 1 + joint]
+    judges, metrics = {"default": {"target": parrot, "combine_metrics": joint}}, ["fluency", "coherence"][: 1 + joint]
     result = evaluate(rows, metrics, judges=judges, output=str(tmp_path), output_options=out)
     assert result.summary_metrics["fluency/mean"] == 1.0
     assert result.metrics_table["fluency/score"].tolist() == [1.0] * len(rows)

@@ -13,7 +13,7 @@ from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.judge import JudgeUse
 from evalbeam.transforms.judges.function import FunctionJudge
 from evalbeam.transforms.judges.openai import OpenAIJudge
-from evalbeam.transforms.metrics._inputs import MetricUse
+from evalbeam.transforms.metrics._inputs import ConfiguredMetric
 from evalbeam.transforms.metrics._judged import JudgedMetric
 from evalbeam.transforms.metrics.databricks_judges import ChunkRelevance
 from evalbeam.transforms.metrics.rapid import Fluency, Groundedness, PairwiseSummarizationQuality
@@ -24,7 +24,7 @@ ROW: dict[str, Any] = {"prompt": "a", "response": "b", "context": "c", "baseline
 
 def needs(*metrics: JudgedMetric, live: bool = False, **more: Any) -> Any:
     given = {"default": JudgeUse(FunctionJudge(str), CallPolicy())}
-    uses = [MetricUse(str(i), metric) for i, metric in enumerate(metrics)]
+    uses = [ConfiguredMetric(str(i), metric) for i, metric in enumerate(metrics)]
     asked = {"recorded": None if live else RecordedAgent(), "trials": 1, "baseline": False, "judges": given, **more}
     return needs_of(uses, **asked)
 

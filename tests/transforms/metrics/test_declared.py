@@ -15,7 +15,7 @@ from evalbeam.transforms.agents.base import chunks_of, trajectory_of
 from evalbeam.transforms.judge import JudgeCaller, JudgeUse
 from evalbeam.transforms.judge_now import judged_now
 from evalbeam.transforms.judges.function import FunctionJudge
-from evalbeam.transforms.metrics._inputs import MetricUse
+from evalbeam.transforms.metrics._inputs import ConfiguredMetric
 from evalbeam.transforms.metrics._judged import JudgedMetric
 
 from .declared import DECLARED, SHOWN, TEXTS, Declared
@@ -39,7 +39,7 @@ def judged(one: Declared, answer: Callable[[], Any], row: Mapping[str, Any]) -> 
 
     metric = registry.build(registry.find("metric", one.name), dict(one.params), "metrics.0")
     caller = JudgeCaller(
-        (MetricUse("m", metric),), {"default": JudgeUse(FunctionJudge(fake_judge), CallPolicy(max_attempts=1))}
+        (ConfiguredMetric("m", metric),), {"default": JudgeUse(FunctionJudge(fake_judge), CallPolicy(max_attempts=1))}
     )
     call = Invocation(
         response=row.get("response", row.get("prediction")),

@@ -1,4 +1,4 @@
-"""A lane under a virtual clock, with an agent that follows a script: nothing here waits, every duration is exact."""
+"""A queue under a virtual clock, with an agent that follows a script: nothing here waits, every duration is exact."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import selectors
 from evalbeam.schemas.calls import Call
 from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.endpoint_client import Line
-from evalbeam.transforms.calls.endpoint_queue import Lane
+from evalbeam.transforms.calls.endpoint_client import EndpointClient
+from evalbeam.transforms.calls.endpoint_queue import EndpointQueue
 from evalbeam.transforms.calls.loop import Loop
-from evalbeam.transforms.calls.pending_call import Ticket
+from evalbeam.transforms.calls.pending_call import CallGroup
 
 
 class _NoWait(selectors.SelectSelector):
@@ -45,14 +45,14 @@ class HttpError(Exception):
 
 
 class World:
-    """A lane of its own under a virtual clock, with an agent that follows a script: request -> what attempt n does."""
+    """A queue of its own under a virtual clock, with an agent that follows a script: request -> what attempt n does."""
 
     def __init__(self, script, loop=None, processes=1, **policy):
         self.loop, self.script = loop or VirtualLoop(), script
-        self.lane = Lane(self.loop)
+        self.queue = EndpointQueue(self.loop)
         self.policy = CallPolicy(**policy).for_one_of(processes)
-        self.lane.open([self.policy])
-        self.line = Line(lambda: self.call, self.policy, self.lane)
+        self.queue.open([self.policy])
+        self.client = EndpointClient(lambda: self.call, self.policy, self.queue)
         self.attempts: dict[str, list[float]] = {}
         self.flying = self.peak = 0
 
@@ -67,18 +67,18 @@ class World:
             self.flying -= 1
 
     def run(self, requests, rows=7):
-        bundle = Bundle({"agent": self.line})
-        tickets = []
+        bundle = Bundle({"agent": self.client})
+        groups = []
         for i in range(0, len(requests), rows):
             calls = [Call(str(i + j), r) for j, r in enumerate(requests[i : i + rows])]
-            tickets.append(Ticket(None, [None] * len(calls)))
-            bundle.submit(tickets[-1], calls)
-        self.finish(bundle, tickets)
-        return [outcome for ticket in tickets for outcome in ticket.outcomes]
+            groups.append(CallGroup(None, [None] * len(calls)))
+            bundle.submit(groups[-1], calls)
+        self.finish(bundle, groups)
+        return [outcome for group in groups for outcome in group.outcomes]
 
-    def finish(self, bundle, tickets):
+    def finish(self, bundle, groups):
         async def until_done():
-            while any(t.remaining for t in tickets):
+            while any(t.remaining for t in groups):
                 await asyncio.sleep(0.5)
 
         self.loop.run_until_complete(until_done())
@@ -89,8 +89,8 @@ class World:
 
     def close(self):
         self.loop.run_until_complete(asyncio.sleep(3600))
-        assert not self.lane.in_flight
-        assert not self.line.timeouts.flights
+        assert not self.queue.in_flight
+        assert not self.client.timeouts.pending_calls
         assert len(asyncio.all_tasks(self.loop)) == 0
         self.loop.close()
 
