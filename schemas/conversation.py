@@ -44,8 +44,13 @@ _MOST = 2**53  # tokens; sums of a conversation stay within 64 bits
 _SIGNS = frozenset(("response", "predicted_trajectory", "steps"))
 
 
-def paired(example: Example) -> tuple[tuple[Turn, Turn | None], ...]:
-    """(expected, actual) of every turn of an example, see `Example.turns`."""
+def pair_turns(example: Example) -> tuple[tuple[Turn, Turn | None], ...]:
+    """(expected, actual) of every turn of an example; one pair for a row of a single turn.
+
+    An expected turn always has the prompt. What the dataset does not say of it is `None` or empty, as is all of it if
+    a simulated user led the conversation. The actual turn is `None` if the agent gave no such turn. Turns are parsed
+    anew at each call; a metric takes `ScoringBatch.turns`, which keeps them.
+    """
     call, expected = example.invocation, expected_turns(example.instance)
     if call.turns is None and len(expected) == 1 and call.answered:
         text = None if call.response is None else _text(call.response)

@@ -198,15 +198,3 @@ class Example:
         """Value of a metric input: what the agent did where the name says so, else the instance's."""
         attribute = FROM_INVOCATION.get(name)
         return getattr(self.invocation, attribute) if attribute else self.instance.get(name)
-
-    @property
-    def turns(self) -> tuple[tuple[Turn, Turn | None], ...]:
-        """(expected, actual) of every turn, one pair for a row of a single turn.
-
-        An expected turn always has the prompt; what the dataset does not say of it is `None` or empty (all of it where
-        a simulated user led the conversation). The actual one is `None` where the agent gave no such turn. Parsed
-        anew each time: a metric takes `ScoringBatch.turns`.
-        """
-        from .conversation import paired
-
-        return paired(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import inspect
 import tomllib
 from collections.abc import Iterator
@@ -104,6 +105,51 @@ def test_the_rules_of_direction_can_be_broken() -> None:
     assert not broken_direction("transforms.metrics.trajectory", "transforms.metrics.kernels.calls")
     assert ("schemas.errors", True) in set(imports(ROOT / "transforms" / "registry.py"))
     assert ("transforms.io.storage", True) in set(imports(ROOT / "pipelines" / "run" / "evaluate.py"))
+
+
+def room_of(module: str) -> str:
+    """The room of a module: schemas as a whole, the steps of transforms one by one, every other folder."""
+    steps = module.split(".")
+    if steps[0] == "schemas":
+        return "schemas"
+    return ".".join(steps[:2]) if len(steps) > 1 else module
+
+
+def circle(arrows: set[tuple[str, str]]) -> list[str]:
+    """Places that lead back to where they began, none if the arrows hold no circle."""
+    sorter = graphlib.TopologicalSorter[str]()
+    for place, other in arrows:
+        if place != other:
+            sorter.add(place, other)
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return []
+
+
+ARROWS = {
+    (module, target)
+    for module, path in MODULES.items()
+    for target, inside in imports(path)
+    if inside and target and not (path.name == "__init__.py" and target.startswith(f"{module}."))
+}
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    """Imports for type checkers and within functions count, too: what needs them to hide a circle is one."""
+    assert not circle(ARROWS)
+
+
+def test_no_room_depends_on_a_room_above_it() -> None:
+    """Rooms without a circle stand on floors, and every arrow goes down."""
+    rooms = {(room_of(a), room_of(b)) for a, b in ARROWS}
+    assert not circle(rooms)
+    assert len({room for arrow in rooms for room in arrow if room.startswith("transforms")}) <= 40
+
+
+def test_circles_are_found() -> None:
+    assert set(circle({("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")})) == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...schemas.conversation import is_conversation
+from ...schemas.conversation import is_conversation, pair_turns
 from ...schemas.instance import Chunk, Example, Instance, Invocation, Turn
 from ...schemas.judging import PROMPTS
 from ...transforms.agents.base import trajectory_of, with_turns
@@ -101,7 +101,7 @@ def imagined(example: Example, baseline: bool = False) -> Example:
     calls, _ = trajectory_of(own.get("reference_trajectory"))
     answer = Invocation("ok", response, calls or (), (Chunk(RESPONSE),))
     if is_conversation(own.get("conversation")):
-        answer = with_turns(replace(answer, response=None), tuple(_answered(turn) for turn, _ in example.turns))
+        answer = with_turns(replace(answer, response=None), tuple(_answered(turn) for turn, _ in pair_turns(example)))
     elif own.get("scenario") is not None:
         answer = with_turns(answer, (Turn(str(own.get("scenario")), RESPONSE),))
     if baseline:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...schemas.config.calls import CallPolicy
 from ...schemas.errors import ConfigError, JudgeError, RowError
 from ...schemas.formats.lenient import lenient_json
 from ...schemas.json import Json
 from ...transforms.checkers.base import Checker, PairChecker, checker_of
+from ...transforms.checkers.judge import JudgeChecker
+from ...transforms.checkers.vertex import Vertex
 from ...transforms.grounding.check import Source
 from ...transforms.grounding.discovery import Engine
 from ...transforms.grounding.request import Request, read_request
@@ -47,9 +50,21 @@ def check_grounding(
         asked = read_request(body, corpus=facts_from is not None)
     except RowError as error:
         raise ConfigError(error.message, where="request") from None
-    (response,) = built.check([asked], _corpus(asked, built, facts_from, language), language)
+    response = _checked(built, asked, _corpus(asked, built, facts_from, language), language)
     if isinstance(response, RowError):
         raise JudgeError(response.message) from None
+    return response
+
+
+def _checked(checker: Checker, asked: Request, corpus: Source | None, language: str) -> dict[str, Json] | RowError:
+    if isinstance(checker, JudgeChecker):
+        from .judge_now import asked_now  # Beam comes with it, which no other checker needs
+
+        policy = CallPolicy(max_in_flight=checker.max_in_flight)
+        (response,) = asked_now(checker.own_judge(), policy, checker.answering([asked], corpus, language))
+        return response
+    assert isinstance(checker, PairChecker | Vertex)
+    (response,) = checker.check([asked], corpus, language)
     return response
 
 

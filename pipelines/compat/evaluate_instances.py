@@ -20,11 +20,11 @@ from ...schemas.result import Score, ScoredBatch
 from ...transforms import registry
 from ...transforms.agents.recorded import RecordedAgent
 from ...transforms.judge import JudgeCaller, JudgeUse
-from ...transforms.judge_now import judged_now
 from ...transforms.judging.autorater import Autorater, autorater_of
 from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.metrics.base import Metric, guarded
 from ..run.judges import build_judges
+from .judge_now import judged_now
 
 _IGNORED = frozenset(("location", "autorater_config"))
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ...schemas.conversation import turn_out
+from ...schemas.conversation import pair_turns, turn_out
 from ...schemas.formats.adk_result import invocation_out
 from ...schemas.instance import Example, Turn
 from ...schemas.result import Score
@@ -42,9 +42,9 @@ class AdkFunction:
         from google.adk.evaluation.eval_metrics import BaseCriterion, EvalMetric
 
         metric = EvalMetric(metric_name=self.name, criterion=BaseCriterion(threshold=self.threshold))
-        actual = [_invocation(a, i) for i, (_, a) in enumerate(example.turns) if a is not None]
+        actual = [_invocation(a, i) for i, (_, a) in enumerate(pair_turns(example)) if a is not None]
         scenario = example.instance.get("scenario")
-        expected = None if scenario is not None else [_invocation(e, i) for i, (e, _) in enumerate(example.turns)]
+        expected = None if scenario is not None else [_invocation(e, i) for i, (e, _) in enumerate(pair_turns(example))]
         led = None if scenario is None else ConversationScenario.model_validate(scenario)
         result = self._function()(metric, actual, expected, led)
         if inspect.isawaitable(result):

@@ -85,7 +85,7 @@ def needs_of(
             counted = all(isinstance(judges[name].judge, ModelJudge) for name in metric.judges)  # others may tell none
             told = len(metric.prompts[0].filled({})[0].content) if counted else 0
             needs.append(Need(metric.inputs, calls, calls * (told // CHARACTERS)))
-    return Needs(tuple(needs), recorded)
+    return Needs(tuple(needs), None if recorded is None else recorded.recall)
 
 
 def build_judges(configs: Mapping[str, JudgeConfig], metrics: Sequence[ConfiguredMetric]) -> dict[str, JudgeUse]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.batch import Batch, example_in, example_out
-from evalbeam.schemas.conversation import expected_turns, said, summed, turn_in, turn_out, turns_in
+from evalbeam.schemas.conversation import expected_turns, pair_turns, said, summed, turn_in, turn_out, turns_in
 from evalbeam.schemas.errors import RowError
 from evalbeam.schemas.instance import Example, Instance, Invocation, Step, ToolCall, Turn, Usage
 from evalbeam.schemas.trajectory import parse_trajectory
@@ -29,24 +29,24 @@ def rules():
 def test_a_row_of_one_turn_is_one_pair():
     row = Instance("0", {"prompt": "p", "reference": "r", "reference_trajectory": '[{"name": "t", "args": {}}]'})
     call = Invocation(response="a", predicted_trajectory=(), usage=Usage(1, 2))
-    ((expected, actual),) = Example(row, call).turns
+    ((expected, actual),) = pair_turns(Example(row, call))
     assert expected == Turn("p", "r", (ToolCall("t", {}),))
     assert actual == Turn("p", "a", (), usage=Usage(1, 2))
-    assert Example(row, Invocation("failed")).turns == ((expected, None),)
-    assert Example(Instance("0", {"prompt": "p"}), call).turns[0][0] == Turn("p")
+    assert pair_turns(Example(row, Invocation("failed"))) == ((expected, None),)
+    assert pair_turns(Example(Instance("0", {"prompt": "p"}), call))[0][0] == Turn("p")
 
 
 def test_a_conversation_is_a_pair_for_each_turn():
     row = Instance("0", {"conversation": CONVERSATION})
     made = (Turn("roll a die", "4", (ToolCall("roll", {"n": 6}),)), Turn("is it prime?", "yes", ()))
     example = Example(row, Invocation(response="yes", turns=made))
-    assert [a for _, a in example.turns] == list(made)
-    assert [e.response for e, _ in example.turns] == ["4", "no"]
-    assert example.turns[1][0].rubrics == ({"rubric_id": "short"},)
+    assert [a for _, a in pair_turns(example)] == list(made)
+    assert [e.response for e, _ in pair_turns(example)] == ["4", "no"]
+    assert pair_turns(example)[1][0].rubrics == ({"rubric_id": "short"},)
     shorter = Example(row, Invocation(response="4", turns=made[:1]))
-    assert [a for _, a in shorter.turns] == [made[0], None]
+    assert [a for _, a in pair_turns(shorter)] == [made[0], None]
     batch = ScoringBatch([example, shorter])
-    assert batch.turns() == [example.turns, shorter.turns]
+    assert batch.turns() == [pair_turns(example), pair_turns(shorter)]
     assert batch.turns() is batch.turns()
 
 
@@ -54,14 +54,16 @@ def test_an_answer_need_not_repeat_what_the_user_said():
     asked = [{**CONVERSATION[0], "content": {"parts": [{"text": "roll a die"}]}}, CONVERSATION[1]]
     row = {"conversation": asked, "turns": [{"response": "4"}, {"prompt": "prime?", "response": "no"}]}
     example = Example(Instance("0", row), RecordedAgent().recall(Instance("0", row)))
-    given = [(actual.prompt, actual.content, actual.response) for _, actual in example.turns if actual is not None]
+    given = [
+        (actual.prompt, actual.content, actual.response) for _, actual in pair_turns(example) if actual is not None
+    ]
     assert given == [("roll a die", {"parts": [{"text": "roll a die"}]}, "4"), ("prime?", None, "no")]
 
 
 def test_a_scenario_expects_nothing():
     row = Instance("0", {"scenario": {"starting_prompt": "hi", "conversation_plan": "leave"}})
     assert expected_turns(row) == ()
-    assert Example(row, Invocation(turns=(Turn("hi", "ho"),))).turns == ((Turn("hi"), Turn("hi", "ho")),)
+    assert pair_turns(Example(row, Invocation(turns=(Turn("hi", "ho"),)))) == ((Turn("hi"), Turn("hi", "ho")),)
 
 
 def test_what_a_row_is_known_by_is_what_the_user_says():

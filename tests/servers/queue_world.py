@@ -90,7 +90,7 @@ class World:
     def close(self):
         self.loop.run_until_complete(asyncio.sleep(3600))
         assert not self.queue.in_flight
-        assert not self.client.timeouts.pending_calls
+        assert not self.client.timeouts.attempts
         assert len(asyncio.all_tasks(self.loop)) == 0
         self.loop.close()
 

@@ -15,8 +15,7 @@ from contextlib import suppress
 from ...schemas.calls import NOT_MADE, Call, Outcome
 from ...schemas.errors import RunError
 from ..runtime import counters
-from .endpoint_client import EndpointClient
-from .endpoint_queue import EndpointQueue
+from .endpoint_client import EndpointClient, Queue
 from .engine import Engine
 from .pending_call import CallGroup, PendingCall
 
@@ -65,7 +64,7 @@ class Bundle:
         self._submitted = self._begun = self._started = self._ended = 0
         self._arrived = self._taken = 0
         self._laden = self._feeding = False
-        self._waiting: deque[tuple[int, list[tuple[EndpointQueue, list[PendingCall]]]]] = deque()
+        self._waiting: deque[tuple[int, list[tuple[Queue, list[PendingCall]]]]] = deque()
         self._ahead = (
             1 if len(clients) == 1 else 256 + 2 * sum(client.policy.max_in_flight for client in clients.values())
         )
@@ -135,7 +134,7 @@ class Bundle:
                     client.queue.post(client.queue.drop, self, client)
 
     @property
-    def _queue(self) -> EndpointQueue:
+    def _queue(self) -> Queue:
         """Any of the queues: all are on the same loop."""
         return next(iter(self._clients.values())).queue
 

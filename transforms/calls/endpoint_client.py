@@ -8,16 +8,52 @@ import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from ...schemas.calls import Call
 from ...schemas.config.calls import CallPolicy
 from .budget import SpendTracker
-from .endpoint_queue import EndpointQueue
 from .errors import ClassifiedError, classify_error
-from .pending_call import Timeouts
+from .loop import Loop
 from .rate_limit_service import RemoteRateLimiter, connected
 from .stop import Breaker
+from .timeouts import Timeouts
+
+
+class Queue(Protocol):
+    """The queue in which the calls of a client wait, as its users see it; `EndpointQueue` is the one there is.
+
+    Attributes:
+        loop: On whose thread everything but `post` runs.
+        throttled: Seconds for which calls were held back so far.
+    """
+
+    loop: Loop
+    throttled: float
+
+    def post(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Has the loop's thread do something."""
+        ...
+
+    def submit(self, pending_calls: list[Any]) -> None:
+        """Queues calls of one client."""
+        ...
+
+    def drop(self, sink: Any, client: EndpointClient) -> None:
+        """Forgets the calls of a client whose outcomes `sink` would take."""
+        ...
+
+    def stop(self, client: EndpointClient, reason: str) -> None:
+        """Makes no more calls of a client."""
+        ...
+
+    def expire(self, pending: Any) -> None:
+        """An attempt has taken too long."""
+        ...
+
+    def wake(self) -> None:
+        """Something that the calls waited for has changed."""
+        ...
 
 
 class EndpointClient:
@@ -32,11 +68,11 @@ class EndpointClient:
         self,
         connect: Callable[[], Callable[[Call], Any]],
         policy: CallPolicy,
-        queue: EndpointQueue,
+        queue: Queue,
         spending: SpendTracker | None = None,
     ) -> None:
         self.policy, self.queue, self.spending = policy, queue, spending
-        self.timeouts = Timeouts(queue.loop, policy.timeout, queue.expire)
+        self.timeouts = Timeouts[Any](queue.loop, policy.timeout, queue.expire)
         self._connect, self._lock = connect, threading.Lock()
         self.breaker = Breaker(policy.failure_threshold, policy.failure_window)
         self.stopped: str | None = None
@@ -54,7 +90,9 @@ class EndpointClient:
                 self.on_loop = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
                     getattr(call, "__call__", None)  # noqa: B004
                 )
-                self.remote_limiter = connected(self.policy, self.queue, partial(self.queue.stop, self))
+                self.remote_limiter = connected(
+                    self.policy, self.queue.loop, self.queue.wake, partial(self.queue.stop, self)
+                )
                 self.call = call
 
     def close(self) -> None:

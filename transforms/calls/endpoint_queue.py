@@ -13,25 +13,22 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...schemas.calls import NOT_MADE, CallClass, Outcome
 from ...schemas.config.calls import CallPolicy
 from ...schemas.errors import RunError
 from ...schemas.usage import tokens_of, usage_in, with_earlier
 from ..runtime import counters
+from .endpoint_client import EndpointClient
 from .errors import RETRIED, ClassifiedError
+from .loop import Loop
+from .pending_call import PendingCall, Sink
+from .rate_limit_service import RemoteRateLimiter
 from .rate_limiter import DOUBLING, AdaptiveRateLimiter
 from .retries import RetryBudget
 from .stop import kind_of
 from .threads import Job, Threads
-
-if TYPE_CHECKING:
-    from .bundle import Bundle
-    from .endpoint_client import EndpointClient
-    from .loop import Loop
-    from .pending_call import PendingCall
-    from .rate_limit_service import RemoteRateLimiter
 
 _GRACE = 1.0
 _SLOW = "no answer within the timeout"
@@ -93,10 +90,10 @@ class EndpointQueue:
             self.stop(client, client.stopped)
         self._pump()
 
-    def drop(self, bundle: Bundle, client: EndpointClient) -> None:
-        """Forgets a bundle's calls of a client: those queued are not made, those in flight are cancelled."""
-        self._taken_out(lambda f: f.bundle is bundle)
-        for pending in [f for f in client.timeouts.pending_calls if f.bundle is bundle]:
+    def drop(self, sink: Sink, client: EndpointClient) -> None:
+        """Forgets the calls of a sink: those queued are not made, those in flight are cancelled."""
+        self._taken_out(lambda f: f.sink is sink)
+        for pending in [f for f in client.timeouts.attempts if f.sink is sink]:
             self._abandon(pending, pending.began + client.policy.timeout - self.loop.time())
         self._pump()
 
@@ -134,10 +131,10 @@ class EndpointQueue:
                     self.loop.call_soon(self._pump)
                     return
                 pending = self._waiting[0]
-                if pending.bundle.cancelled:
+                if pending.sink.cancelled:
                     self._waiting.popleft()
                     continue
-                if pending.bundle.full():  # its thread may wait for calls of others before it comes to put them away
+                if pending.sink.full():  # its thread may wait for calls of others before it comes to put them away
                     self._aside.append(self._waiting.popleft())
                     continue
                 if not self._may_start(pending.client.remote_limiter, now):
@@ -184,10 +181,10 @@ class EndpointQueue:
             self._pump()
 
     def _start(self, pending: PendingCall, now: float) -> None:
-        bundle, client = pending.bundle, pending.client
+        sink, client = pending.sink, pending.client
         if not pending.attempts:
             pending.first, pending.queued = now, now - pending.submitted
-            bundle.started()
+            sink.started()
         elif client.stopped is None and self._left(pending) <= 0.0:
             self._ended(pending, with_earlier(None, pending.earlier), "timeout", "TimeoutError", _LATE)
             return
@@ -270,7 +267,7 @@ class EndpointQueue:
         if pending.alarm is not None:
             pending.alarm.cancel()
             pending.alarm = None
-        del pending.client.timeouts.pending_calls[pending]
+        del pending.client.timeouts.attempts[pending]
         self.in_flight -= 1
 
     def _finish_attempt(self, pending: PendingCall, value: Any, error: BaseException | None, seconds: float) -> None:
@@ -291,7 +288,7 @@ class EndpointQueue:
             else:
                 self._failed(pending, classified)
         except Exception as broken:  # whatever it is, the bundle's thread must not wait for ever
-            pending.bundle.fail(broken)
+            pending.sink.fail(broken)
         self._pump()
 
     def _used(self, pending: PendingCall, tokens: int) -> None:
@@ -337,9 +334,9 @@ class EndpointQueue:
         queued, backoff, refusals = pending.queued, pending.backoff, pending.refusals
         outcome = Outcome(value, kind, error_type, message, pending.attempts, latency, queued, backoff, refusals)
         try:
-            pending.bundle.ended(pending, outcome)
+            pending.sink.ended(pending, outcome)
         except Exception as broken:  # the bundle's thread must not wait for ever
-            pending.bundle.fail(broken)
+            pending.sink.fail(broken)
         if kind not in NOT_MADE and (reason := pending.client.breaker.ended(kind != "ok")):
             self.stop(pending.client, reason)
 

@@ -1,87 +1,60 @@
-"""One call on its way through its attempts, and the watch over how long they take."""
+"""One call on its way through its attempts, and who takes what comes of it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ...schemas.calls import Call, Outcome
 from ...schemas.instance import Usage
+from .endpoint_client import EndpointClient
 from .threads import Job
 
-if TYPE_CHECKING:
-    from .bundle import Bundle
-    from .endpoint_client import EndpointClient
+
+class Sink(Protocol):
+    """Takes what comes of calls: the bundle that submitted them. All of it is used on the loop's thread.
+
+    Attributes:
+        cancelled: Whether nobody wants the outcomes any more.
+    """
+
+    cancelled: bool
+
+    def full(self) -> bool:
+        """Whether no call may start before what was recorded is put away."""
+        ...
+
+    def started(self) -> None:
+        """A call has left the queue."""
+        ...
+
+    def ended(self, pending: PendingCall, outcome: Outcome) -> None:
+        """A call has its outcome."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """Something beside a call failed."""
+        ...
 
 
 class PendingCall:
     """One call on its way through its attempts."""
 
     __slots__ = (
-        "alarm",
-        "attempt",
-        "attempts",
-        "backoff",
-        "began",
-        "bundle",
-        "call",
-        "client",
-        "earlier",
-        "first",
-        "group",
-        "index",
-        "queued",
-        "refusals",
-        "submitted",
-        "tokens",
+        "alarm", "attempt", "attempts", "backoff", "began", "call", "client", "earlier", "first", "group", "index",
+        "queued", "refusals", "sink", "submitted", "tokens",
     )  # fmt: skip
 
     def __init__(
-        self, bundle: Bundle, client: EndpointClient, group: CallGroup, index: int, call: Call, submitted: float = 0.0
+        self, sink: Sink, client: EndpointClient, group: CallGroup, index: int, call: Call, submitted: float = 0.0
     ) -> None:
-        self.bundle, self.client, self.group, self.index, self.call = bundle, client, group, index, call
+        self.sink, self.client, self.group, self.index, self.call = sink, client, group, index, call
         self.submitted = submitted
         self.attempts = self.refusals = 0
         self.first = self.began = self.queued = self.backoff = self.tokens = 0.0
         self.attempt: asyncio.Task[Any] | Job | None = None
         self.alarm: asyncio.TimerHandle | None = None
         self.earlier: Usage | None = None
-
-
-class Timeouts:
-    """Attempts of one client in flight, oldest first; one timer watches the oldest.
-
-    A timer for each call would cost more than everything else that is done for it: nearly all are cancelled unused.
-
-    Args:
-        loop: Whose clock is used.
-        seconds: What one attempt may take.
-        expire: Called with each attempt that takes longer; removes it.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, expire: Callable[[PendingCall], None]) -> None:
-        self.pending_calls: dict[PendingCall, None] = {}
-        self._loop, self._seconds, self._expire = loop, seconds, expire
-        self._armed = False
-
-    def add(self, pending: PendingCall) -> None:
-        """An attempt begins now."""
-        self.pending_calls[pending] = None
-        if not self._armed:
-            self._armed = True
-            self._loop.call_later(self._seconds, self._ring)
-
-    def _ring(self) -> None:
-        self._armed = False
-        while self.pending_calls:
-            oldest = next(iter(self.pending_calls))
-            due = oldest.began + self._seconds
-            if due > self._loop.time():
-                self._armed = True
-                self._loop.call_at(due, self._ring)
-                return
-            self._expire(oldest)
 
 
 class CallGroup:

@@ -11,12 +11,9 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ...schemas.config.calls import CallPolicy, RateLimit
-
-if TYPE_CHECKING:
-    from .endpoint_queue import EndpointQueue
 
 METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 MOST = 16
@@ -194,10 +191,12 @@ class RateLimitClient:
         return Answer(response.overall_code == self._ok, max(waits, default=0.0))
 
 
-def connected(policy: CallPolicy, queue: EndpointQueue, stop: Callable[[str], None]) -> RemoteRateLimiter | None:
+def connected(
+    policy: CallPolicy, loop: asyncio.AbstractEventLoop, wake: Callable[[], None], stop: Callable[[str], None]
+) -> RemoteRateLimiter | None:
     """The permits that the calls of a client need, `None` where its policy names no service."""
     limit = policy.rate_limit
     if limit is None:
         return None
-    client = RateLimitClient(limit, queue.loop)
-    return RemoteRateLimiter(queue.loop, limit, policy.rate_limit_timeout, client.ask, queue.wake, stop, client.close)
+    client = RateLimitClient(limit, loop)
+    return RemoteRateLimiter(loop, limit, policy.rate_limit_timeout, client.ask, wake, stop, client.close)

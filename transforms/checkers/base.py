@@ -29,23 +29,11 @@ __all__ = ["AskingChecker", "Checker", "PairChecker", "Unjudged", "Verdict", "ch
 UNHELPFUL = {"code": "helpfulness_needs_judge", "message": "only a judge model scores helpfulness (checker: judge)"}
 
 
-class Checker(ABC):
-    """Base of all checkers."""
-
-    @abstractmethod
-    def check(
-        self, requests: Sequence[Request], corpus: Source | None = None, language: str = "en"
-    ) -> list[dict[str, Json] | RowError]:
-        """The response to each request, as the API's JSON, or why there is none.
-
-        Args:
-            requests: Requests within the API's limits.
-            corpus: Where the facts are found for all requests, instead of in themselves.
-            language: Code of the language whose abbreviations do not end sentences.
-        """
+class Checker:
+    """Base of all checkers: of those that weigh pairs, and of those that ask judges."""
 
 
-class PairChecker(Checker):
+class PairChecker(Checker, ABC):
     """Base of checkers that weigh pairs of a claim and a text."""
 
     @abstractmethod
@@ -59,7 +47,13 @@ class PairChecker(Checker):
     def check(
         self, requests: Sequence[Request], corpus: Source | None = None, language: str = "en"
     ) -> list[dict[str, Json] | RowError]:
-        """The response to each request; the claims of all of them are weighed together."""
+        """The response to each request, as the API's JSON, or why there is none; all claims are weighed together.
+
+        Args:
+            requests: Requests within the API's limits.
+            corpus: Where the facts are found for all requests, instead of in themselves.
+            language: Code of the language whose abbreviations do not end sentences.
+        """
         outcomes = drive([checking_of(request, corpus, language) for request in requests], self.weigh)
         return [o if isinstance(o, RowError) else _response(o, r) for o, r in zip(outcomes, requests, strict=True)]
 
@@ -77,7 +71,7 @@ class Unjudged(Exception):
         self.error, self.open = error, open
 
 
-class AskingChecker(Checker):
+class AskingChecker(Checker, ABC):
     """Base of checkers that put questions to judges, and in a run do not call them themselves.
 
     Attributes:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from ...schemas.config.calls import CallPolicy
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.json import Json
 from ...schemas.judging import Answer, Ask
@@ -101,17 +100,21 @@ class JudgeChecker(AskingChecker):
             response["helpfulnessScore"] = mean(scores) / 10
         return response
 
-    def check(
+    def answering(
         self, requests: Sequence[Request], corpus: Source | None = None, language: str = "en"
-    ) -> list[dict[str, Json] | RowError]:
-        """The response to each request, from the judge that stands in the checker, asked as judges are in a run."""
+    ) -> Generator[list[Ask], Sequence[Answer], list[dict[str, Json] | RowError]]:
+        """The response to each request, or why there is none; the questions of all of them are asked side by side."""
+        return together([self._response(request, corpus, language) for request in requests])
+
+    def own_judge(self) -> Judge:
+        """The judge that stands in the checker, for use outside of a run.
+
+        Raises:
+            ConfigError: There is none, or it cannot be made.
+        """
         if self.judge is None:
             raise ConfigError("missing", where="checker.judge", allowed="{type: NAME, parameters ...} of a judge")
-        from ..judge_now import asked_now  # Beam comes with it, which no other checker needs
-
-        policy = CallPolicy(max_in_flight=self.max_in_flight)
-        checks = [self._response(request, corpus, language) for request in requests]
-        return asked_now(_built(self.judge), policy, together(checks))
+        return _built(self.judge)
 
     def _response(
         self, request: Request, corpus: Source | None, language: str

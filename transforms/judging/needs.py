@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...schemas.instance import FROM_INVOCATION, Example, Instance, Invocation
-from ..agents.base import Recording
 
 CHARACTERS = 8
 """Characters of a prompt counted as one token: that is about half of the tokens models count, so never too many."""
@@ -33,15 +32,15 @@ class Needs:
 
     Attributes:
         needs: What each metric asks; left out are metrics that may find nothing to ask in a row that has their inputs.
-        recorded: The agent that takes answers from the rows; `None` where one is called: it is taken to answer.
+        recall: Takes the answer from a row that brings one; `None` if an agent is called, which is taken to answer.
     """
 
     needs: Sequence[Need] = ()
-    recorded: Recording | None = None
+    recall: Callable[[Instance], Invocation] | None = None
 
     def of(self, instance: Instance) -> tuple[int, int]:
         """(calls, tokens) of a row."""
-        answer = Invocation() if self.recorded is None else self.recorded.recall(instance)
+        answer = Invocation() if self.recall is None else self.recall(instance)
         if not answer.answered:
             return 0, 0
         example = Example(instance, answer)
@@ -54,4 +53,4 @@ class Needs:
         return sum(need.calls for need in self.needs), sum(need.tokens for need in self.needs)
 
     def _has(self, example: Example, name: str) -> bool:
-        return (self.recorded is None and name in FROM_INVOCATION) or example.get(name) is not None
+        return (self.recall is None and name in FROM_INVOCATION) or example.get(name) is not None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ...schemas.conversation import step_out
+from ...schemas.conversation import pair_turns, step_out
 from ...schemas.instance import Example, Turn
 from ...schemas.json import Json
 from ...schemas.judging import Judging
@@ -57,7 +57,7 @@ class TurnJudge(JudgedMetric):
         get = example.instance.get
         if self.expecting and get("scenario") is not None and get("conversation") is None:
             return Score(status="not_applicable")
-        turns = example.turns
+        turns = pair_turns(example)
         if not turns or any(actual is None for _, actual in turns):
             return Score.failed("missing_turns", "the answer has fewer turns than the conversation")
         judgings = [self.turn(example, expected, actual) for expected, actual in turns if actual is not None]

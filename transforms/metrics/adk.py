@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from ...schemas.conversation import pair_turns
 from ...schemas.instance import Example, Instance, Invocation, Turn
 from ...schemas.result import Score, ScoreColumn
 from ...schemas.values import mean
@@ -155,7 +156,7 @@ class TurnFigure(Metric):
     words: ClassVar[str] = ""
 
     def score(self, example: Example) -> Score:
-        actual = [turn for _, turn in example.turns if turn is not None]
+        actual = [turn for _, turn in pair_turns(example) if turn is not None]
         values = [self._value(turn) for turn in actual]
         known = [v for v in values if v is not None]
         if not known:

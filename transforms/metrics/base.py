@@ -25,6 +25,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar
 
+from ...schemas.conversation import pair_turns
 from ...schemas.instance import FROM_INVOCATION, Example, Turn
 from ...schemas.result import Better, Score, ScoreColumn
 from ..calls.errors import classify_error
@@ -62,8 +63,8 @@ class ScoringBatch:
         return [e.instance.get(name) for e in self.examples]
 
     def turns(self) -> list[tuple[tuple[Turn, Turn | None], ...]]:
-        """(expected, actual) of every turn of every example, as `Example.turns` gives them."""
-        return self.share("turns", lambda: [e.turns for e in self.examples])
+        """(expected, actual) of every turn of every example, see `pair_turns`."""
+        return self.share("turns", lambda: [pair_turns(e) for e in self.examples])
 
 
 class Metric(ABC):

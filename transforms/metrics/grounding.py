@@ -16,7 +16,7 @@ from ...schemas.instance import Chunk, Example
 from ...schemas.json import Json
 from ...schemas.judging import PROMPTS, Judging
 from ...schemas.result import Score, ScoreColumn
-from ..checkers.base import AskingChecker, Checker, Unjudged, checker_of
+from ..checkers.base import AskingChecker, Checker, PairChecker, Unjudged, checker_of
 from ..grounding.check import Spec
 from ..grounding.passages import Fact
 from ..grounding.request import Request, check_limits
@@ -139,6 +139,7 @@ class Grounding(JudgedMetric):
             except RowError as error:
                 scores[i] = Score.failed(error.code, error.message)
         if requests:
+            assert isinstance(self.built, PairChecker)
             corpus = source_of(self.facts_from, self.language)
             responses = self.built.check(list(requests.values()), corpus, self.language)
             scores |= {i: _score(r) for i, r in zip(requests, responses, strict=True)}

@@ -14,6 +14,7 @@ from evalbeam.pipelines.check.check import CheckReport, check
 from evalbeam.pipelines.check.estimate import imagined, span
 from evalbeam.pipelines.check.forecast import made_up
 from evalbeam.schemas.config.evaluation import EvaluationConfig
+from evalbeam.schemas.conversation import pair_turns
 from evalbeam.schemas.instance import Example, Instance, Invocation, Usage
 from evalbeam.schemas.judging import Reply
 from evalbeam.transforms.facts import SHARED, SPENT
@@ -106,7 +107,7 @@ def test_a_live_agent_is_taken_to_answer() -> None:
     assert [call.tool_name for call in found.invocation.predicted_trajectory or ()] == ["t"]
     turns = [{"prompt": "a", "reference": "one"}, {"prompt": "b"}]
     led = imagined(Example(Instance("0", {"conversation": turns}), Invocation("not_called")))
-    assert [actual and actual.response for _, actual in led.turns] == ["one", module.RESPONSE]
+    assert [actual and actual.response for _, actual in pair_turns(led)] == ["one", module.RESPONSE]
     scenario = imagined(Example(Instance("0", {"scenario": {"starting_prompt": "hi"}}), Invocation("not_called")))
     assert len(scenario.turns) == 1
 

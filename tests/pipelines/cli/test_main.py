@@ -467,7 +467,7 @@ def test_the_program_ends_with_its_code_whatever_is_left_behind(folder: Path) ->
     code = textwrap.dedent(
         """
         import atexit, sys, threading
-        from evalbeam.pipelines import cli
+        from evalbeam.pipelines.cli import main as cli
 
         class Spoiler:
             def __del__(self):

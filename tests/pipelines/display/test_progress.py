@@ -122,7 +122,7 @@ def test_remarks_stand_above_the_bar() -> None:
 
 
 def test_counters_add_up_over_threads_and_processes() -> None:
-    child = "from evalbeam.transforms import counters\nfor _ in range(1000): counters.add('rows_read', 3)"
+    child = "from evalbeam.transforms.runtime import counters\nfor _ in range(1000): counters.add('rows_read', 3)"
     with counters.watched() as folder:
         children = [subprocess.Popen([sys.executable, "-c", child]) for _ in range(2)]
 

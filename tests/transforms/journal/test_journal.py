@@ -399,7 +399,7 @@ CRASH = """
     from evalbeam.schemas.batch import Batch
     from evalbeam.schemas.calls import CallPolicy
     from evalbeam.schemas.instance import Instance
-    from evalbeam.transforms import coders
+    from evalbeam.transforms.runtime import coders
     from evalbeam.transforms.agents.function import FunctionAgent
     from evalbeam.transforms.invoke import InvokeAgent
 

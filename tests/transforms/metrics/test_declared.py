@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from evalbeam.pipelines.compat.judge_now import judged_now
 from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoredBatch
 from evalbeam.transforms import registry
 from evalbeam.transforms.agents.base import chunks_of, trajectory_of
 from evalbeam.transforms.judge import JudgeCaller, JudgeUse
-from evalbeam.transforms.judge_now import judged_now
 from evalbeam.transforms.judges.function import FunctionJudge
 from evalbeam.transforms.metrics._inputs import ConfiguredMetric
 from evalbeam.transforms.metrics._judged import JudgedMetric

@@ -6,16 +6,16 @@ import uuid
 from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
-from ..schemas.config.calls import CallPolicy
-from ..schemas.instance import Example, Instance, Invocation
-from ..schemas.judging import Answer, Ask
-from ..schemas.result import ScoredBatch
-from .calls.bundle import Bundle
-from .calls.engine import Engine
-from .calls.fanout import Work
-from .calls.pending_call import CallGroup
-from .judge import JudgeCaller, JudgeUse, answer_of
-from .judges.base import Judge
+from ...schemas.config.calls import CallPolicy
+from ...schemas.instance import Example, Instance, Invocation
+from ...schemas.judging import Answer, Ask
+from ...schemas.result import ScoredBatch
+from ...transforms.calls.bundle import Bundle
+from ...transforms.calls.engine import Engine
+from ...transforms.calls.fanout import Work
+from ...transforms.calls.pending_call import CallGroup
+from ...transforms.judge import JudgeCaller, JudgeUse, answer_of
+from ...transforms.judges.base import Judge
 
 T = TypeVar("T")
 _NO_ROW = Example(Instance("00", {}), Invocation())
@@ -48,7 +48,7 @@ def _done(caller: JudgeCaller, work: Work) -> Any:
     """What work comes to whose calls are made here and now."""
     engine, token = Engine.here(), uuid.uuid4().hex
     endpoints = caller.endpoints
-    lines = engine.join_all(token, endpoints, caller.connect)
+    clients = engine.join_all(token, endpoints, caller.connect)
     try:
         outcomes = None
         while True:
@@ -56,7 +56,7 @@ def _done(caller: JudgeCaller, work: Work) -> Any:
                 calls = work.send(outcomes)  # type: ignore[arg-type]  (None starts a generator)
             except StopIteration as done:
                 return done.value
-            bundle = Bundle(lines)
+            bundle = Bundle(clients)
             bundle.submit(CallGroup(None, [None] * len(calls)), calls)
             bundle.wait_for_some()
             (group,) = bundle.finished()
