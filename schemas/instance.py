@@ -103,7 +103,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "baseline_model_response": ("baseline_prediction",),
     "baseline_prediction": ("baseline_model_response",),
 }
-"""Words that mean the same input (metrics.md §1): either spelling is accepted in a dataset."""
+"""Words that mean the same input: either spelling is accepted in a dataset."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,7 @@ class SliceKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One row of the summary table; every statistic is `None` where it is not defined (metrics.md §9).
+    """One row of the summary table; every statistic is `None` where it is not defined.
 
     `row_count` counts rows of the slice, `scored_count + error_count + skipped_count` makes it up
     (not-applicable rows are counted as skipped); `coverage` is scored_count / row_count. The trials

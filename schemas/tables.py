@@ -1,4 +1,4 @@
-"""The tables evalbeam writes: the only place where output columns are named and typed (metrics.md §9)."""
+"""The tables evalbeam writes: the only place where output columns are named and typed."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class DatasetStats:
         return self
 
     def types(self, declared: Sequence[tuple[str, str]] = ()) -> tuple[tuple[str, str], ...]:
-        """(name, type) of every dataset column: declared ones first, then by name (metrics.md §9)."""
+        """(name, type) of every dataset column: declared ones first, then by name."""
         named = dict(declared)
         found = {name: column_type(mask, largest) for name, (mask, largest) in sorted(self.columns.items())}
         return tuple(named.items()) + tuple((n, t) for n, t in found.items() if n not in named)

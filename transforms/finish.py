@@ -50,7 +50,6 @@ class RunRecord:
         config: The configuration as JSON.
         versions: Versions of what computed it.
         allowed: What the dataset may be like for calls to begin.
-        declared: Declared (name, type) of dataset columns.
         facts: The metrics in the order of the config.
         slices, statistics: How they were summarised.
         criteria: Bounds to judge.

@@ -27,7 +27,6 @@ from .runtime.background import Background
 from .runtime.collector import relax_collector
 
 _HELD_BYTES = 16 << 20
-_PACK_BYTES = 1 << 20
 
 
 @dataclass

@@ -50,7 +50,7 @@ def scored() -> ScoredBatch:
     return ScoredBatch(examples, scores, 0, columns)
 
 
-def test_the_instances_table_holds_every_column_of_the_contract():
+def test_the_instances_table_holds_every_column_that_is_promised():
     (records,) = tables.instance_records(scored(), METRICS)
     assert records.schema.names == (
         ["instance_id", "trial", "prompt", "dataset.status", "zip", "n", "tags"]

@@ -81,11 +81,6 @@ class Outcome:
     contradiction: float
     claims: tuple[ClaimResult, ...]
 
-    @property
-    def vacuous(self) -> bool:
-        """Whether no claim needs grounding, so that the support score says nothing."""
-        return all(c.score is None for c in self.claims)
-
 
 Pair: TypeAlias = tuple[Text, Text]
 """A claim and a text."""

@@ -1,4 +1,4 @@
-"""ADK's criteria that need no model, and what it reports of every run (google-adk 2.13, metrics.md §8).
+"""ADK's criteria that need no model, and what it reports of every run (google-adk 2.13).
 
 A criterion scores every turn of a conversation; a case is the mean of its turns, which `details` keeps under "turns" (a
 number, or null where a turn has no score). A row without a conversation is one turn. On a scenario there is nothing to

@@ -1,4 +1,4 @@
-"""What is measured of every run beside its answers: how long the agent took, and whether it failed (metrics.md §2)."""
+"""What is measured of every run beside its answers: how long the agent took, and whether it failed."""
 
 from __future__ import annotations
 

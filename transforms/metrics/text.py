@@ -1,4 +1,4 @@
-"""Computed text metrics: exact_match, bleu, rouge and response_match (metrics.md §4).
+"""Computed text metrics: exact_match, bleu, rouge and response_match.
 
 All compare the response with the reference. A value that is no string stands for its JSON text (keys sorted, no spaces
 after separators, non-ASCII characters as they are): a response 42 matches a reference "42", and `true` matches "true".

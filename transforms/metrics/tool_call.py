@@ -1,4 +1,4 @@
-"""Tool-call metrics: is the predicted tool call well formed, and is it the reference's? (metrics.md §3)
+"""Tool-call metrics: is the predicted tool call well formed, and is it the reference's?
 
 Prediction and reference are `{content, tool_calls: [{name, arguments: {}}]}`, as JSON text or object; `tool_calls` may
 itself be JSON text. A prediction that is not such JSON stands for its trajectory, where the agent reports one, and is

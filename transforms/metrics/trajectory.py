@@ -1,4 +1,4 @@
-"""Trajectory metrics: did the agent call the tools that the reference calls? (metrics.md §2)
+"""Trajectory metrics: did the agent call the tools that the reference calls?
 
 A trajectory is a tuple of tool calls. Two calls are the same iff their names are equal (case-sensitive) and their
 inputs are equal as JSON: key order ignored, list order kept, 1 == 1.0, true != 1, "1" != 1, null != missing; a call

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 ORDERS = 4
-SMOOTHINGS = ("exp", "floor", "add-k", "none")
 _FLOOR, _ADDED = 0.1, 1
 _LOG_OF_ZERO = -9999999999.0
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-SPLITTERS = ("sentencex", "punkt")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
