@@ -105,7 +105,7 @@ def compare(
     facts = runs.facts()
     found, alone = _paired(runs, names, slices)
     differences = tuple(
-        pairs.difference(name, s, facts[name]["better"] != "higher", allowed[name], confidence)
+        pairs.difference(name, s, facts[name]["better"] != "higher", allowed[name], confidence, _most(facts[name]))
         for (rank, s, name), pairs in sorted(found.items(), key=lambda item: _place(*item[0], names))
     )
     deciding = tuple(name for name in names if name in named or not runs.measured(name))
@@ -316,6 +316,12 @@ def _tolerances(whole: float, single: Mapping[str, float], names: Sequence[str])
         if not 0 <= value < math.inf:
             raise ConfigError(f"found {value!r} for {name}", where="tolerance", allowed="a number, 0 or more")
     return found
+
+
+def _most(metric: Mapping[str, Json]) -> float | None:
+    """What two scores of a metric, or two distances from its best score, can differ by; `None` without a range."""
+    worst, best = metric["worst"], metric["best"]
+    return None if worst is None or best is None else abs(best - worst) or None
 
 
 def _check_level(confidence: float) -> None:

@@ -2,6 +2,7 @@
 
 EvalbeamError
 ├── ConfigError     the configuration, the command or a part it names cannot be used (exit code 2)
+│   └── DatasetError    the dataset lacks a column; also a ValueError
 ├── RunError        the run itself failed or was stopped (exit code 3)
 ├── RowError        one dataset row cannot be used; becomes a row of the errors table
 ├── AgentError      one agent call failed; becomes the error columns of its row
@@ -29,6 +30,13 @@ class ConfigError(EvalbeamError):
         text = f"{where}: {what}" if where else what
         super().__init__(f"{text} (allowed: {allowed})" if allowed else text)
         self.what, self.where, self.allowed = what, where, allowed
+
+
+class DatasetError(ConfigError, ValueError):
+    """The dataset lacks a column without which nothing can be scored.
+
+    It is a ValueError, too: that is what users of the evaluation SDK of Vertex AI catch for arguments that do not fit.
+    """
 
 
 class RunError(EvalbeamError):

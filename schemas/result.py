@@ -189,7 +189,8 @@ class Summary:
 
     `row_count` counts rows of the slice, `scored_count + error_count + skipped_count` makes it up
     (not-applicable rows are counted as skipped); `coverage` is scored_count / row_count. The trials
-    of an instance are one cluster for `se` and interval (`ci_method` "cluster"), unless that is "normal".
+    of an instance are one cluster for `se` and interval (`ci_method` "cluster"), unless that is "normal". With a range
+    the interval is Wilson's within it ("wilson"), else Student's ("t").
 
     What judges were asked for a metric stands in its first row over the whole dataset alone, so that a column's sum is
     the run's: `judge_calls` (questions, answered or not), `judge_input_tokens`, `judge_output_tokens` and `judge_cost`

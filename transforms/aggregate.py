@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 
@@ -12,7 +13,7 @@ from apache_beam import coders
 from ..schemas.config.evaluation import CompatConfig, StatisticsConfig
 from ..schemas.result import ScoredBatch, SliceKey, Summary
 from .statistics.accumulators import Accumulator, Distribution
-from .statistics.intervals import about_mean, normal_quantile, normal_share, t_quantile, wilson
+from .statistics.intervals import about_mean, clipped, normal_quantile, normal_share, t_quantile, wilson, within
 from .statistics.slices import MetricFacts, SliceValues, distinct_slices, partials, slice_order
 
 
@@ -156,35 +157,62 @@ def _interval(
     values: Distribution, facts: MetricFacts, statistics: StatisticsConfig
 ) -> tuple[float | None, float | None, float | None, str | None]:
     """(standard error, both ends, method) of the mean."""
-    mean, level, normal = values.mean(), statistics.confidence, statistics.ci == "normal"
-    clusters = None if normal else values.clusters
-    error = values.standard_error() if normal else values.clustered_error()
-    method = "normal" if normal else "cluster" if clusters else None
-    found: tuple[float, float] | None = None
+    mean, level = values.mean(), statistics.confidence
+    if statistics.ci == "normal":
+        error, method, found = values.standard_error(), "normal", _normal(values, facts, level)
+    else:
+        error, method = values.clustered_error(), "cluster" if values.clusters else None
+        shares = all(value in (0.0, 1.0) for value, _ in values.counted)
+        ends = _ends(values, facts, shares)
+        units = values.clusters.number if values.clusters else values.n
+        found = None
+        if mean is not None and ends == (0.0, 1.0) and shares and values.clusters is None:
+            method, found = "wilson", wilson(values.total.numerator >> values.total.exponent, values.n, level)
+        elif mean is not None and ends is not None:
+            method, effective = method or "wilson", _effective(mean, error, values, ends, shares)
+            estimated = values.clusters is not None or bool(error)  # else no degrees of freedom are spent
+            quantile = t_quantile(level, units - 1) if estimated and units > 1 else normal_quantile(level)
+            found = ends if estimated and units == 1 else within(mean, effective, units, ends, quantile)
+        elif mean is not None and error is not None:
+            method, found = method or "t", about_mean(mean, error, t_quantile(level, units - 1))
+    return (error, *found, method) if found else (error, None, None, None)
+
+
+def _normal(values: Distribution, facts: MetricFacts, level: float) -> tuple[float, float] | None:
+    """The normal approximation, all rows taken for independent; within the metric's range, and else as it is."""
+    mean, error = values.mean(), values.standard_error()
     if mean is not None and facts.binary and all(value in (0.0, 1.0) for value, _ in values.counted):
-        successes = values.total.numerator >> values.total.exponent
-        if clusters is not None:
-            n = _effective(mean, error, values.n, clusters.number)
-            found = wilson(mean * n, n, level)
-        else:
-            found = normal_share(successes, values.n, level) if normal else wilson(successes, values.n, level)
-        return error, *found, method or "wilson"
-    if mean is not None and error is not None:
-        degrees = (values.n if clusters is None else clusters.number) - 1
-        found = about_mean(mean, error, normal_quantile(level) if normal else t_quantile(level, degrees))
-    return (error, *found, method or "t") if found else (error, None, None, None)
+        return normal_share(values.total.numerator >> values.total.exponent, values.n, level)
+    found = None if mean is None or error is None else about_mean(mean, error, normal_quantile(level))
+    return found and clipped(found, _ends(values, facts))
 
 
-def _effective(share: float, error: float | None, n: int, clusters: int) -> float:
-    """How many independent rows would give the share this standard error: between one and all `n`.
+def _ends(values: Distribution, facts: MetricFacts, shares: bool = False) -> tuple[float, float] | None:
+    """Between which scores the mean lies: the metric's range, or 0 and 1 of scores that are nothing else.
 
-    Where all rows agree, no error tells, and each cluster is taken for one row. Of independent rows, and of clusters
-    of equal ones, it is their number. Source: Kish (1965), Survey Sampling, 8.2.
+    A metric of the user's may leave the range that it states: then it has none.
     """
-    spread = share * (1 - share)
-    if error is None or not spread:
-        return clusters
-    return min(1 + spread / error**2, n) if error else n
+    ends = facts.range or ((0.0, 1.0) if shares else None)
+    if ends is None or values.low is None or values.high is None or not ends[0] <= values.low <= values.high <= ends[1]:
+        return None
+    return ends if ends[0] < ends[1] else None
+
+
+def _effective(
+    mean: float, error: float | None, values: Distribution, ends: tuple[float, float], shares: bool
+) -> float | None:
+    """How many independent rows of zeros and ones would give the mean this standard error; `None` if none tells.
+
+    Of independent rows, that is at least their number. Of clusters of zeros and ones it is at most that of their rows:
+    clusters that are all as often right vary less than chance allows. Source: Kish (1965), Survey Sampling, 8.2.
+    """
+    low, high = ends
+    share = (mean - low) / (high - low)
+    most = float(values.n) if shares and values.clusters else math.inf
+    if not error:
+        return most if 0 < share < 1 and most < math.inf else None
+    ratio = (high - low) / error
+    return min(max(1 + share * (1 - share) * ratio * ratio, 1.0 if values.clusters else values.n), most)
 
 
 class SliceKeyCoder(coders.Coder):

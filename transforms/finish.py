@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ from .judge_costs import Spent, costed, spending, total
 from .load import LoadTables
 from .statistics import criteria
 from .statistics.slices import MetricFacts
+from .statistics.unscored import why_unscored
 from .write import WrittenFile, write_table
 from .writers.base import Writer
 
@@ -123,6 +124,7 @@ def _finish(
     ordered = arranged(summaries, record.facts, record.slices, record.statistics)
     stopped = None if refused else _stopped(record, files, spent)
     judged, verdict = criteria.judge(ordered, record.criteria, stopped is not None)
+    shows = None if refused or stopped else why_unscored(ordered, record.facts, _statuses(files), judged)
     asked = spending(spent, record.models, record.prices, record.free)
     ordered = costed(criteria.stamped(ordered, judged), record.facts, asked)
     rows = [tables.summary_row(s) for s in ordered]
@@ -137,13 +139,22 @@ def _finish(
     kept = [f for f in files if f.table == "errors"] if refused else [*files, summary]
     outcome = {
         "state": FAILED if refused else STOPPED if stopped else FINISHED,
-        "reason": refused or stopped,
+        "reason": refused or stopped or shows,
         "verdict": verdict if record.criteria and not refused else None,
         "criteria": [] if refused else [asdict(j) for j in judged],
     }
     manifest = _manifest(record, outcome, kept, facts, asked)
     publish(record.output, kept, manifest, record.loading if outcome["state"] == FINISHED else None)
     return manifest
+
+
+def _statuses(files: Iterable[WrittenFile]) -> dict[str, int]:
+    """Rows of the instances table by status."""
+    counts: dict[str, int] = {}
+    for file in files:
+        for status, count in file.counts.items():
+            counts[status] = counts.get(status, 0) + count
+    return counts
 
 
 def _stopped(record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Spent]) -> str | None:
@@ -191,8 +202,7 @@ def _manifest(
         table = described.setdefault(file.table, {"files": [], "rows": 0, "columns": _columns(file)})
         table["files"].append(file.name)
         table["rows"] += file.rows
-        for status, count in file.counts.items():
-            counts[status] = counts.get(status, 0) + count
+    counts |= _statuses(files)
     now = time.time()
     value = {
         **outcome,

@@ -9,7 +9,7 @@ from itertools import chain
 
 from ...schemas.batch import RowBlock
 from ...schemas.config.evaluation import EvaluationConfig
-from ...schemas.errors import RowError
+from ...schemas.errors import DatasetError, RowError
 from ...schemas.formats.databricks import JUDGES, MISSING, obstacle, runs
 from ...schemas.instance import (
     FROM_INVOCATION,
@@ -27,6 +27,7 @@ from ...transforms.join_baseline import JOINED
 from ...transforms.readers._files import FileInfo, head, readers_of
 from ...transforms.readers.base import SchemeReader
 from ..display.terminal import cut, plain, table
+from ..run.answers import require_answers
 from ..run.build import make_plan
 from ..run.judges import asks, joined_metrics, not_replayed
 from ..run.plan import Plan
@@ -78,6 +79,7 @@ class CheckReport:
         rows: Rows of the dataset; `None` where that cannot be told without reading all of it.
         counted: Whether `rows` was counted, not estimated.
         output: What stands at the output: "new", "finished", "unfinished" or "changed" (`resume.state`).
+        unanswered: Why nothing can be scored where no agent is configured and no row has an answer; else `None`.
     """
 
     plan: Plan
@@ -85,6 +87,7 @@ class CheckReport:
     rows: int | None
     counted: bool
     output: str
+    unanswered: str | None = None
 
     @property
     def problems(self) -> list[str]:
@@ -107,6 +110,8 @@ class CheckReport:
             found.append(
                 f"dataset.path: none of the first {self.sample.size} rows is usable; {place}: {code}: {message}"
             )
+        elif self.unanswered:
+            found.append(self.unanswered)
         return found
 
     def _over_budget(self) -> str | None:
@@ -277,7 +282,12 @@ def check(config: EvaluationConfig) -> CheckReport:
     asked = config.dataset.query  # its result is not there yet, and making it costs
     blocks = [] if asked else head(plan.files, dict(plan.declared), HEAD_ROWS, plan.reading)
     rows, counted = count_rows(plan)
-    return CheckReport(plan, read_sample(plan, blocks), rows, counted, state(plan))
+    unanswered = None
+    try:
+        require_answers(plan, plan.files)
+    except DatasetError as error:
+        unanswered = str(error)
+    return CheckReport(plan, read_sample(plan, blocks), rows, counted, state(plan), unanswered)
 
 
 def read_sample(plan: Plan, blocks: Sequence[RowBlock]) -> Sample:

@@ -35,7 +35,8 @@ first steps:
   evalbeam run eval.yaml      run it
 
 exit codes:
-  0 passed   1 a criterion failed or could not be evaluated   2 the configuration cannot be used   3 the run failed
+  0 passed   1 a criterion failed or could not be evaluated   2 the configuration cannot be used
+  3 the run failed, was stopped, or shows nothing: no answer, no score, or a metric failed on every row
 """
 
 
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         0 passed, 1 a criterion failed or could not be evaluated, 2 the configuration or the command line cannot be
-        used, 3 the run failed or was stopped.
+        used, 3 the run failed, was stopped or shows nothing.
     """
     open_streams()
     given = list(sys.argv[1:] if argv is None else argv)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from apache_beam.pvalue import AsSingleton
 
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.errors import ConfigError, EvalbeamError, RunError
+from ...schemas.run_folder import FINISHED
 from ...transforms.aggregate import SummarizeScores
 from ...transforms.batch_rows import BatchRows
 from ...transforms.facts import CombineStats
@@ -36,6 +38,7 @@ from ..runners import options as engines
 from ..runners.drive import drive, hand_over, prepare_job
 from ..runners.lease import Holder
 from . import batches
+from .answers import require_answers
 from .baseline import baseline_files
 from .build import make_plan
 from .plan import Plan
@@ -118,6 +121,8 @@ def submit(plan: Plan, options: PipelineOptions) -> None:
 
 def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave: bool = False) -> None:
     require(options, plan)
+    if plan.rows is None:
+        require_answers(plan, plan.files)
     named = options.view_as(GoogleCloudOptions).job_name if engines.is_detached(options) else None
     holder = Holder.here(engines.engine(options), engines.master(options), named)
     with lease.held(plan.config.output.path, holder, leave=leave):
@@ -152,6 +157,7 @@ def _prepared(plan: Plan) -> Plan:
     aside = storage.join(plan.config.output.path, ".tmp", uuid.uuid4().hex)
     try:
         (written,), _ = spill(plan.rows, aside)
+        require_answers(plan, expand([written], data.format))
         own = prepare(plan)
         storage.move(written, data.paths[0])
     finally:
@@ -194,16 +200,21 @@ def evaluate(
             and output sections as `dataset_options` and `output_options`.
 
     Returns:
-        The result; its tables are read from storage when asked for.
+        The result; its tables are read from storage when asked for. Where it shows nothing (no row has an answer or a
+        score, or a metric failed on every row), its `reason` says so, and a warning.
 
     Raises:
-        ConfigError: Something named does not exist or does not fit.
+        ConfigError: Something named does not exist or does not fit; a DatasetError, which is a ValueError, where there
+            is no agent and no row carries an answer.
         RunError: The run itself failed.
     """
     flags = listed(options, "options")
     sections, rows = sections_of(dataset, metrics, runnable, output, config)
     plan = make_plan(EvaluationConfig.parse(sections), rows=rows)
-    return run(plan, engines.pipeline_options(flags)).with_order(rows is not None)
+    result = run(plan, engines.pipeline_options(flags)).with_order(rows is not None)
+    if result.state == FINISHED and result.reason:
+        warnings.warn(f"the run finished, but {result.reason}", stacklevel=2)
+    return result
 
 
 @contextmanager

@@ -249,6 +249,7 @@ def describe_metric(use: ConfiguredMetric, config: EvaluationConfig) -> MetricFa
         pairwise="pairwise_choice" in use.metric.outputs,
         threshold=criteria.threshold(config.criteria, use.name, ends),
         better=use.metric.better,
+        range=use.metric.range,
     )
 
 

@@ -69,10 +69,15 @@ class EvaluationResult:
         return self.manifest["verdict"]
 
     @property
+    def reason(self) -> str | None:
+        """Why the run failed, was stopped, or finished and shows nothing (`transforms.unscored`); else `None`."""
+        return self.manifest.get("reason")
+
+    @property
     def exit_code(self) -> int:
-        """0 passed (or nothing to judge), 1 a criterion failed or could not be evaluated, 3 the run failed or was
-        stopped."""
-        if self.state != FINISHED:
+        """0 passed (or nothing to judge), 1 a criterion failed or could not be evaluated, 3 the run failed, was stopped
+        or shows nothing."""
+        if self.state != FINISHED or self.reason:
             return EXIT_RUN
         return EXIT_PASSED if self.verdict in (None, "PASSED") else EXIT_CRITERION
 

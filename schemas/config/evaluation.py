@@ -186,7 +186,8 @@ class StatisticsConfig(ConfigPart):
     """How summaries are computed.
 
     Attributes:
-        ci: "auto" is Wilson's interval for 0/1 metrics and Student's t for others; "normal" for all.
+        ci: "auto" is Wilson's interval for metrics with a range and for scores that are all 0 or 1, Student's t for
+            others; "normal" is the normal approximation for all, within the range where there is one.
         confidence: Level of the interval, in (0, 1).
         on_failure: Whether rows whose agent failed are left out of means or count with the metric's worst value.
     """

@@ -282,6 +282,8 @@ class EndpointQueue:
             if classified is None or classified.kind not in RETRIED:
                 self.retries.answered()
                 self.limiter.accepted()
+            elif classified.spent is not None:  # an answer that cannot be used, and tokens that show it was one
+                self.retries.answered()
             if classified is None:
                 answer = value if pending.earlier is None else with_earlier(value, pending.earlier)
                 self._ended(pending, answer, "ok", latency=seconds)

@@ -14,7 +14,7 @@ MAX_RETRY_AFTER = 300.0
 class RetryBudget:
     """Retries an endpoint is allowed: a reserve, and one more for each answer, so an outage multiplies no traffic.
 
-    Any answer counts, a permanent error too: it shows that the endpoint is alive.
+    Any answer counts, a permanent error and one that cannot be used too: it shows that the endpoint is alive.
     """
 
     def __init__(self) -> None:

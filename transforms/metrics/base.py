@@ -76,7 +76,7 @@ class Metric(ABC):
         range: Lowest and highest possible score, or `None`.
         best: The value in `range` that is best; default its upper end. Without a range, the end that scores should come
             near.
-        binary: Whether every score is 0 or 1 (its interval is Wilson's).
+        binary: Whether every score is 0 or 1.
         outputs: Which columns beside score, status and error it fills: "explanation", "pairwise_choice", "confidence",
             "details".
         measured: Whether its scores are measured times, in which two live runs differ.

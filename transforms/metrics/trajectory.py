@@ -176,6 +176,10 @@ class TrajectoryMatch(TrajectoryComparison):
     the reference, so that args "subset" and "superset" swap their meanings there; unlike in agentevals, which takes
     the first call that fits, a match is found wherever there is one.
 
+    A trajectory is a list of calls and does not say which of them an agent made at once, in one message: strict takes
+    each for a message of its own. agentevals' strict asks for the same messages in the same order, and leaves the
+    order of the calls within one open; for agents that call tools in parallel, unordered does.
+
     Attributes:
         match_type: Upper case in ADK's words, lower case in agentevals'.
     """

@@ -44,8 +44,37 @@ def wilson(successes: float, n: float, confidence: float) -> tuple[float, float]
 
     Source: Wilson (1927), Probable inference, the law of succession, and statistical inference.
     """
-    z = normal_quantile(confidence)
-    p = successes / n
+    return _score(successes / n, n, normal_quantile(confidence))
+
+
+def within(
+    mean: float, effective: float | None, units: int, ends: tuple[float, float], quantile: float
+) -> tuple[float, float]:
+    """Wilson's interval of the mean of scores between two ends; never of zero width, always within the ends.
+
+    A mean of scores in [0, 1] varies like the share of ones among `effective` rows. Where nothing measures how much it
+    varies, since all scores are equal, all that is known is the share of other scores that may have gone unseen in
+    `units` rows (Wilson's bound of none in so many); each of them may lie at either end. At an end itself, both are the
+    same.
+
+    Args:
+        mean: Within the ends.
+        effective: Rows, at least 1, that would leave a share of that size as uncertain; `None` without a measure.
+        units: Independent rows or clusters.
+        ends: Lowest and highest possible score, low < high.
+        quantile: Of the normal or of Student's distribution.
+    """
+    low, high = ends
+    width = high - low
+    share = min(max((mean - low) / width, 0.0), 1.0)
+    found = None if effective is None else _score(share, effective, quantile)
+    if found is None or found[0] >= found[1]:
+        unseen = quantile**2 / (units + quantile**2)
+        found = share * (1 - unseen), share + unseen * (1 - share)
+    return max(low, min(low + width * found[0], mean)), min(high, max(low + width * found[1], mean))
+
+
+def _score(p: float, n: float, z: float) -> tuple[float, float]:
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(p * (1 - p) / n + (z / (2 * n)) ** 2) / (1 + z * z / n)
     return (0.0 if p == 0 else max(centre - half, 0.0)), (1.0 if p == 1 else min(centre + half, 1.0))
@@ -59,10 +88,17 @@ def normal_share(successes: float, n: int, confidence: float) -> tuple[float, fl
 
 
 def about_mean(mean: float, standard_error: float, quantile: float) -> tuple[float, float] | None:
-    """mean +- quantile * standard_error; not clipped to the range of the metric. `None` beyond float64."""
+    """mean +- quantile * standard_error, of a metric without a range. `None` beyond float64."""
     half = quantile * standard_error
     low, high = mean - half, mean + half
     return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def clipped(interval: tuple[float, float], ends: tuple[float, float] | None) -> tuple[float, float]:
+    """The part of an interval that lies between two ends; all of it where there are none."""
+    if ends is None:
+        return interval
+    return max(interval[0], ends[0]), min(interval[1], ends[1])
 
 
 def _central_probability(t: float, df: int) -> float:

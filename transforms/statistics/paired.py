@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from .accumulators import Accumulator, counted
-from .intervals import about_mean, t_quantile
+from .accumulators import Accumulator, Distribution, counted
+from .intervals import about_mean, clipped, normal_quantile, t_quantile, within
 from .slices import SliceValues
 
 Change: TypeAlias = Literal["BETTER", "WORSE", "NOT_SHOWN", "NOT_COMPARED"]
@@ -29,7 +29,7 @@ class Difference:
         lost, gained: Those with a score in the first run only, and in the second one only.
         before, after: Means of the pairs.
         difference: Mean of after - before; `None` without pairs.
-        ci_low, ci_high: Its interval by Student's t; `None` for less than two pairs.
+        ci_low, ci_high: Its interval by Student's t, within what scores can differ by; `None` for less than two pairs.
         better, worse: Pairs whose score changed for the better and for the worse; the other pairs are equal.
         p_value: Two-sided sign test of better against worse (of scores 0 and 1, McNemar's exact test).
         tolerance: What the mean may change by.
@@ -91,6 +91,7 @@ class Pairs:
         lower_is_better: bool = False,
         tolerance: float = 0.0,
         confidence: float = 0.95,
+        most: float | None = None,
     ) -> Difference:
         """What was taken in, compared.
 
@@ -103,13 +104,13 @@ class Pairs:
             lower_is_better: Which direction is the better one.
             tolerance: At least 0; the mean may change by so much.
             confidence: Level of the interval, in (0, 1).
+            most: What a score can change by, > 0; `None` is 1 for scores that are all 0 or 1, else no bound.
         """
         self._flush()
         before, after, change = (whole.distribution() for whole in self._sums)
-        mean, error = change.mean(), change.standard_error()
-        interval = None
-        if mean is not None and error is not None:
-            interval = about_mean(mean, error, t_quantile(confidence, change.n - 1))
+        if most is None and all(value in (0.0, 1.0) for one in (before, after) for value, _ in one.counted):
+            most = 1.0
+        mean, interval = change.mean(), _interval(change, most, confidence)
         better, worse = (self.fallen, self.risen) if lower_is_better else (self.risen, self.fallen)
         p_value = sign_test(better, worse)
         by_one = all(value in (-1.0, 0.0, 1.0) for value, _ in change.counted)
@@ -139,6 +140,19 @@ def sign_test(better: int, worse: int) -> float:
             break
     most = math.lgamma(n + 1) - math.lgamma(few + 1) - math.lgamma(n - few + 1) - n * math.log(2)
     return min(2 * total * math.exp(most), 1.0)
+
+
+def _interval(change: Distribution, most: float | None, confidence: float) -> tuple[float, float] | None:
+    """The interval of the mean change, within -most and most; of changes that are all equal, what they leave open."""
+    mean, error = change.mean(), change.standard_error()
+    if mean is None or error is None:
+        return None
+    ends = None if most is None or max(-(change.low or 0.0), change.high or 0.0) > most else (-most, most)
+    found = about_mean(mean, error, t_quantile(confidence, change.n - 1))
+    if found is None or ends is None:
+        return found
+    low, high = clipped(found, ends)
+    return (low, high) if low < high else within(mean, None, change.n, ends, normal_quantile(confidence))
 
 
 def _shown(interval: tuple[float, float], tolerance: float, lower_is_better: bool) -> Change:

@@ -33,6 +33,7 @@ class MetricFacts:
         name: Output name.
         binary: Whether every score is 0 or 1.
         worst, best: Ends of its range as `Metric.ends` gives them; `None` without a range.
+        range: Lowest and highest possible score; `None` without a range.
         pairwise: Whether its verdict is a label BASELINE, CANDIDATE or TIE.
         threshold: What one score must reach to pass.
         better: Which of two scores is the better one.
@@ -45,13 +46,14 @@ class MetricFacts:
     pairwise: bool = False
     threshold: Threshold | None = None
     better: Better = "higher"
+    range: tuple[float, float] | None = None
 
     def rows(self) -> tuple[MetricFacts, ...]:
         """The metrics of the summary table that it gives: itself, or a pairwise metric's three rates."""
         if not self.pairwise:
             return (self,)
         return tuple(
-            MetricFacts(f"{self.name}/{rate}", binary=True, worst=worst, best=best)
+            MetricFacts(f"{self.name}/{rate}", binary=True, worst=worst, best=best, range=(0.0, 1.0))
             for rate, worst, best in _WIN_RATES.values()
         )
 

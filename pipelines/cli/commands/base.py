@@ -48,5 +48,6 @@ def show_end(result: Any) -> int:
 
     show_result(result, say)
     if result.exit_code == RUN:
-        fault(f"the run {result.state}: {result.manifest.get('reason') or 'no reason given'}")
+        ended = "finished, but" if result.state == "finished" else f"{result.state}:"
+        fault(f"the run {ended} {result.reason or 'no reason given'}")
     return result.exit_code

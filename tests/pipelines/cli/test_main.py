@@ -353,9 +353,14 @@ def test_a_run_that_refuses_to_start_calling(capsys: pytest.CaptureFixture[str])
     assert EvaluationResult.load("out").errors_table["line"].tolist() == [2]
 
 
-def test_a_metric_that_raises_is_data_not_an_end(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "eval.yaml", "--metrics", "exact_match,cli_agent:breaks"]) == 0
-    assert "KeyError 3, agent_failed 1: cli_agent:breaks" in capsys.readouterr().out
+def test_a_metric_that_raises_is_data_and_the_run_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "eval.yaml", "--metrics", "exact_match,cli_agent:breaks"]) == 3
+    out, err = capsys.readouterr()
+    assert "KeyError 3, agent_failed 1: cli_agent:breaks" in out
+    said = "evalbeam: error: the run finished, but no row was scored by cli_agent:breaks (3 errors, 1 skipped)"
+    assert err.splitlines()[-1].startswith(said)
+    assert main(["show", "out"]) == 0
+    assert main(["wait", "out"]) == 3
 
 
 def test_an_unforeseen_exception_is_one_line(

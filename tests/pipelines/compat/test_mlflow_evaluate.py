@@ -141,7 +141,8 @@ def test_a_failing_agent_is_told_in_its_row() -> None:
     def agent(request: dict[str, Any]) -> str:
         raise ValueError("no such model")
 
-    result = mlflow_evaluate([{"request": "Hi"}], agent, evaluator_config=QUIET, agent={"failure_threshold": None})
+    with pytest.warns(UserWarning, match="none of 1 rows has an answer"):
+        result = mlflow_evaluate([{"request": "Hi"}], agent, evaluator_config=QUIET, agent={"failure_threshold": None})
     assert result.tables["eval_results"]["model_error_message"].tolist() == ["no such model"]
 
 

@@ -31,7 +31,7 @@ def new(prompt: str) -> str:
 
 
 def test_answers_of_another_run_by_id_and_trial(tmp_path: Path) -> None:
-    rows = [{"prompt": str(i)} for i in range(5)]
+    rows = [{"prompt": str(i), "reference": "x"} for i in range(5)]
     earlier, name = str(tmp_path / "old"), "template/pairwise_fluency"
     evaluate(rows[1:], ["exact_match"], old, output=earlier, output_options={"shards": 2})
     rows[1]["baseline_prediction"] = "of the dataset"
@@ -51,7 +51,8 @@ def test_answers_of_another_run_by_id_and_trial(tmp_path: Path) -> None:
 
 def test_few_row_groups_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evalbeam.transforms.write.GROUP_ROWS", 8)
-    result = evaluate([{"prompt": str(i)} for i in range(64)], ["exact_match"], new, output=str(tmp_path / "old"))
+    rows = [{"prompt": str(i), "reference": "x"} for i in range(64)]
+    result = evaluate(rows, ["exact_match"], new, output=str(tmp_path / "old"))
     read: list[Any] = []
     plain = joining._answers
     monkeypatch.setattr(joining, "_answers", lambda group: read.append(group) or plain(group))
@@ -64,7 +65,7 @@ def test_few_row_groups_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    rows = [{"prompt": "1", "response": "x"}]
+    rows = [{"prompt": "1", "response": "x", "reference": "x"}]
     more: dict[str, Any] = {"judges": {"default": fake_judge}, "output": str(tmp_path / "out")}
     with pytest.raises(ConfigError, match="baseline: no finished run at"):
         evaluate(rows, ["template/pairwise_fluency"], baseline=str(tmp_path / "none"), **more)

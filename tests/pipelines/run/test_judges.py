@@ -137,7 +137,7 @@ def test_a_judge_that_cannot_answer_what_a_metric_asks_is_refused(
 
 
 def test_a_graph_without_judge_metrics_asks_no_judge(tmp_path: Path) -> None:
-    evaluate(ROWS, ["exact_match"], **config(tmp_path))
+    evaluate([{**row, "reference": "x"} for row in ROWS], ["exact_match"], **config(tmp_path))
     assert not SEEN
     assert not (tmp_path / "out" / "journal").exists()
 
@@ -202,7 +202,7 @@ def test_what_judges_cost_stands_in_summary_page_and_terminal(tmp_path: Path) ->
     body = page(result)
     assert "<h2>Judges</h2>" in body
     assert '<td class="n">unknown</td>' in body
-    again = evaluate(ROWS, ["exact_match"], output=str(tmp_path / "plain"))
+    again = evaluate([{**row, "reference": "x"} for row in ROWS], ["exact_match"], output=str(tmp_path / "plain"))
     assert "Tokens in" not in render(again) + page(again)
 
 

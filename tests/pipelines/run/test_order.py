@@ -25,7 +25,7 @@ def test_rows_come_back_in_the_order_of_the_dataset(as_frame: bool) -> None:
 
 
 def test_unusable_rows_and_declared_columns_do_not_disturb_it() -> None:
-    rows = [{"prompt": f"p{n}", "score": n} for n in (5, 3, 9, 1)]
+    rows = [{"prompt": f"p{n}", "score": n, "reference": "x"} for n in (5, 3, 9, 1)]
     rows.insert(2, {"score": 7})
     options = {"columns": {"score": "float64"}, "max_invalid_fraction": 0.5}
     result = evaluate(rows, ["exact_match"], str.upper, dataset_options=options)

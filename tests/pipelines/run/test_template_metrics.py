@@ -134,7 +134,8 @@ def test_template_metrics_in_a_configuration(tmp_path: Path) -> None:
 def test_scores_beyond_the_rubric_are_errors(tmp_path: Path) -> None:
     rows = [{"prompt": str(i), "response": "x"} for i in range(3)]
     judges = {"default": {"target": beyond, "failure_threshold": None}}
-    result = evaluate(rows, ["template/fluency"], judges=judges, output=str(tmp_path / "out"))
+    with pytest.warns(UserWarning, match="no row was scored: template/fluency"):
+        result = evaluate(rows, ["template/fluency"], judges=judges, output=str(tmp_path / "out"))
     assert result.metrics_table["template/fluency/status"].tolist() == ["error"] * 3
     assert result.metrics_table["template/fluency/error"].str.startswith("invalid_verdict").all()
     assert result.summary_table.set_index("metric").loc["template/fluency", "scored_count"] == 0

@@ -122,6 +122,23 @@ def test_a_healthy_endpoint_pays_for_its_retries():
     assert {o.kind for o in world.run(list(range(1000)))} == {"ok"}
 
 
+def test_answers_that_cannot_be_used_are_answers():
+    """All first attempts end before any second one begins: more than the reserve of retries, and none is refused."""
+
+    async def muddled(request, attempt):
+        if attempt == 1:
+            error = JudgeError("no verdict")
+            error.usage = {"input_tokens": 100, "output_tokens": 1} if request else None
+            raise error
+        return {"value": 1}
+
+    policy = {"retry_on": ("JudgeError",), "max_in_flight": 4, "max_attempts": 2, "backoff": 1e6, "max_backoff": 1e6}
+    outcomes = World(muddled, **policy).run([1] * 200)
+    assert {(o.kind, o.attempts) for o in outcomes} == {("ok", 2)}
+    silent = World(muddled, **policy).run([0] * 200)  # nobody says that the endpoint answered
+    assert collections.Counter(o.kind for o in silent) == {"ok": 32, "transient": 168}
+
+
 def test_a_hung_coroutine_is_cancelled_and_its_place_taken():
     async def hang_first(request, attempt):
         await asyncio.sleep(1e6 if attempt == 1 and request else 1)

@@ -399,7 +399,7 @@ def test_worker_processes(tmp_path):
             """
         )
     )
-    ran = subprocess.run([sys.executable, str(module)], capture_output=True, text=True, timeout=120, env=ENVIRONMENT)
+    ran = subprocess.run([sys.executable, str(module)], capture_output=True, text=True, env=ENVIRONMENT)
     assert ran.stdout == "done\n", ran.stderr
 
 

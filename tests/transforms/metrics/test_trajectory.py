@@ -215,6 +215,36 @@ def test_agentevals_on_anything(agentevals: Callable[..., bool], p: Any, r: Any,
         assert ours >= theirs if args in ("subset", "superset") and mode != "strict" else ours == theirs
 
 
+def test_agentevals_strict_leaves_the_order_of_parallel_calls_open_and_a_trajectory_has_none() -> None:
+    """Its own case of two calls without ids in one message; apart, in two messages, they have an order there, too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from agentevals.trajectory.match import create_trajectory_match_evaluator
+
+    cities = [{"tool_name": "get_weather", "tool_input": {"city": city}} for city in ("SF", "London")]
+
+    def verdict(mode: Any, together: bool) -> bool:
+        def messages(trajectory: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            made = [
+                {"function": {"name": c["tool_name"], "arguments": json.dumps(c["tool_input"])}, "type": "function"}
+                for c in trajectory
+            ]
+            steps = [made] if together else [[one] for one in made]
+            return [{"role": "assistant", "content": "", "tool_calls": [{"id": "", **c} for c in s]} for s in steps]
+
+        evaluate = create_trajectory_match_evaluator(trajectory_match_mode=mode)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found: Any = evaluate(outputs=messages(cities), reference_outputs=messages(cities[::-1]))
+        return bool(found["score"])
+
+    assert (verdict("strict", together=True), verdict("strict", together=False)) == (True, False)
+    assert score("match", cities, cities[::-1], match_type="strict", profile="agentevals") == 0
+    for mode in ("unordered", "subset", "superset"):
+        assert verdict(mode, together=True) is verdict(mode, together=False) is True
+        assert score("match", cities, cities[::-1], match_type=mode, profile="agentevals") == 1
+
+
 # --- laws -------------------------------------------------------------------------------------------------------
 
 

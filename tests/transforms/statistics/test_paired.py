@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.proportion import proportion_confint
 
 from evalbeam.transforms.statistics.accumulators import MAX_DISTINCT
 from evalbeam.transforms.statistics.paired import Difference, Pairs, sign_test
@@ -95,3 +96,24 @@ def test_instances_without_a_score_are_counted_and_not_compared() -> None:
 def test_equal_runs_show_nothing() -> None:
     found = compared([0.25, 0.5, 1.0], [0.25, 0.5, 1.0])
     assert (found.difference, found.ci_low, found.ci_high, found.verdict) == (0.0, 0.0, 0.0, "NOT_SHOWN")
+
+
+def test_of_scores_0_and_1_equal_runs_leave_open_what_was_not_seen() -> None:
+    for n in (2, 30, 500):
+        found = compared([1.0] * n, [1.0] * n)
+        unseen = proportion_confint(0, n, 0.05, "wilson")[1]
+        assert (found.ci_low, found.ci_high) == pytest.approx((-unseen, unseen), rel=1e-12)
+        assert found.verdict == "NOT_SHOWN"
+
+
+def test_two_pairs_that_gain_the_same_prove_nothing() -> None:
+    found = compared([1.0, 2.0], [3.0, 4.0], most=4.0)
+    assert found.verdict == "NOT_SHOWN"
+    assert -4.0 <= found.ci_low < 0.0 < 2.0 < found.ci_high < 4.0  # type: ignore[operator]
+    assert compared([1.0] * 20, [3.0] * 20, most=4.0).verdict == "BETTER"
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=30))
+def test_an_interval_has_a_width_and_holds_only_what_scores_can_differ_by(pairs: list[tuple[float, float]]) -> None:
+    found = compared(*zip(*pairs, strict=True), most=1.0)  # type: ignore[arg-type]
+    assert -1.0 <= found.ci_low < found.ci_high <= 1.0  # type: ignore[operator]

@@ -15,10 +15,12 @@ from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, SliceKey, Summary
 from evalbeam.transforms.aggregate import summarize
 from evalbeam.transforms.statistics.accumulators import Accumulator
+from evalbeam.transforms.statistics.intervals import t_quantile
 from evalbeam.transforms.statistics.slices import MetricFacts, partials
 
 GRADE, SHARE = MetricFacts("m", worst=0.0, best=5.0), MetricFacts("m", worst=0.0, best=1.0, binary=True)
-GRADES = st.sampled_from([0.0, 0.1, 1.0, 2.5, 5.0]) | st.none()
+RANGED = MetricFacts("m", worst=0.0, best=5.0, range=(0.0, 5.0))
+GRADES = st.sampled_from([0.1, 0.3, 1.0, 2.5, 5.0]) | st.none()
 SHARES = st.sampled_from([0.0, 1.0, None])
 
 
@@ -52,7 +54,12 @@ def figures(found: Summary) -> list[float]:
     return [math.nan if v is None else v for v in (found.mean, found.se, found.ci_low, found.ci_high)]
 
 
-@given(clusters_of(GRADES, 3))
+def graded(clusters: list[list[float | None]]) -> bool:
+    """Whether not all scores are 1, which would be shares."""
+    return {v for c in clusters for v in c if v is not None} != {1.0}
+
+
+@given(clusters_of(GRADES, 3).filter(graded))
 def test_the_error_and_the_interval_of_a_mean_are_statsmodels(clusters: list[list[float | None]]) -> None:
     values = [v for c in clusters for v in c if v is not None]
     groups = [i for i, c in enumerate(clusters) for v in c if v is not None]
@@ -75,16 +82,25 @@ def test_any_cut_into_batches_gives_the_same_bytes(clusters: list[list[float | N
     assert Accumulator.decode(whole.encode()) == whole
 
 
-@given(clusters_of(GRADES, 1), st.integers(2, 5))
+@given(clusters_of(GRADES, 1).filter(graded), st.integers(2, 5))
 def test_copies_of_graded_answers_do_not_narrow_the_interval(once: list[list[float | None]], trials: int) -> None:
     one, many = summary(once), summary([c * trials for c in once])
     assert figures(many) == pytest.approx(figures(one), rel=1e-9, abs=1e-12, nan_ok=True)
+    one, many = summary(once, RANGED), summary([c * trials for c in once], RANGED)
+    if one.se:
+        assert figures(many) == pytest.approx(figures(one), rel=1e-9, abs=1e-12)
 
 
 @given(clusters_of(SHARES, 1), st.integers(2, 5))
 def test_copies_of_right_and_wrong_answers_do_not_narrow_it_either(once: list[list[float | None]], trials: int) -> None:
-    one, many = summary(once, SHARE), summary([c * trials for c in once], SHARE)
-    assert figures(many)[-2:] == pytest.approx(figures(one)[-2:], rel=1e-9, abs=1e-12, nan_ok=True)
+    """They widen it: that rows have one trial each is a fact, and that trials agree an estimate (Student's t)."""
+    one, many, more = (summary([c * times for c in once], SHARE) for times in (1, trials, trials + 1))
+    if one.mean is None:
+        assert many.ci_low is None
+        return
+    assert many.ci_low <= one.ci_low + 1e-12
+    assert many.ci_high >= one.ci_high - 1e-12
+    assert figures(more) == pytest.approx(figures(many), rel=1e-9, abs=1e-12, nan_ok=True)
 
 
 @given(clusters_of(SHARES, 3))
@@ -101,9 +117,39 @@ def test_a_share_s_interval_is_within_0_and_1_and_never_narrower_than_of_indepen
     assert width >= least or math.isclose(width, least, rel_tol=1e-9)
 
 
-def test_instances_that_are_as_often_right_in_all_their_trials_leave_no_more_doubt_than_all_rows() -> None:
-    clusters = [[1.0, 0.0]] * 40
-    assert summary(clusters, SHARE).ci_low == summary([[v] for c in clusters for v in c], SHARE).ci_low
+def test_instances_that_are_as_often_right_in_all_their_trials_count_as_all_their_rows() -> None:
+    found = summary([[1.0, 0.0]] * 40, SHARE)
+    t = t_quantile(0.95, 39)
+    half = t * math.sqrt(0.25 / 80 + t**2 / (4 * 80**2)) / (1 + t**2 / 80)
+    assert (found.ci_low, found.ci_high) == pytest.approx((0.5 - half, 0.5 + half), rel=1e-12)
+
+
+@given(clusters_of(GRADES | st.just(0.0), 2))
+def test_a_ranged_metric_s_interval_has_a_width_and_stays_in_the_range(clusters: list[list[float | None]]) -> None:
+    found = summary(clusters, RANGED)
+    if found.mean is None:
+        assert found.ci_low is None
+        return
+    assert 0.0 <= found.ci_low <= found.mean <= found.ci_high <= 5.0
+    assert found.ci_low < found.ci_high
+
+
+def test_one_instance_shows_nothing_of_others() -> None:
+    for facts in (RANGED, SHARE):
+        found = summary([[1.0, 0.0, 1.0]], facts)
+        assert (found.ci_low, found.ci_high, found.ci_method) == (*(facts.range or (0.0, 1.0)), "cluster")
+
+
+@pytest.mark.parametrize("number", [3, 5, 20])
+def test_intervals_of_clusters_cover(number: int) -> None:
+    """Each row has a share of its own (Beta of mean .8, intracluster correlation 1/3), and five trials."""
+    rng = np.random.default_rng(number)
+    hits = 0
+    for _ in range(400):
+        rows = rng.random((number, 5)) < rng.beta(1.6, 0.4, number)[:, None]
+        found = summary([[float(v) for v in row] for row in rows], SHARE)
+        hits += found.ci_low <= 0.8 <= found.ci_high
+    assert hits / 400 >= 0.93  # .95 within two standard errors of 400 repetitions
 
 
 def test_the_normal_approximation_takes_rows_as_independent() -> None:
