@@ -70,6 +70,16 @@ def _converter(kind: Any) -> Callable[[Any], list[Json]]:
     raise ValueError(f"found the Arrow type {kind} (allowed: types with a JSON form)")
 
 
+def infinite(batch: Any) -> list[str]:
+    """Columns of floats in which an infinity stands."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    floats = ((f.name, c) for f, c in zip(batch.schema, batch.columns, strict=True) if pa.types.is_floating(f.type))
+    is_inf: Any = pc.is_inf  # type: ignore[attr-defined]
+    return [name for name, column in floats if is_inf(column.cast(pa.float64())).true_count]
+
+
 def is_text(kind: Any) -> bool:
     """Whether a type's values are text."""
     from pyarrow import types as t
@@ -95,7 +105,12 @@ def _unsigned(array: Any) -> list[Json]:
 def _floats(array: Any) -> list[Json]:
     import pyarrow as pa
 
-    return [v if v is not None and math.isfinite(v) else None for v in array.cast(pa.float64()).to_pylist()]
+    values = array.cast(pa.float64()).to_pylist()
+    return [v if v is None or math.isfinite(v) else _no_json(v) for v in values]
+
+
+def _no_json(value: float) -> Json:
+    return None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _numbers(array: Any, scale: int, text: Callable[[int], str]) -> list[Json]:

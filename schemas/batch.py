@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -38,6 +39,8 @@ class RowBlock:
         rows: (line within the range counted from 1, row).
         rejected: Lines of the block that are no rows.
         lines: Lines of the range up to and including this block's last one.
+        nulls: Columns that the source has although no row of the block need have a value in them.
+        infinite: Columns with infinities among their numbers, which stand in the rows as the text of `INFINITIES`.
     """
 
     file: str
@@ -45,17 +48,21 @@ class RowBlock:
     rows: list[tuple[int, dict[str, Json]]]
     rejected: list[Rejected]
     lines: int
+    nulls: Collection[str] = ()
+    infinite: Collection[str] = ()
 
     def to_bytes(self) -> bytes:
         """The block as JSON."""
         rejected = [[r.file, r.range, r.line, r.code, r.message, r.raw] for r in self.rejected]
-        return orjson.dumps([self.file, self.range, self.rows, rejected, self.lines])
+        return orjson.dumps(
+            [self.file, self.range, self.rows, rejected, self.lines, sorted(self.nulls), sorted(self.infinite)]
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RowBlock:
         """The block that `to_bytes` wrote."""
-        file, range_, rows, rejected, lines = orjson.loads(data)
-        return cls(file, range_, [(n, row) for n, row in rows], [Rejected(*r) for r in rejected], lines)
+        file, range_, rows, rejected, *rest = orjson.loads(data)
+        return cls(file, range_, [(n, row) for n, row in rows], [Rejected(*r) for r in rejected], *rest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ conversation; instead of it `scenario` (`{starting_prompt, conversation_plan, us
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -116,15 +116,13 @@ def summed(turns: Sequence[Turn]) -> dict[str, Any]:
 
     Returns:
         response (of the last turn), trajectory (the calls of all turns; `None` where a turn's are not known) and usage
-        (sums of what is known).
+        (the sums; unknown where a turn does not say).
     """
     known = [t.trajectory for t in turns]
-    usages = [t.usage for t in turns if t.usage is not None]
-    total = Usage(_sum(u.input_tokens for u in usages), _sum(u.output_tokens for u in usages))
     return {
         "response": turns[-1].response if turns else None,
         "trajectory": None if None in known else tuple(call for calls in known for call in calls or ()),
-        "usage": total if usages else None,
+        "usage": Usage.total(t.usage for t in turns),
     }
 
 
@@ -240,11 +238,6 @@ def _count(value: Mapping[str, Json], *names: str) -> int | None:
     counts = (value.get(name) for name in names)
     whole = (int(c) if isinstance(c, float) and c.is_integer() else c for c in counts)
     return next((c for c in whole if isinstance(c, int) and not isinstance(c, bool) and 0 <= c < _MOST), None)
-
-
-def _sum(counts: Iterable[int | None]) -> int | None:
-    known = [c for c in counts if c is not None]
-    return sum(known) if known else None
 
 
 def _text(value: Json) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -41,6 +41,22 @@ class Usage:
 
     input_tokens: int | None = None
     output_tokens: int | None = None
+
+    @classmethod
+    def total(cls, parts: Iterable[Usage | None]) -> Usage | None:
+        """Tokens of several calls together: what one of them does not say is unknown of the whole.
+
+        A sum of the known ones would pass for the total. `None` where nothing is known, and of no calls.
+        """
+        known = [p or cls() for p in parts]
+        given, made = [p.input_tokens for p in known], [p.output_tokens for p in known]
+        total = cls(_sum(given), _sum(made))
+        return None if total == cls() else total
+
+
+def _sum(counts: list[int | None]) -> int | None:
+    known = [c for c in counts if c is not None]
+    return sum(known) if known and len(known) == len(counts) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,12 @@ TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
     "timestamp": pa.string(),
     "json": pa.string(),
+    "null": pa.string(),  # Arrow's own type of nulls is one that few readers of Parquet take
 }
+WIDE = 256
+"""Columns of a dataset beyond which its rows travel as JSON."""
+PACKED = (("row", "json"),)
+"""(name, type) of the column in which they do."""
 MESSAGE_BYTES = 32 << 20
 """Bytes of text in one encoded record batch, about."""
 
@@ -39,7 +44,8 @@ class Column:
 
     Attributes:
         name: Its name.
-        type: "bool", "int64", "float64", "string", "timestamp" (ISO 8601 text) or "json" (JSON text).
+        type: "bool", "int64", "float64", "string", "timestamp" (ISO 8601 text), "json" (JSON text) or "null" (a column
+            of the dataset without any value; of Arrow's type string).
         volatile: Whether it was measured, so that two live runs may differ in it.
         standard: Our own name for it, where `output.column_style` chooses another; else "".
     """
@@ -172,9 +178,10 @@ def text(value: Json) -> str | None:
 def instance_records(batch: ScoredBatch, metrics: Sequence[MetricColumns]) -> Iterator[pa.RecordBatch]:
     """The rows of the instances table that a batch becomes, as record batches of about `MESSAGE_BYTES` at most.
 
-    Columns of the same values share their buffers.
+    Columns of the same values share their buffers. More than `WIDE` columns of the dataset are one of JSON text, which
+    schemas/wide.py takes apart: an array for each column of each of many small batches would cost more than all else.
     """
-    target = schema(instance_columns(batch.columns, metrics))
+    target = schema(instance_columns(PACKED if len(batch.columns) > WIDE else batch.columns, metrics))
     responses = [text(e.invocation.response) for e in batch.examples]
     for low, high in _spans([len(r) if r else 0 for r in responses]):
         yield pa.record_batch(list(_arrays(batch, low, high, responses[low:high], metrics)), schema=target)
@@ -197,7 +204,7 @@ class _Arrays:
     def __init__(self, size: int) -> None:
         self.size = size
         self._repeated: dict[tuple[str | None, str], pa.Array] = {}
-        self._texts: list[tuple[list[str | None], pa.Array]] = []
+        self._texts: dict[int, list[tuple[list[str | None], pa.Array]]] = {}  # by their hash: columns may be many
 
     def repeated(self, value: str | None, type_: str = "string") -> pa.Array:
         """One value in all rows."""
@@ -212,11 +219,12 @@ class _Arrays:
             return self.repeated(None, type_)
         if not pa.types.is_string(TYPES[type_]):
             return pa.array(values, TYPES[type_])
-        for known, array in self._texts:
+        alike = self._texts.setdefault(hash(tuple(values)), [])
+        for known, array in alike:
             if known == values:
                 return array
         array = pa.array(values, pa.string())
-        self._texts.append((values, array))
+        alike.append((values, array))
         return array
 
 
@@ -227,8 +235,10 @@ def _arrays(
     yield made.of([e.instance.instance_id for e in examples])
     yield made.of([e.trial for e in examples], "int64")
     rows = [e.instance.row for e in examples]
-    for name, type_ in batch.columns:
-        yield made.of(dataset_values([row.get(name) for row in rows], type_), type_)
+    if len(batch.columns) > WIDE:
+        yield made.of([json_text(row) for row in rows])
+    else:
+        yield from (made.of(dataset_values([row.get(n) for row in rows], t), t) for n, t in batch.columns)
     known = [m.name for m in metrics if not m.measured]
     turns = made.of(_turns(batch, low, high, known))
     yield from _invocation_arrays(made, [e.invocation for e in examples], responses, turns)

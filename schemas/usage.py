@@ -8,9 +8,8 @@ from .json import Json
 
 
 def tokens_of(answer: Json) -> int:
-    """Tokens that an answer says it took, given and made; 0 where it does not say."""
-    usage = usage_in(answer)
-    return 0 if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
+    """Tokens that an answer is known to have taken, given and made together; see `known_tokens`."""
+    return sum(known_tokens(answer))
 
 
 def usage_in(answer: Json) -> Usage | None:
@@ -19,7 +18,7 @@ def usage_in(answer: Json) -> Usage | None:
     own, earlier = usage_of(told), usage_of(told.get("earlier")) if isinstance(told, dict) else None
     if own is None or earlier is None:
         return own or earlier
-    return Usage(_sum(own.input_tokens, earlier.input_tokens), _sum(own.output_tokens, earlier.output_tokens))
+    return Usage.total((own, earlier))
 
 
 def with_earlier(answer: Json, earlier: Usage | None) -> Json:
@@ -30,5 +29,15 @@ def with_earlier(answer: Json, earlier: Usage | None) -> Json:
     return {**(answer or {}), "usage": {**((answer or {}).get("usage") or {}), "earlier": told}}
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def known_tokens(answer: Json) -> tuple[int, int]:
+    """(given, made): tokens that an answer took at least, those of the attempts before it too; 0 where it does not say.
+
+    What a bound is kept by: of a conversation that is not known as a whole, the turns that are known count.
+    """
+    told = answer.get("usage") if isinstance(answer, dict) else None
+    parts = [usage_of(told)]
+    if parts == [None] and isinstance(answer, dict) and isinstance(turns := answer.get("turns"), list):
+        parts = [usage_of(turn.get("usage")) for turn in turns if isinstance(turn, dict)]
+    parts.append(usage_of(told.get("earlier")) if isinstance(told, dict) else None)
+    known = [usage for usage in parts if usage is not None]
+    return sum(u.input_tokens or 0 for u in known), sum(u.output_tokens or 0 for u in known)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import add
@@ -32,29 +32,49 @@ _OPENERS = frozenset('{["-0123456789tfn')
 _SPARE_DEPTH = 254 - MAX_DEPTH
 
 
-def parse_json(data: bytes) -> Json:
+class Infinity(str):
+    """An infinity as the text that stands for it in JSON; the class tells it from a text of these letters."""
+
+
+INFINITIES = frozenset(("Infinity", "-Infinity"))
+
+
+def infinity(word: str) -> Infinity | None:
+    """What a row has for the words NaN, Infinity and -Infinity that some write into JSON: of NaN null."""
+    return Infinity(word) if word in INFINITIES else None
+
+
+def _no_number(_: str) -> None:
+    return None
+
+
+def parse_json(data: bytes, constant: Callable[[str], Json] = _no_number) -> Json:
     """A JSON text under the rules of this module.
+
+    Args:
+        data: The text.
+        constant: What NaN, Infinity and -Infinity become, which are no JSON.
 
     Raises:
         RowError: It is no JSON, not UTF-8, holds a lone surrogate or is nested too deep.
     """
     try:
-        return quick_json(data)
+        return quick_json(data, constant)
     except orjson.JSONDecodeError:
-        return exact_json(data)
+        return exact_json(data, constant)
 
 
-def quick_json(data: bytes) -> Json:
+def quick_json(data: bytes, constant: Callable[[str], Json] = _no_number) -> Json:
     """`parse_json` with orjson's own `ValueError` where orjson reads nothing."""
     if LONG in data.translate(DIGITS) and _LONG_INTEGER.search(data):
-        return exact_json(data)
+        return exact_json(data, constant)
     value = orjson.loads(data)
     if len(data.translate(None, NOT_OPENERS)) > MAX_DEPTH:
         check_encodable(value)
     return value
 
 
-def exact_json(data: bytes) -> Json:
+def exact_json(data: bytes, constant: Callable[[str], Json] = _no_number) -> Json:
     """`parse_json` by the standard library: slow, but it knows NaN, long integers and where an error is."""
     try:
         text = data.decode()
@@ -62,7 +82,7 @@ def exact_json(data: bytes) -> Json:
         found = f"found byte 0x{data[error.start]:02x} at byte {error.start + 1}"
         raise RowError("undecodable_bytes", f"{found} (allowed: UTF-8)") from None
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_int=exact_integer, parse_float=finite_float)
+        value = json.loads(text, parse_constant=constant, parse_int=exact_integer, parse_float=finite_float)
     except json.JSONDecodeError as error:
         near = text[error.pos : error.pos + 20]
         found = f"{error.msg} at character {error.pos + 1}, found {near!r}" if near else f"{error.msg}, found the end"
@@ -71,10 +91,6 @@ def exact_json(data: bytes) -> Json:
         _too_deep()
     check_encodable(value)
     return value
-
-
-def _no_number(_: str) -> None:
-    return None
 
 
 def exact_integer(digits: str) -> int | str:
@@ -157,8 +173,8 @@ def fit(name: str, kind: str, value: Json) -> Json:
         return value
     if kind == "int64" and found is int and value in INT64:
         return value
-    if kind == "float64" and found in (int, float):
-        return float(value)
+    if kind == "float64" and (found in (int, float) or (found is str and value in INFINITIES)):
+        return value if found is str else float(value)
     if kind == "timestamp" and found is str:
         try:
             return parse_timestamp(value)

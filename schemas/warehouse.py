@@ -4,6 +4,7 @@
 |---|---|
 | bool, int64, float64 | BOOL, INT64, FLOAT64 |
 | string, timestamp, json | STRING (ISO 8601 and JSON text) |
+| null | none: a column comes with the first run that has a value in it |
 
 Names: whatever is no letter, digit or underscore becomes an underscore (`exact_match/score` is `exact_match_score`); of
 names that then are equal, in any case of their letters, the later ones get a number.
@@ -60,7 +61,7 @@ class Stamp:
 
     def described(self, columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """(name, type) in BigQuery of a table with our (name, type) columns, the columns in front included."""
-        every = [*self.columns, *columns]
+        every = [*self.columns, *(column for column in columns if column[1] != "null")]
         names = column_names(name for name, _ in every)
         return [(name, TYPES.get(type_, "STRING")) for name, (_, type_) in zip(names, every, strict=True)]
 

@@ -6,7 +6,7 @@ global (column types, refusal, limit, number of parts, line numbers) decides it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ import orjson
 from apache_beam import coders
 
 from ..schemas.json import Json
+from ..schemas.values import INFINITIES
 from .runtime.coders import coder_of
 
 _BOOL, _INT, _FLOAT, _STRING, _NESTED = 1, 2, 4, 8, 16
@@ -24,6 +25,8 @@ _EXACT_INT = 2**53
 PART_BYTES = 128 << 20
 """Bytes of rows for each file of the instances table."""
 MAX_PARTS = 4096
+MAX_COLUMNS = 20_000
+"""Columns of a dataset at most: each costs about 20 kB of memory in a run, whatever stands in it."""
 SHARED = "fewer only where rows ask the same"
 SPENT = "of a larger budget no more is spent than is called"
 """What is to be said where questions to judges are counted before they are known."""
@@ -71,16 +74,25 @@ class DatasetStats:
     picks: list[int] = field(default_factory=list)
     asked: list[int] = field(default_factory=lambda: [0, 0])
 
-    def see(self, rows: Sequence[dict[str, Json]]) -> None:
-        """Takes the types of the rows' values in."""
+    def see(self, rows: Sequence[dict[str, Json]], infinite: Collection[str] = ()) -> None:
+        """Takes the types of the rows' values in; in `infinite` columns, infinities (text) are numbers."""
         found: set[tuple[str, type]] = set()
         for row in rows:
             found.update(zip(row, map(type, row.values()), strict=True))
         for name, kind in found:
             known = self.columns.setdefault(name, [0, 0])
-            known[0] |= _BITS[kind]
-            if kind is int:
-                known[1] = max(known[1], *(abs(row[name]) for row in rows if type(row.get(name)) is int))
+            known[0] |= _bits_of_texts(rows, name) if kind is str and name in infinite else _BITS[kind]
+        whole = {name for name, kind in found if kind is int}
+        for row in rows if whole else ():
+            for name in row.keys() & whole:
+                known, value = self.columns[name], row[name]
+                if type(value) is int and not -known[1] <= value <= known[1]:
+                    known[1] = abs(value)
+
+    def name(self, columns: Iterable[str]) -> None:
+        """Takes columns in that the dataset has, whether or not a row has a value in them."""
+        for name in columns:
+            self.columns.setdefault(name, [0, 0])
 
     def merge(self, other: DatasetStats, limit: int | None = None) -> DatasetStats:
         """Takes another part of the dataset in; returns itself."""
@@ -123,6 +135,9 @@ class DatasetStats:
         total = self.rows + self.rejected
         if total == 0:
             return "the dataset has no rows"
+        if len(self.columns) > MAX_COLUMNS:
+            found = f"the dataset has {len(self.columns)} columns (allowed: {MAX_COLUMNS})"
+            return f"{found}; names that differ from row to row belong in one column, as an object"
         if self.rejected > allowed.max_invalid_fraction * total:
             share = 100 * self.rejected / total
             return (
@@ -173,10 +188,16 @@ class DatasetStats:
         return cls(rows, rejected, size, columns, {(f, r): n for f, r, n in lines}, picks, asked)
 
 
+def _bits_of_texts(rows: Sequence[dict[str, Json]], name: str) -> int:
+    """Bits of a column's texts if infinities are numbers."""
+    texts = {value for row in rows if type(value := row.get(name)) is str}
+    return (_FLOAT if texts & INFINITIES else 0) | (_STRING if texts - INFINITIES else 0)
+
+
 def column_type(mask: int, largest: int) -> str:
-    """The narrowest type that holds every value: bool, int64, float64, string, else JSON text."""
+    """The narrowest type that holds every value: bool, int64, float64, string, else JSON text; "null" of no value."""
     if mask in (_BOOL, _INT, _FLOAT, _STRING, 0):
-        return {_BOOL: "bool", _INT: "int64", _FLOAT: "float64"}.get(mask, "string")
+        return {_BOOL: "bool", _INT: "int64", _FLOAT: "float64", _STRING: "string"}.get(mask, "null")
     if mask == _INT | _FLOAT and largest <= _EXACT_INT:
         return "float64"
     return "json"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,26 +79,30 @@ class _Normalize(beam.DoFn):
         facts, rules = self.facts, self.rules
         self.first |= element.range == 0
         facts.lines[(element.file, element.range)] = element.lines
-        refused, taken = len(element.rejected), []
+        refused, taken, whole = len(element.rejected), [], True
         for rejected in element.rejected:
             yield TaggedOutput("rejected", rejected)
         for line, row in element.rows:
             try:
-                taken += [(each, *rules.read(each)) for each in rules.rows(row)]
+                found = rules.rows(row)
+                whole &= len(found) == 1 and found[0] is row
+                taken += [(each, *rules.read(each)) for each in found]
             except RowError as error:
                 refused += 1
                 yield TaggedOutput("rejected", _rejected(element, line, row, error))
         facts.rejected += refused
         if rules.sample is not None:
             taken = [found for found in taken if rules.keeps(found[1])]
-        self._take(taken)
+        if whole:  # the columns of rows that hold several are not those of the dataset
+            facts.name(element.nulls)
+        self._take(taken, element.infinite)
         while self.total >= _HELD_BYTES:
             self._flush(max(self.held, key=lambda shard: len(self.held[shard])))
             yield from self.packing.ready()
         counters.add("rows_read", len(taken))
         counters.add("rows_rejected", refused)
 
-    def _take(self, found: Sequence[tuple[dict[str, Json], str, dict[str, Json]]]) -> None:
+    def _take(self, found: Sequence[tuple[dict[str, Json], str, dict[str, Json]]], infinite: Collection[str]) -> None:
         facts, held, shards, size = self.facts, self.held, self.shards, 0
         for row, instance_id, fields in found:
             packed = pack_row(instance_id, row, fields)
@@ -109,7 +113,7 @@ class _Normalize(beam.DoFn):
         self.total += size + len(found)
         facts.rows += len(found)
         facts.bytes += size
-        facts.see([row for row, _, _ in found])
+        facts.see([row for row, _, _ in found], infinite)
         if self.needs is not None:
             for row, instance_id, fields in found:
                 counts = self.needs.of(Instance(instance_id, row, fields))

@@ -122,8 +122,17 @@ def _validated(factory: type, params: dict[str, Any], name: str, where: str) -> 
         types = {}
     try:
         return factory(**{k: _checked(v, types.get(k, Any), f"{name}: {k}", where) for k, v in params.items()})
+    except ConfigError as error:
+        raise _placed(error, where) from error.__cause__
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{name}: {error}", where=where) from None
+
+
+def _placed(error: ConfigError, where: str) -> ConfigError:
+    """A part's error under the key that the part stands in, which it does not know itself (an agent does)."""
+    if not where or error.where.partition(".")[0] == where.partition(".")[0]:
+        return error
+    return ConfigError(error.what, where=f"{where}.{error.where}" if error.where else where, allowed=error.allowed)
 
 
 def _checked(value: Any, type_: Any, name: str, where: str) -> Any:

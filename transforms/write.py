@@ -19,6 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ..schemas import tables
 from ..schemas.batch import compress, decompress
 from ..schemas.result import Rejected, ScoredBatch
+from ..schemas.wide import unpacked
 from .facts import DatasetStats
 from .io import storage
 from .runtime import counters
@@ -100,9 +101,15 @@ class WriteInstances(beam.PTransform):
     def _write(self, part: tuple[int, Iterable[bytes]], facts: DatasetStats) -> WrittenFile:
         index, encoded = part
         total = facts.parts(self.shards, self.limit)
-        columns = tables.instance_columns(facts.types(self.declared), self.metrics)
+        dataset = facts.types(self.declared)
+        columns = tables.instance_columns(dataset, self.metrics)
+        if len(dataset) > tables.WIDE:
+            packed = decoded(encoded, tables.instance_columns(tables.PACKED, self.metrics))
+            records = unpacked(packed, dataset, columns)
+        else:
+            records = decoded(encoded, columns)
         name = f"instances/part-{index:05d}-of-{total:05d}{self.writer.ending}"
-        return write_table("instances", name, decoded(encoded, columns), columns, self.output, self.writer)
+        return write_table("instances", name, records, columns, self.output, self.writer)
 
 
 class _Encode(beam.DoFn):
@@ -141,7 +148,8 @@ def _stream(records: pa.RecordBatch) -> pa.Buffer:
     """An Arrow stream of the columns that differ; its schema says where each column of the table is among them."""
     found: dict[tuple[Any, ...], int] = {}
     places = [found.setdefault(_identity(column), len(found)) for column in records.columns]
-    distinct = records.select([places.index(place) for place in range(len(found))])
+    first = {place: i for i, place in reversed([*enumerate(places)])}
+    distinct = records.select([first[place] for place in range(len(found))])
     distinct = distinct.replace_schema_metadata({"places": orjson.dumps(places)})
     measured = pa.MockOutputStream()
     _send(distinct, measured)

@@ -33,6 +33,7 @@ from ...transforms.runtime.local_objects import holding
 from ...transforms.score import ScoreExamples
 from ...transforms.write import WriteErrors, WriteInstances
 from ..config.arguments import listed, sections_of
+from ..notebook import plain_pipelines
 from ..runners import lease
 from ..runners import options as engines
 from ..runners.drive import drive, hand_over, prepare_job
@@ -131,7 +132,7 @@ def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave:
         batches.hand_over(plan)  # what a start that nobody waited for has left
         plan = replace(plan, budget=allot(plan))
         prepare_job(options, holder, plan.packages)
-        with _process_for_bulk(), holding() as held:
+        with _process_for_bulk(), plain_pipelines(), holding() as held:
             try:
                 shipped = plan.with_parts(held) if engines.in_this_process(options) else plan
                 pipeline = _graph(shipped, options)

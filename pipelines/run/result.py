@@ -190,6 +190,8 @@ def _read(path: str, columns: list[dict[str, Json]]) -> pd.DataFrame:
         rows = [orjson.loads(line) for line in data.splitlines()]
         table = pd.DataFrame(rows, columns=[c["name"] for c in columns])
         whole = {name: [row.get(name) for row in rows] for name in integers}
+        floats = [c["name"] for c in columns if c["type"] == "float64"]  # "Infinity" among their numbers
+        table = table.assign(**{name: table[name].astype("float64") for name in floats})
     else:
         names = [c["name"] for c in columns]  # the file's own may be protected from spreadsheets
         table = pd.read_csv(

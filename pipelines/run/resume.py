@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 import sys
 import uuid
 from collections.abc import Mapping
@@ -55,7 +56,7 @@ def source_of(target: Any) -> str | None:
     where there is no such file."""
     if target is None or is_address(target):
         return None
-    if isinstance(target, str) and Path(target).is_dir():
+    if isinstance(target, str) and os.path.isdir(target):
         sources = sorted(p for p in Path(target).rglob("*") if p.suffix in (".py", ".yaml"))
         return hashlib.sha256(b"".join(hashlib.sha256(p.read_bytes()).digest() for p in sources)).hexdigest()
     found = registry.load_object(target, "agent.target") if isinstance(target, str) else target

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from ...schemas.json import Json
 from ...schemas.tables import RATINGS
 from ...transforms.io import storage
+from ..display.digest import _CELLS
 from .result import EvaluationResult
 
 Row = dict[str, Json]
@@ -69,7 +70,8 @@ def _parquet(path: str, types: Mapping[str, str], columns: Sequence[str] | None)
         file = pq.ParquetFile(stream)
         if not file.num_row_groups:  # older versions of pyarrow would read the first all the same
             return
-        for batch in file.iter_batches(1024, columns=columns and list(columns), use_threads=False):
+        size = min(1024, _CELLS // len(columns or types) + 1)
+        for batch in file.iter_batches(size, columns=columns and list(columns), use_threads=False):
             yield from batch.to_pylist()
 
 

@@ -58,7 +58,7 @@ def collect(paths: Sequence[str]) -> Packages:
     wheels, requirements = [], []
     for i, text in enumerate(paths):
         path, where = Path(text), f"{_WHERE}.{i}"
-        if not path.exists():
+        if not os.path.exists(path):  # of a name too long, too, where pathlib raises
             raise ConfigError(f"no such file or folder: {text}", where=where)
         if path.is_dir():
             wheels.append(_built(path, where) if _is_project(path) else _packed(path, where))

@@ -53,16 +53,22 @@ class AgentConfig(CallPolicy):
     @field_validator("secrets", mode="before")
     @classmethod
     def _references(cls, value: Any) -> Any:
-        given = {name: f"${{env:{name}}}" for name in value} if isinstance(value, list | tuple) else value
-        for reference in given.values() if isinstance(given, Mapping) else ():
-            if not re.fullmatch(r"\$\{(env|secret):[^{}]+\}", str(reference)):
-                raise ValueError("names of environment variables, or {VARIABLE: ${env:NAME}}; never a value")
-        return given
+        if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+            value = {name: f"${{env:{name}}}" for name in value}
+        if not isinstance(value, Mapping) or not all(map(_is_secret, value, value.values())):
+            raise ValueError("names of environment variables, or {VARIABLE: ${env:NAME}}; never a value")
+        return value
 
     @property
     def params(self) -> dict[str, Any]:
         """The agent's own parameters beside `target`."""
         return dict(self.__pydantic_extra__ or {})
+
+
+def _is_secret(name: Any, reference: Any) -> bool:
+    """Whether a name can be that of an environment variable, and its value refers to a secret."""
+    texts = isinstance(name, str) and isinstance(reference, str)
+    return texts and bool(re.fullmatch(r"[^=\0]+", name) and re.fullmatch(r"\$\{(env|secret):[^{}]+\}", reference))
 
 
 class PriceConfig(ConfigPart):

@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.batch import Batch, example_in, example_out
+from evalbeam.schemas.calls import Outcome
 from evalbeam.schemas.conversation import expected_turns, pair_turns, said, summed, turn_in, turn_out, turns_in
 from evalbeam.schemas.errors import RowError
 from evalbeam.schemas.instance import Example, Instance, Invocation, Step, ToolCall, Turn, Usage
 from evalbeam.schemas.trajectory import parse_trajectory
-from evalbeam.schemas.usage import tokens_of
+from evalbeam.schemas.usage import tokens_of, with_earlier
 from evalbeam.transforms.agents.base import InvalidAnswer, invocation_of, read_answer
 from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.dialects._rules import RowRules
@@ -106,8 +107,9 @@ def test_unreadable_calls_of_a_turn_are_an_error_and_missing_ones_are_missing():
 
 def test_the_whole_of_some_turns():
     calls = (ToolCall("a", {}), ToolCall("b", {"x": 1}))
-    turns = (Turn("1", "x", calls[:1], usage=Usage(3, None)), Turn("2", None, calls[1:]), Turn("3", "z", ()))
-    assert summed(turns) == {"response": "z", "trajectory": calls, "usage": Usage(3, None)}
+    first, last = Turn("1", "x", calls[:1], usage=Usage(3, None)), Turn("3", "z", (), usage=Usage(4, 5))
+    turns = (first, Turn("2", None, calls[1:], usage=Usage(0, 1)), last)
+    assert summed(turns) == {"response": "z", "trajectory": calls, "usage": Usage(7, None)}
     assert summed((turns[0], Turn("2", "y")))["trajectory"] is None
     assert summed(()) == {"response": None, "trajectory": (), "usage": None}
 
@@ -161,7 +163,24 @@ def test_turns_travel_without_a_loss(turns):
 @pytest.mark.parametrize("usage", ["12", {"input_tokens": "12"}, {"output_tokens": True}, {"input_tokens": 2**53}])
 def test_tokens_that_are_no_count_are_unknown(usage):
     turns = [{"response": "a", "usage": usage}, {"response": "b", "usage": {"input_tokens": 2.0, "output_tokens": 3}}]
-    assert RecordedAgent().recall(Instance("0", {"turns": turns})).usage == Usage(2, 3)
+    assert turn_in(turns[0]).usage is None
+    assert RecordedAgent().recall(Instance("0", {"turns": turns})).usage is None
+
+
+def test_tokens_that_one_turn_does_not_say_are_unknown_of_the_conversation():
+    """A sum of what is known would pass for the total; a bound still counts it."""
+    turns = [
+        {"response": "a", "usage": {"input_tokens": 1, "output_tokens": 2}},
+        {"response": "b", "usage": {"output_tokens": 4}},
+    ]
+    recorded = RecordedAgent().recall(Instance("0", {"turns": turns})).usage
+    answer = read_answer({"turns": turns}, 1000)
+    assert recorded == invocation_of(Outcome(answer, "ok")).usage == Usage(None, 6)
+    assert tokens_of(answer) == 7
+    assert tokens_of(with_earlier(answer, Usage(10, None))) == 17
+    silent = [turns[0], {"response": "b"}]
+    assert RecordedAgent().recall(Instance("0", {"turns": silent})).usage is None
+    assert tokens_of(read_answer({"turns": silent}, 1000)) == 3
 
 
 @pytest.mark.parametrize("latency", ["soon", -1, True, [1]])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas import tables
 from evalbeam.schemas.warehouse import ADDED, ORIGINAL, Stamp, column_names
+from evalbeam.transforms.writers.bigquery import BigQueryFiles
+from evalbeam.transforms.writers.parquet import ParquetFiles
 
 ALLOWED = re.compile(r"(?!\d)\w{1,300}")
 RESERVED = re.compile(r"_table_|_file_|_partition|_row_timestamp|__root__|_colidentifier", re.IGNORECASE)
@@ -49,3 +53,13 @@ def test_the_run_stands_in_front_of_every_row() -> None:
     assert [(f.metadata or {})[ORIGINAL] for f in list(schema)[2:]] == [b"run_id", b"m/score", b"n"]
     assert pa.table(stamp.arrays(2), names=["i", "d"]).to_pylist()[1]["d"].isoformat() == "2026-11-20"
     assert Stamp("r").schema(tables.schema(columns)).names == ["run_id", "run_id_2", "m_score", "n"]
+
+
+def test_a_column_without_any_value_is_left_out_and_has_no_type_to_contradict_a_later_run() -> None:
+    columns = (tables.Column("a", "int64"), tables.Column("none", "null"), tables.Column("b", "string"))
+    stamp, stream = Stamp("r"), io.BytesIO()
+    with BigQueryFiles(files=ParquetFiles(), stamp=stamp).open(stream, tables.schema(columns)) as sink:
+        sink.write(tables.table([{"a": 1, "b": "x"}], columns))
+    found = pq.read_table(stream)
+    assert found.to_pylist() == [{"run_id": "r", "a": 1, "b": "x"}]
+    assert [name for name, _ in stamp.described([(c.name, c.type) for c in columns])] == found.column_names

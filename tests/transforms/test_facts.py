@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.transforms.facts import PART_BYTES, SHARED, SPENT, DatasetStats, RunLimits, column_type, picked, smallest
+from evalbeam.transforms.facts import (
+    MAX_COLUMNS,
+    PART_BYTES,
+    SHARED,
+    SPENT,
+    DatasetStats,
+    RunLimits,
+    column_type,
+    picked,
+    smallest,
+)
 
 VALUES = st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | st.text() | st.lists(st.integers())
 ROWS = st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4), max_size=12)
@@ -41,7 +51,7 @@ def test_any_split_and_order_give_the_same_bytes(rows, data):
         ([True, 1], "json"),
         ([[1], "x"], "json"),
         ([{}], "json"),
-        ([], "string"),
+        ([], "null"),
     ],
 )
 def test_a_column_gets_the_narrowest_type_that_holds_every_value(values, expected):
@@ -122,3 +132,19 @@ def test_rows_that_a_limit_leaves_out_may_be_those_that_need_most():
 def test_what_judges_are_asked_travels_and_merges():
     one, two = DatasetStats(rows=1, asked=[1, 10]), DatasetStats(rows=2, asked=[2, 5])
     assert DatasetStats.from_bytes(one.merge(two).to_bytes()).asked == [3, 15]
+
+
+def test_more_columns_than_a_table_can_have_are_refused_with_their_number():
+    facts = DatasetStats(rows=1)
+    facts.name(map(str, range(MAX_COLUMNS)))
+    assert facts.refusal(RunLimits()) is None
+    facts.see([{"one": 1}])
+    assert facts.refusal(RunLimits()) == (
+        "the dataset has 20001 columns (allowed: 20000); names that differ from row to row belong in one column, "
+        "as an object"
+    )
+
+
+def test_the_largest_integer_of_each_column_is_kept():
+    facts = facts_of([{"a": 2**53, "b": -(2**60)}, {"a": -1, "b": 0.5, "c": "x"}, {"a": -(2**53) - 1}, {"c": 7}])
+    assert facts.columns == {"a": [2, 2**53 + 1], "b": [6, 2**60], "c": [10, 7]}

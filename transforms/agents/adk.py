@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import sys
 import time
 import types as python
@@ -98,7 +99,7 @@ class AdkAgent(Agent):
     @classmethod
     def claims(cls, target: Any) -> bool:
         if isinstance(target, str):
-            return Path(target).is_dir()
+            return os.path.isdir(target)
         target = _of_module(target) if isinstance(target, python.ModuleType) else target
         return any(kind.__module__.startswith("google.adk.") for kind in type(target).__mro__)
 
@@ -227,7 +228,7 @@ def _found(target: Any) -> Any:
     from google.adk.agents.base_agent import BaseAgent
     from google.adk.apps.app import App
 
-    if isinstance(target, str) and Path(target).is_dir():
+    if isinstance(target, str) and os.path.isdir(target):  # of a name too long, too, where pathlib raises
         found = _of_folder(Path(target).resolve())
     else:
         found = loaded(target)

@@ -203,11 +203,9 @@ def _checked(answer: dict[str, Json]) -> dict[str, Json]:
     if latency is not None and not _is_latency(latency):
         raise InvalidAnswer(f"the agent's latency_in_seconds is {_named(latency)} (allowed: a number >= 0)")
     try:
-        turns = turns_in(found.get("turns"))
+        turns_in(found.get("turns"))
     except RowError as error:
         raise InvalidAnswer(f"the agent's answer: {error.message}") from None
-    if turns is not None and "usage" not in found and (usage := summed(turns)["usage"]) is not None:
-        found["usage"] = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
     extra = {k: v for k, v in answer.items() if k not in _READ and v is not None}
     return {**found, "extra": extra} if extra else found
 

@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass
 
-from ...schemas.usage import usage_in
+from ...schemas.usage import known_tokens
 from .journal import KEPT, read_journal
 from .segments import Torn
 
@@ -60,10 +60,8 @@ def summarize(folder: str) -> JournalSummary:
         backoff += outcome.backoff_in_seconds
         if outcome.latency_in_seconds is not None:
             latencies.append(outcome.latency_in_seconds)
-        usage = usage_in(outcome.value)
-        if usage is not None:
-            given += usage.input_tokens or 0
-            made += usage.output_tokens or 0
+        tokens = known_tokens(outcome.value)
+        given, made = given + tokens[0], made + tokens[1]
     ordered = sorted(latencies)
     return JournalSummary(
         calls=dict(sorted(Counter(kinds.values()).items())),

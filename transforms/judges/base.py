@@ -151,9 +151,9 @@ class ModelJudge(Judge):
     """The client's module."""
 
     def __post_init__(self) -> None:
-        check_reference(self.api_key, "judges: api_key")
+        check_reference(self.api_key, "api_key")
         for name, value in self._extra_headers.items():
-            check_text(str(value), f"judges: request.extra_headers.{name}", name)
+            check_text(str(value), f"request.extra_headers.{name}", name)
         require_module(self.module, self.extra, "a judge of this type", "judges")
 
     def key(self) -> str | None:

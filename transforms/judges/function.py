@@ -37,7 +37,7 @@ class FunctionJudge(Judge):
 
     def __post_init__(self) -> None:
         if not callable(self._function()):
-            raise ConfigError(f"found {type(self.target).__name__}", where="judges", allowed="a function")
+            raise ConfigError(f"found {type(self.target).__name__}", where="target", allowed="a function")
 
     def connect(self) -> Consult:
         function = self._function()

@@ -37,7 +37,7 @@ class GoogleJudge(ModelJudge, Batched):
     def __post_init__(self) -> None:
         super().__post_init__()
         if "headers" in (self.request.get("http_options") or ()):
-            raise ConfigError("found headers", where="judges: request.http_options", allowed="request.extra_headers")
+            raise ConfigError("found headers", where="request.http_options", allowed="request.extra_headers")
 
     def connect(self) -> Consult:
         import httpx

@@ -7,11 +7,12 @@ A row is a dict from column name to JSON value. The same data gives the same dic
 | text | itself: "02134", "2024-03-30", "true" and "" stay text |
 | integer | itself; outside [-2^63, 2^63) its exact decimal text |
 | number with fraction or exponent | float64 (1.0 stays 1.0); float16 and float32 are widened exactly, not rounded |
-| NaN, an infinity, a number too large for float64 | null |
+| NaN, a number too large for float64 | null |
+| an infinity | "Infinity", "-Infinity": JSON has no other; a column of numbers with some stays one of float64 |
 | true, false | itself |
 | list, array | list |
 | object, struct, map | dict; a map's key that is no text is its JSON text; of equal keys the last one counts |
-| null | at the top of a row: the column is missing; deeper: null |
+| null | at the top of a row: the row lacks the column, the dataset has it; deeper: null |
 | null field of a Parquet struct, at any depth | missing: Parquet cannot tell the two apart |
 | decimal | exact text with its scale, no exponent: "1.50" |
 | date | "2024-03-30" |
@@ -30,7 +31,7 @@ fit is rejected:
 |---|---|---|
 | string | a string | anything |
 | int64 | an integer | decimal digits, with or without a sign |
-| float64 | a number (1 becomes 1.0) | a decimal number; NaN and infinities are null |
+| float64 | a number (1 becomes 1.0), an infinity | a decimal number, inf, -inf; NaN is null |
 | bool | true, false | true, false in any case |
 | timestamp | ISO 8601 text, rewritten to the form above | the same |
 | json | anything; text of a Parquet string column is parsed | JSON text, parsed |
@@ -53,7 +54,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import orjson
 
-from ...schemas.arrow import is_text, json_values
+from ...schemas.arrow import infinite, is_text, json_values
 from ...schemas.batch import RowBlock
 from ...schemas.errors import RowError
 from ...schemas.json import Json
@@ -217,7 +218,7 @@ class ArrowReader(Reader):
             rows = [(line, row) for line, (row, _) in found if type(row) is dict]
             rejected = [reject(part, line, row, raw) for line, (row, raw) in found if isinstance(row, RowError)]
             last = NO_LINE if before is None else before + start + piece.num_rows
-            yield RowBlock(part.file, part.index, rows, rejected, last)
+            yield RowBlock(part.file, part.index, rows, rejected, last, piece.schema.names, infinite(piece))
 
 
 def _unreadable(batch: Any) -> tuple[RowError, bytes]:
@@ -252,6 +253,7 @@ class Record(NamedTuple):
         row: The row, the error, or `None` where there is nothing but lines (blank ones at the end).
         raw: Its source, shown where it is rejected.
         size: Bytes of its source.
+        nulls, infinite: Columns of the row as those of a `RowBlock`.
     """
 
     line: int
@@ -259,26 +261,30 @@ class Record(NamedTuple):
     row: dict[str, Json] | RowError | None
     raw: bytes = b""
     size: int = 0
+    nulls: Collection[str] = ()
+    infinite: Collection[str] = ()
 
 
 def assemble(part: FileRange, records: Iterable[Record]) -> Iterator[RowBlock]:
     """Records, in order of their lines, in blocks."""
-    rows: list[tuple[int, dict[str, Json]]] = []
-    rejected: list[Rejected] = []
+    held: list[Record] = []
     size = last = done = 0
     for record in records:
-        held = len(rows) + len(rejected)
-        if held >= BLOCK_ROWS or (held and size + record.size > BLOCK_BYTES):
-            yield RowBlock(part.file, part.index, rows, rejected, last)
-            rows, rejected, size, done = [], [], 0, last
-        if isinstance(record.row, RowError):
-            rejected.append(reject(part, record.line, record.row, record.raw))
-        elif record.row is not None:
-            rows.append((record.line, record.row))
-        size += record.size
-        last = record.last
+        if len(held) >= BLOCK_ROWS or (held and size + record.size > BLOCK_BYTES):
+            yield _block(part, held, last)
+            held, size, done = [], 0, last
+        if record.row is not None:
+            held.append(record)
+        size, last = size + record.size, record.last
     if last > done:
-        yield RowBlock(part.file, part.index, rows, rejected, last)
+        yield _block(part, held, last)
+
+
+def _block(part: FileRange, records: list[Record], last: int) -> RowBlock:
+    rows = [(r.line, r.row) for r in records if isinstance(r.row, dict)]
+    rejected = [reject(part, r.line, r.row, r.raw) for r in records if isinstance(r.row, RowError)]
+    nulls, texts = {n for r in records for n in r.nulls}, {n for r in records for n in r.infinite}
+    return RowBlock(part.file, part.index, rows, rejected, last, nulls, texts)
 
 
 def reject(part: FileRange, line: int, error: RowError, raw: bytes) -> Rejected:

@@ -18,7 +18,7 @@ from .base import MAX_ROW_BYTES, RAW_CHARACTERS, FileRange, Input, Reader, Recor
 
 _INTEGER = re.compile(r"[+-]?0*[0-9]{1,19}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_NO_NUMBER = re.compile(r"([+-]?)(nan|inf|infinity)", re.IGNORECASE)
 
 
 @register("reader", "csv")
@@ -150,17 +150,19 @@ def _header(cells: list[str] | RowError) -> list[str] | RowError:
     if isinstance(cells, RowError):
         return RowError("bad_header", f"the header cannot be read: {cells.message}")
     allowed = "(allowed: each column with a name of its own; no row is read)"
+    seen: set[str] = set()
     for i, name in enumerate(cells):
         if not name.strip():
             hint = "; pandas writes its index so, unless index=False" if i == 0 else ""
             return RowError("bad_header", f"the header has no name for column {i + 1}{hint} {allowed}")
-        if name in cells[:i]:
+        if name in seen:
             return RowError("bad_header", f"the header names {name!r} twice {allowed}")
+        seen.add(name)
     return cells
 
 
 def _typed(name: str, kind: str, text: str) -> Json:
-    """A cell as its column's declared type, `None` where it is empty or no finite number."""
+    """A cell as its column's declared type, `None` where it is empty or no number."""
     if not text:
         return None
     if kind == "json":
@@ -177,9 +179,9 @@ def _int64(text: str) -> int:
     return int(text)
 
 
-def _float64(text: str) -> float | None:
-    if _NO_NUMBER.fullmatch(text):
-        return None
+def _float64(text: str) -> float | str | None:
+    if match := _NO_NUMBER.fullmatch(text):
+        return None if match[2].lower() == "nan" else "-Infinity" if match[1] == "-" else "Infinity"
     if not _NUMBER.fullmatch(text):
         raise ValueError(text)
     value = float(text)

@@ -13,7 +13,17 @@ import orjson
 from ...schemas.batch import RowBlock
 from ...schemas.errors import RowError
 from ...schemas.json import Json
-from ...schemas.values import DIGITS, LONG, MAX_DEPTH, NOT_OPENERS, kind_of, parse_json, quick_json
+from ...schemas.values import (
+    DIGITS,
+    LONG,
+    MAX_DEPTH,
+    NOT_OPENERS,
+    Infinity,
+    infinity,
+    kind_of,
+    parse_json,
+    quick_json,
+)
 from .base import (
     BLOCK_ROWS,
     MAX_ROW_BYTES,
@@ -83,7 +93,8 @@ class JsonlReader(Reader):
             yield RowBlock(part.file, part.index, [], [reject(part, done + 1, source.damage, b"")], done + 1)
 
     def _block(self, part: FileRange, lines: list[bytes], done: int, loads: Callable[[bytes], Json]) -> RowBlock:
-        block = RowBlock(part.file, part.index, [], [], done + len(lines))
+        nulls, infinite = set[str](), set[str]()
+        block = RowBlock(part.file, part.index, [], [], done + len(lines), nulls, infinite)
         rows, declared = block.rows, self.columns
         for number, line in enumerate(lines, done + 1):
             try:
@@ -98,6 +109,8 @@ class JsonlReader(Reader):
                     block.rejected.append(reject(part, number, record.row, line))
                 elif record.row is not None:
                     rows.append((number, record.row))
+                    nulls.update(record.nulls)
+                    infinite.update(record.infinite)
         return block
 
     def _read_values(self, source: Input, head: bytes, shape: Shape) -> Iterator[Record]:
@@ -117,10 +130,13 @@ class JsonlReader(Reader):
         try:
             if isinstance(raw, _Unusable):
                 raise RowError(raw.code, raw.message)
-            row = parse_json(raw) if row is None else row
+            row = parse_json(raw, infinity) if row is None else row
             if type(row) is not dict:
                 raise RowError("not_an_object", f"found {kind_of(row)} (allowed: a JSON object)")
-            return Record(number, number, self.tidy(row), raw, len(raw))
+            nulls = [name for name, value in row.items() if value is None]
+            infinite = [name for name, value in row.items() if type(value) is Infinity]
+            row.update((name, str(row[name])) for name in infinite)
+            return Record(number, number, self.tidy(row), raw, len(raw), nulls, infinite)
         except RowError as error:
             return Record(number, number, error, raw)
 
@@ -156,7 +172,7 @@ def _shape(file: str, head: bytes) -> Shape:
 def _columns(text: bytes) -> list[dict[str, Json]] | None:
     """Rows of the object that a text is, if it is one of lists of one length."""
     try:
-        table = parse_json(text)
+        table = parse_json(text, infinity)
     except RowError:
         return None
     if type(table) is not dict or not table or not all(type(v) is list for v in table.values()):
@@ -217,7 +233,11 @@ def _parser(data: bytes) -> Callable[[bytes], Json]:
     openers = data.translate(None, _NOT_OPENERS_NOR_LINES)
     shallow = len(openers) <= MAX_DEPTH or max(map(len, openers.split(b"\n"))) <= MAX_DEPTH
     long = b"000" in data[::6].translate(DIGITS) and LONG in data.translate(DIGITS)  # 19 digits hold 3 of each sixth
-    return orjson.loads if shallow and not long else quick_json
+    return orjson.loads if shallow and not long else _quick_json
+
+
+def _quick_json(data: bytes) -> Json:
+    return quick_json(data, infinity)
 
 
 # ---------------------------------------------------------------------------------------------------- values

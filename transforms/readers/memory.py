@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -24,9 +26,9 @@ _CHUNK_ROWS = 1024
 def spill(dataset: Any, folder: str) -> tuple[list[str], str]:
     """Writes rows in memory to `<folder>/rows.jsonl` on any filesystem Beam opens, in their order.
 
-    A DataFrame's index is left out (`reset_index()` keeps it), column names become text, nulls at the top of a row are
-    left out. numpy and pandas scalars, arrays and missing values follow the rules of readers/base.py; a number in a
-    float column is a float, as pandas made it.
+    A DataFrame's index is left out (`reset_index()` keeps it), column names become text, of nulls at the top of rows
+    the first one of a column is written, which tells that the column is there. numpy and pandas scalars, arrays and
+    missing values follow the rules of readers/base.py; a number in a float column is a float, as pandas made it.
 
     Args:
         dataset: A pandas DataFrame, an iterable of mappings (a generator is consumed), or a mapping from column name to
@@ -45,8 +47,9 @@ def spill(dataset: Any, folder: str) -> tuple[list[str], str]:
     path = FileSystems.join(folder, "rows.jsonl")
     rows = _rows(dataset)
     with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        named: set[str] = set()
         for number, row in enumerate(rows):
-            file.write(_line(number, row))
+            file.write(_line(number, row, named))
     return [path], "jsonl"
 
 
@@ -63,7 +66,7 @@ def _rows(dataset: Any) -> Iterator[Any]:
 
 def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
     names = [str(name) for name in frame.columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise ConfigError(f"two columns are named {twice[0]!r}", where="dataset", allowed="each name once")
     return (
@@ -95,7 +98,8 @@ def _column_rows(columns: Mapping[Any, Any]) -> Iterator[dict[str, Any]]:
     return (dict(zip(lengths, values, strict=True)) for values in zip(*lists, strict=True))
 
 
-def _line(number: int, row: Any) -> bytes:
+def _line(number: int, row: Any, named: set[str]) -> bytes:
+    """A row as a line; `named` are the columns of the rows before, and this row's are added."""
     if not isinstance(row, Mapping):
         raise ConfigError(f"found {type(row).__name__}", where=f"dataset[{number}]", allowed="a dict for each row")
     out: dict[str, Json] = {}
@@ -115,7 +119,20 @@ def _line(number: int, row: Any) -> bytes:
                 check_encodable({column: value})
             except RowError as error:
                 raise _unusable(number, column, error) from None
-    return orjson.dumps({column: value for column, value in out.items() if value is not None}) + b"\n"
+    kept = {column: value for column, value in out.items() if value is not None or column not in named}
+    named.update(kept)
+    line = orjson.dumps(kept)
+    if b"null" in line and _is_infinite(kept):  # orjson writes null for an infinity
+        line = json.dumps(kept, ensure_ascii=False, separators=(",", ":")).encode()
+    return line + b"\n"
+
+
+def _is_infinite(value: Json) -> bool:
+    """Whether a value is or holds an infinity."""
+    if isinstance(value, float):
+        return math.isinf(value)
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(map(_is_infinite, inner))
 
 
 def _unusable(number: int, column: str, error: Exception) -> ConfigError:
@@ -125,7 +142,7 @@ def _unusable(number: int, column: str, error: Exception) -> ConfigError:
 
 
 def plain(value: Any) -> Json:
-    """A Python, numpy or pandas value as JSON under the rules of readers/base.py.
+    """A Python, numpy or pandas value as JSON under the rules of readers/base.py, an infinity as it is.
 
     Raises:
         TypeError: It has no JSON form.
@@ -138,13 +155,13 @@ def plain(value: Any) -> Json:
     if isinstance(value, int):
         return int(value) if value in INT64 else str(int(value))
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
+        return None if math.isnan(value) else float(value)
     if isinstance(value, Mapping):
         return {_key(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(inner) for inner in value]
     if isinstance(value, Decimal):
-        return format(value, "f") if value.is_finite() else None
+        return None if value.is_nan() else format(value, "f")
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(value).decode()
     if isinstance(value, UUID):

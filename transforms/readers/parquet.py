@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def _opened(file: str) -> Iterator[Any]:
         with _damage_only():
             parquet = pq.ParquetFile(source.stream, buffer_size=1 << 20, page_checksum_verification=True)
             names = parquet.schema_arrow.names
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise _DamageError(f"found two columns named {twice[0]!r} (allowed: each name once)")
         yield parquet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -18,6 +18,8 @@ from .base import Sink, Writer, register
 class BigQueryFiles(Writer):
     """Files of another writer (Parquet), with the run in front of each row and column names that BigQuery takes.
 
+    Columns without any value are left out: as texts they would be of another type than the values of a later run.
+
     Attributes:
         files: Writes them.
         stamp: The run.
@@ -32,9 +34,10 @@ class BigQueryFiles(Writer):
 
     @contextmanager
     def open(self, stream: BinaryIO, schema: pa.Schema) -> Iterator[_Stamped]:
-        target = self.stamp.schema(schema)
+        kept = [i for i, f in enumerate(schema) if (f.metadata or {}).get(b"evalbeam.type") != b"null"]
+        target = self.stamp.schema(pa.schema([schema.field(i) for i in kept]))
         with self.files.open(stream, target) as sink:
-            yield _Stamped(sink, target, self.stamp)
+            yield _Stamped(sink, target, self.stamp, kept)
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class _Stamped:
     sink: Sink
     schema: pa.Schema
     stamp: Stamp
+    kept: Sequence[int]
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = [*self.stamp.arrays(batch.num_rows), *batch.columns]
+        columns = [*self.stamp.arrays(batch.num_rows), *(batch.column(i) for i in self.kept)]
         self.sink.write(pa.record_batch(columns, schema=self.schema))

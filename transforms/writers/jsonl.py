@@ -1,7 +1,8 @@
-"""JSON lines: one object a row, all columns in order, nulls written."""
+"""JSON lines: one object a row, all columns in order, nulls written; infinities are "Infinity" and "-Infinity"."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any, BinaryIO, ClassVar
 import orjson
 import pyarrow as pa
 
+from ...schemas.arrow import infinite
 from .base import Writer, compressed, register
 
 
@@ -34,5 +36,11 @@ class _JsonlSink:
     out: Any
 
     def write(self, batch: pa.RecordBatch) -> None:
+        columns = infinite(batch)
         for row in batch.to_pylist():
+            row.update((name, _text(row[name])) for name in columns)
             self.out.write(orjson.dumps(row) + b"\n")
+
+
+def _text(number: float | None) -> float | str | None:
+    return number if number is None or math.isfinite(number) else "Infinity" if number > 0 else "-Infinity"

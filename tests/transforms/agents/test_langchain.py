@@ -207,7 +207,7 @@ MESSAGES = [
     AIMessage("", tool_calls=[{"name": "a", "args": {"x": 1}, "id": "2"}], usage_metadata=USAGE,
               invalid_tool_calls=[{"name": "b", "args": "{oops", "id": "3", "error": None}]),
     ToolMessage("ok", tool_call_id="2", artifact=[Document("page")]),
-    AIMessage([{"type": "text", "text": "do"}, {"type": "text", "text": "ne"}]),
+    AIMessage([{"type": "text", "text": "do"}, {"type": "text", "text": "ne"}], usage_metadata=USAGE),
 ]  # fmt: skip
 
 
@@ -217,7 +217,7 @@ def test_messages_as_objects_and_as_they_are_dumped(form):
     assert json.loads(json.dumps(found)) == {
         "predicted_trajectory": [{"tool_name": "a", "tool_input": {"x": 1}}, {"tool_name": "b", "tool_input": "{oops"}],
         "response": "done",
-        "usage": {"input_tokens": 5, "output_tokens": 2},
+        "usage": {"input_tokens": 10, "output_tokens": 4},
         "retrieved_context": [{"content": "page"}],
     }
 
@@ -254,7 +254,8 @@ def test_five_hundred_rows_of_a_graph_whose_nodes_block():
     [
         ([], None),
         ([None, {}], None),
-        ([{"input_tokens": 5}, None], {"input_tokens": 5}),
+        ([{"input_tokens": 5}, {"input_tokens": 1}], {"input_tokens": 6}),
+        ([{"input_tokens": 5, "output_tokens": 1}, None], None),
         ([{"input_tokens": 5, "output_tokens": None}, {"input_tokens": 1, "output_tokens": 2}], {"input_tokens": 6}),
         ([{"input_tokens": 0, "output_tokens": 0}], {"input_tokens": 0, "output_tokens": 0}),
     ],

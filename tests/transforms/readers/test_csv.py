@@ -140,7 +140,7 @@ CELL_CASES = [
     ("float64", "-1.5e3", -1500.0),
     ("float64", ".5", 0.5),
     ("float64", "NaN", None),
-    ("float64", "-inf", None),
+    ("float64", "-inf", "-Infinity"),
     ("float64", "1e999", None),
     ("bool", "True", True),
     ("bool", "false", False),

@@ -136,7 +136,7 @@ def test_garbage_never_raises(tmp_path: Path, tokens: list[bytes], name: str, pa
         (b'{"x":0.00012345678901234567890}', {"x": 0.0001234567890123456789}),
         (b'{"x":12345678901234567890.0}', {"x": 12345678901234567890.0}),
         (b'{"s":"12345678901234567890"}', {"s": "12345678901234567890"}),
-        (b'{"x":NaN,"y":[Infinity,-Infinity,1e999]}', {"y": [None, None, None]}),
+        (b'{"x":NaN,"y":[Infinity,-Infinity,1e999]}', {"y": ["Infinity", "-Infinity", None]}),
         (b'{"a":null,"b":{"c":null}}', {"b": {"c": None}}),
         (b'{"a":1,"a":2}', {"a": 2}),
         (b"{}", {}),

@@ -94,7 +94,7 @@ def test_a_long_frame_keeps_its_order(tmp_path: Path) -> None:
         (np.uint64(2**63), "9223372036854775808"),
         (2**70, "1180591620717411303424"),
         (np.float32(0.1), 0.10000000149011612),
-        (np.float64("inf"), None),
+        (np.float64("inf"), float("inf")),
         (np.longdouble(0.5), 0.5),
         (np.bool_(True), True),
         (np.str_("x"), "x"),

@@ -108,7 +108,7 @@ TYPED: list[tuple[Any, pa.DataType, Any]] = [
     (0.1, pa.float32(), 0.10000000149011612),
     (0.5, pa.float16(), 0.5),
     (float("nan"), pa.float64(), None),
-    (float("-inf"), pa.float32(), None),
+    (float("-inf"), pa.float32(), "-Infinity"),
     (True, pa.bool_(), True),
     ("02134", pa.large_string(), "02134"),
     (b"\x00\xff", pa.binary(), "AP8="),

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ....schemas.conversation import usage_of
+from ....schemas.instance import Usage
+
 _OUTPUTS = ("output", "answer", "response", "result", "text")
 _DOCUMENTS = ("context", "source_documents", "documents")
 
@@ -68,10 +71,10 @@ def chunks(documents: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def token_counts(usages: Iterable[Any]) -> dict[str, int] | None:
-    """Tokens of several calls of models together, of each kind that all say who say any; `None` where there is none."""
-    known = [usage for usage in usages if usage]
-    counts = {name: [usage.get(name) for usage in known] for name in ("input_tokens", "output_tokens")}
-    return {name: sum(told) for name, told in counts.items() if told and None not in told} or None
+    """Tokens of several calls of models together, of each kind that all of them say; `None` where there is none."""
+    total = Usage.total(usage_of(usage) for usage in usages)
+    counts = {} if total is None else {"input_tokens": total.input_tokens, "output_tokens": total.output_tokens}
+    return {name: count for name, count in counts.items() if count is not None} or None
 
 
 def _from_messages(messages: Sequence[Any], sent: str | None) -> dict[str, Any]:

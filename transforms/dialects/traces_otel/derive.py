@@ -7,7 +7,9 @@ from typing import Any
 
 import orjson
 
+from ....schemas.conversation import usage_of
 from ....schemas.formats.messages import agent_input, chat_of, request_text, response_text, tool_calls_of
+from ....schemas.instance import Usage
 from ....schemas.json import Json
 from .spans import Span, Trace
 
@@ -121,7 +123,7 @@ def usage(trace: Trace) -> dict[str, Json] | None:
     """{input_tokens, output_tokens} of the run; `None` where nobody says.
 
     What the trace declares, else the sum over the topmost spans that declare any, else over the calls of models (but
-    for those that wrap others) by the `usage` in their outputs.
+    for those that wrap others) by the `usage` in their outputs. A kind that one of these does not say is `None`.
     """
     if trace.usage is not None:
         return trace.usage
@@ -130,8 +132,8 @@ def usage(trace: Trace) -> dict[str, Json] | None:
     counts = [s.usage for s in spans if s.usage is not None]
     if not counts:
         counts = [_told(s.outputs) for s in trace.spans if s.kind in MODELS and s.span_id not in parents]
-    found = {name: [c[name] for c in counts if isinstance(c.get(name), int)] for name in _TOKENS}
-    return {name: sum(numbers) if numbers else None for name, numbers in found.items()} if any(found.values()) else None
+    total = Usage.total(map(usage_of, counts))
+    return None if total is None else {name: getattr(total, name) for name in _TOKENS}
 
 
 def _topmost(spans: list[Span], trace: Trace) -> list[Span]:

@@ -173,6 +173,10 @@ def test_tokens_of_a_span_that_wraps_another_are_not_counted_twice() -> None:
     outer = span("a", None, "LLM", usage={"input_tokens": 3, "output_tokens": None})
     assert derive.usage(Trace("t", (outer, inner))) == {"input_tokens": 3, "output_tokens": None}
     assert derive.usage(Trace("t", (span("a"), inner, inner))) == {"input_tokens": 6, "output_tokens": 2}
+    assert derive.usage(Trace("t", (outer, span("c", usage={"input_tokens": 1, "output_tokens": 2})))) == {
+        "input_tokens": 4,
+        "output_tokens": None,
+    }
     assert derive.usage(Trace("t", (span("a"),))) is None
 
 
