@@ -10,7 +10,7 @@ WITH ?=
 RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
-.PHONY: demo test test-engines test-deploy lint format bench parity clean flink-jar flink-up flink-down
+.PHONY: demo test test-engines test-deploy lint format bench parity stress clean flink-jar flink-up flink-down
 .DEFAULT_GOAL := test
 
 demo: $(RUN)
@@ -41,6 +41,11 @@ bench: $(DEV)
 
 parity: $(DEV)
 	@$(BIN)/python -m pytest -m parity
+
+# Random runs for some MINUTES, or the one of a SEED that failed; WITH="-k kills" kills KILLS runs and WORKER_KILLS workers.
+MINUTES ?= 10
+stress: $(DEV)
+	@MINUTES=$(MINUTES) SEED=$(SEED) $(BIN)/python -m pytest -m stress -s -o faulthandler_timeout=0 $(or $(WITH),-k random) tests/stress
 
 # A Flink cluster on this machine, all of it on loopback; needs Java and Maven.
 FLINK := $(ENGINES)/flink

@@ -6,8 +6,6 @@ Importing this module costs milliseconds: everything heavy is imported by the co
 from __future__ import annotations
 
 import argparse
-import atexit
-import contextlib
 import functools
 import os
 import sys
@@ -17,6 +15,7 @@ from typing import Any, NoReturn
 
 from ...schemas.errors import ConfigError, EvalbeamError
 from ..display.console import open_streams
+from ..runners.ending import end_with
 from .commands import adk, compare, grounding, rapid, run
 from .commands import info as small
 from .commands import lifecycle as going
@@ -117,23 +116,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def command() -> NoReturn:
-    """The program `evalbeam`: `main`, and an end of the process that nothing can delay or spoil.
-
-    Native threads of client libraries (gRPC, Arrow) now and then abort a process whose interpreter is taken apart
-    around them; by then everything has been written, so the process ends before that. All other handlers of its end
-    run first.
-    """
-    code = RUN
-
-    def end() -> None:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                stream.flush()
-        os._exit(code)
-
-    atexit.register(end)  # the first to be registered is the last to run
-    code = main()
-    sys.exit(code)
+    """The program `evalbeam`."""
+    end_with(lambda: main(), RUN)
 
 
 if __name__ == "__main__":

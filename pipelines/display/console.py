@@ -146,13 +146,14 @@ def _descriptor(stream: TextIO) -> int | None:
 
 
 @contextlib.contextmanager
-def stoppable(hint: str = "") -> Iterator[None]:
+def stoppable(hint: str = "", told: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Has Ctrl-C and SIGTERM end what runs meanwhile as a run that was stopped, whatever libraries make of it.
 
     A second one, more than a second later, ends the process there and then.
 
     Args:
         hint: How to go on, in words.
+        told: Called at once, before anything that runs is ended.
 
     Raises:
         RunError: It was stopped.
@@ -165,6 +166,7 @@ def stoppable(hint: str = "") -> Iterator[None]:
         caught.append(number)
         if len(caught) == 1:
             first = time.monotonic()
+            told()
             raise KeyboardInterrupt
         if time.monotonic() - first > 1:
             fault("stopped at once")

@@ -231,6 +231,10 @@ def runner(options: PipelineOptions) -> Any:
     Raises:
         ConfigError: The engine is started by this process, which only the main thread can do.
     """
+    if has_worker_processes(options):
+        from .local_engine import LocalEngine
+
+        return LocalEngine()
     if is_local(options):
         from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 

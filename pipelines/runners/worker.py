@@ -13,12 +13,18 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from .ending import end_with
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a worker until the engine ends it."""
-    args = _arguments(argv)
+def main() -> NoReturn:
+    """The program `evalbeam-worker`: runs until the engine ends it."""
+    end_with(_work)
+
+
+def _work() -> int:
+    args = _arguments(None)
     info = _provisioned(args.provision_endpoint, args.id)
     folder = Path(args.semi_persist_dir or tempfile.mkdtemp(prefix="evalbeam-worker-"))
     staged = folder / "staged"
@@ -28,9 +34,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     import_from(staged)
     _tell_beam(info, args, folder)
+    return serve()
+
+
+def serve() -> int:
+    """Runs Beam's worker, told by environment variables where its engine is, until the engine ends it or is gone.
+
+    No call begins from then on, and what comes of those in flight is not kept: they fail as this process ends.
+    """
     from apache_beam.runners.worker import sdk_worker_main
 
-    sdk_worker_main.main(sys.argv)
+    from ...transforms.calls.engine import Engine
+
+    try:
+        sdk_worker_main.main(sys.argv)
+    finally:
+        Engine.end()
     return 0
 
 
@@ -93,4 +112,4 @@ def _tell_beam(info: Any, args: argparse.Namespace, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -21,7 +21,7 @@ from ...schemas.errors import RunError
 from ...schemas.usage import tokens_of, usage_in, with_earlier
 from ..runtime import counters
 from .endpoint_client import EndpointClient
-from .errors import RETRIED, ClassifiedError
+from .errors import RETRIED, ClassifiedError, is_of_the_end
 from .loop import Loop
 from .pending_call import PendingCall, Sink
 from .rate_limit_service import RemoteRateLimiter
@@ -120,6 +120,8 @@ class EndpointQueue:
 
     def _pump(self) -> None:
         if self._pumping:  # a call that ends while it is started would come back here for each further one
+            return
+        if self.loop.ended:
             return
         self._pumping = True
         now = self.loop.time()
@@ -232,7 +234,7 @@ class EndpointQueue:
     def _job_done(self, pending: PendingCall, job: Job) -> None:
         if pending.attempt is not job:
             self.abandoned.discard(job)
-        elif job.error is None and inspect.isawaitable(job.value):
+        elif job.error is None and inspect.isawaitable(job.value) and not self.loop.ended:
             self.loop.begin(self._run_attempt(pending, job.value), pending.call.key, job.context)
         else:
             self._finish_attempt(pending, job.value, job.error, job.seconds)
@@ -276,6 +278,8 @@ class EndpointQueue:
             self._free(pending)
         client = pending.client
         try:
+            if error is not None and is_of_the_end(error):
+                raise RunError(f"the process that makes the calls is ending: {error}")
             classified = None if error is None else client.understand(error)
             if self.limiter.counts_tokens or client.spending is not None:
                 self._used(pending, tokens_of(value if classified is None else classified.spent))
@@ -333,6 +337,8 @@ class EndpointQueue:
         latency: float | None = None,
     ) -> None:
         """The call has its outcome."""
+        if self.loop.ended:
+            return
         queued, backoff, refusals = pending.queued, pending.backoff, pending.refusals
         outcome = Outcome(value, kind, error_type, message, pending.attempts, latency, queued, backoff, refusals)
         try:

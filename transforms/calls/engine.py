@@ -6,6 +6,7 @@ The process shares the loop and the queues' limits, nothing more: calls belong t
 from __future__ import annotations
 
 import asyncio
+import atexit
 import gc
 import os
 import sys
@@ -59,7 +60,9 @@ class Engine:
         """The engine of this process. It stays for the life of the process, since agents keep clients bound to it."""
         with cls._lock:
             engine = cls._here
-            if engine is None or engine.pid != os.getpid() or not engine.alive():
+            if engine is not None and engine.pid == os.getpid() and engine.loop.ended and engine.alive():
+                engine.loop.call_soon_threadsafe(engine.loop.stop)  # the process did not end after all
+            if engine is None or engine.pid != os.getpid() or engine.loop.ended or not engine.alive():
                 engine = cls._here = Engine()
             return engine
 
@@ -70,6 +73,15 @@ class Engine:
         with cls._lock:
             if cls._here is not None and cls._here.loop is loop:
                 cls._here = None
+
+    @classmethod
+    def end(cls) -> None:
+        """Has no call begin any more, and none in flight come to anything, since this process is ending.
+
+        What an agent answers, or how it fails, while clients and threads are taken away from it says nothing of it.
+        """
+        if (engine := cls._here) is not None:  # without the lock, which a thread that is no more may hold
+            engine.loop.ended = True
 
     def alive(self) -> bool:
         """Whether the loop runs."""
@@ -100,7 +112,7 @@ class Engine:
             if client is None:
                 queue = self._queues.get(endpoint) or EndpointQueue(self.loop)
                 self._queues[endpoint] = queue
-                client = EndpointClient(connect, policy, queue, spending)
+                client = EndpointClient(partial(_connect, connect), policy, queue, spending)
             self._clients[token] = (client, users + 1, endpoint)
             self._limit(endpoint)
             return client
@@ -167,10 +179,21 @@ class Engine:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()  # for ever, unless an agent stops the loop it runs on
-            for queue in list(self._queues.values()):
-                queue.limiter.limit = 0
+            self.loop.ended = True
             for task in asyncio.all_tasks(self.loop):
                 task.cancel()
             self.loop.run_until_complete(asyncio.sleep(0))
         finally:
             self.loop.close()
+
+
+def _connect(connect: Callable[[], Callable[[Call], Any]]) -> Callable[[Call], Any]:
+    call = connect()
+    _end_first()  # after the imports of `connect`, which may register handlers of their own
+    return call
+
+
+def _end_first() -> None:
+    """Has `Engine.end` run before all that was registered for the end of the process so far: the last comes first."""
+    atexit.unregister(Engine.end)
+    atexit.register(Engine.end)

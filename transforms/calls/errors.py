@@ -15,6 +15,8 @@ RETRIED: frozenset[str] = frozenset(("transient", "rate_limited", "timeout"))
 """Classes that are worth another attempt."""
 MAX_TEXT = 1000
 """Characters of an error's text at most."""
+_LINKS = 10
+"""Errors that led to an error, and are looked at, at most."""
 
 # Exception types of the common clients, by name: none of these libraries is a dependency.
 _BY_NAME: dict[str, CallClass] = {
@@ -123,6 +125,16 @@ def classify_status(status: int, error_type: str, message: str, retry_on: tuple[
     """Understands an HTTP status that came without an exception; `error_type` is what the exception's name would be."""
     kind = "transient" if error_type in retry_on and status != 429 else _by_status(status)
     return ClassifiedError(kind or _PERMANENT, error_type, clean(message))
+
+
+def is_of_the_end(error: BaseException | None) -> bool:
+    """Whether a call failed because Python no longer gives it threads: the main thread has ended, others go on."""
+    links = 0
+    while error is not None and links < _LINKS:
+        if isinstance(error, RuntimeError) and "interpreter shutdown" in str(error):
+            return True
+        error, links = error.__cause__ or error.__context__, links + 1
+    return False
 
 
 def clean(text: str) -> str:

@@ -13,7 +13,12 @@ class Loop(asyncio.SelectorEventLoop):
     """asyncio's loop, and tasks whose first step is taken at once, as by `eager_start` of Python 3.12.
 
     A task of asyncio's asks its loop for its first step in the loop's next round: after all that is ready now.
+
+    Attributes:
+        ended: Whether the loop or its process is ending: calls neither begin nor come to anything.
     """
+
+    ended = False
 
     _begun: Context | None = None
     _step: Callable[[], None] | None = None

@@ -76,7 +76,7 @@ class HttpClient:
         )
         session._retry_connection = False  # a GET would be sent again on a dropped connection, unseen by the journal
         self._session = session
-        weakref.finalize(self, _close, session, asyncio.get_running_loop())
+        weakref.finalize(self, _close, session, asyncio.get_running_loop()).atexit = False  # calls may be in flight
         return session
 
 

@@ -30,6 +30,7 @@ NAMES = (
 FOLDER = "EVALBEAM_PROGRESS"
 """Environment variable that names the folder."""
 
+_PREFIX = "evalbeam-progress-"
 _BYTES = 8 * len(NAMES)
 _lock = threading.Lock()
 _folder = os.environ.get(FOLDER)  # looked up once: that takes as long as all the rest
@@ -53,15 +54,44 @@ def totals(folder: str) -> dict[str, int]:
 
 @contextmanager
 def watched() -> Iterator[str]:
-    """Has this process, and those it starts, count into a new folder, which is removed at the end."""
+    """Has this process, and those it starts, count into a new folder, which is removed at the end.
+
+    Folders that killed processes have left are removed, too.
+    """
     before = _folder
-    folder = tempfile.mkdtemp(prefix="evalbeam-progress-")
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if (lock := _locked(left)) is not None:
+            shutil.rmtree(left, ignore_errors=True)
+            os.close(lock)
+    new = Path(tempfile.mkdtemp(prefix="evalbeam-new-"))
+    lock = _locked(new)  # before it has the name that others look for
+    folder = str(new.rename(new.with_name(new.name.replace("evalbeam-new-", _PREFIX))))
     _count_into(folder)
     try:
         yield folder
     finally:
         _count_into(before)
         shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """Locks a folder until what is returned is closed, or this process ends; `None` where another process has it."""
+    try:
+        import fcntl
+    except ImportError:  # not a Unix
+        return None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def _count_into(folder: str | None) -> None:

@@ -58,7 +58,8 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     import logging
     import os
 
-    from ...adk.evaluate import adk_evaluate, config_of, eval_files, write_results
+    from ....transforms.calls.engine import Engine
+    from ...adk.evaluate import adk_evaluate, config_of, eval_files
     from ...adk.report import detailed, summary
     from ...display.console import logs, note, say, stoppable
 
@@ -68,7 +69,7 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     config = config_of(files, args.config_file_path)
     options = {k: v for k in ("turn_timeout", "max_in_flight") if (v := getattr(args, k)) is not None}
     logging.getLogger("google_adk").setLevel(logging.NOTSET if args.debug else logging.CRITICAL)  # the tables say it
-    with stoppable(), logs(args.debug, note):
+    with stoppable(told=Engine.end), logs(args.debug, note):
         evaluation = adk_evaluate(
             args.agent,
             files,
@@ -86,14 +87,24 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     if evaluation.scenarios:
         note(f"{len(evaluation.scenarios)} scenarios need a user simulator: {', '.join(evaluation.scenarios[:10])}")
     if os.path.isdir(args.agent):
-        folder = os.path.join(args.agent, ".adk", "eval_history")
-        try:
-            for path in write_results(evaluation, folder, os.path.basename(os.path.abspath(args.agent))):
-                note(f"results: {path}")
-        except OSError as error:
-            note(f"the result files could not be written: {error}")
+        _write_results(args.agent, evaluation)
     note(f"tables: {evaluation.run.output}")
     return PASSED if evaluation.passed else CRITERION
+
+
+def _write_results(agent: str, evaluation: Any) -> None:
+    """Writes ADK's result files into the agent's folder."""
+    import os
+
+    from ...adk.evaluate import write_results
+    from ...display.console import note
+
+    folder = os.path.join(agent, ".adk", "eval_history")
+    try:
+        for path in write_results(evaluation, folder, os.path.basename(os.path.abspath(agent))):
+            note(f"results: {path}")
+    except OSError as error:
+        note(f"the result files could not be written: {error}")
 
 
 def _migrate(args: argparse.Namespace, rest: list[str]) -> int:

@@ -47,6 +47,7 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import logs, note, stoppable, workers_unheard
 
     config, flags = config_of(args, rest)
+    from ....transforms.calls.engine import Engine
     from ...display import progress
     from ...display import remote_progress as remote
     from ...display.html import write_report
@@ -67,7 +68,7 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
         submit(plan, options)
         note(f"submitted; `evalbeam wait {path}` follows it")
         return PASSED
-    with workers_unheard(hush), stoppable(hint):
+    with workers_unheard(hush), stoppable(hint, Engine.end):
         here = engines.calls_from_here(options)
         limit, trials = config.dataset.limit, config.trials
         judged = bool(plan.judges)

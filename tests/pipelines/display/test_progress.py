@@ -6,7 +6,9 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -174,3 +176,22 @@ def test_a_terminal_without_block_characters_gets_lines() -> None:
         assert not progress.bar
         assert progress.expected(10) == 6
         assert progress.expected(2) == 4
+
+
+def test_folders_of_killed_processes_are_taken_away_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    child = "from evalbeam.transforms import counters\nwith counters.watched() as f: print(f, flush=True); input()"
+    command = [sys.executable, "-c", child]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment, "text": True}
+    killed, is_detached = (subprocess.Popen(command, **pipes) for _ in range(2))  # type: ignore[call-overload]
+    folders = [Path(process.stdout.readline().strip()) for process in (killed, is_detached)]
+    killed.kill()
+    killed.communicate()
+    assert all(folder.is_dir() for folder in folders)
+    with counters.watched() as own:
+        assert sorted(tmp_path.iterdir()) == sorted([folders[1], Path(own)])
+    is_detached.communicate("\n")
+    assert list(tmp_path.iterdir()) == []
