@@ -21,7 +21,7 @@ from ..schemas import tables
 from ..schemas.config.evaluation import CriterionConfig, PriceConfig, StatisticsConfig
 from ..schemas.json import Json
 from ..schemas.result import Summary, Tally
-from ..schemas.run_folder import FAILED, FINISHED, MANIFEST, STOP, STOPPED, TABLE_ENDINGS
+from ..schemas.run_folder import ERRORS, FAILED, FINISHED, INSTANCES, STOPPED, SUMMARY, TABLE_ENDINGS, RunFolder
 from .aggregate import arranged
 from .facts import DatasetStats, RunLimits
 from .io import storage
@@ -164,7 +164,7 @@ def _stopped(record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Sp
     asks = sum(Tally(*numbers).open for (_, judge, _), numbers in spent if judge not in record.free)
     if not rows and not asks:
         return None
-    sign = storage.join(record.output, STOP)
+    sign = RunFolder(record.output).stop
     reason = storage.read_bytes(sign).decode("utf-8", "replace") if storage.exists(sign) else record.left_because
     left = f"{rows} rows were not called" if rows else f"{asks} questions to judges were not asked"
     return f"{reason}; {left}, the same command goes on with them"
@@ -173,20 +173,21 @@ def _stopped(record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Sp
 def publish(output: str, files: Sequence[WrittenFile], manifest: bytes, loading: LoadTables | None = None) -> None:
     """Renames the files, removes what is stale, loads the files into BigQuery, writes the manifest."""
     names = {f.name: f.temporary for f in files}
-    storage.delete([storage.join(output, MANIFEST)])
+    folder = RunFolder(output)
+    storage.delete([folder.manifest])
     for name in sorted(names):
         storage.move(names[name], storage.join(output, name))
     wanted = {storage.join(output, name) for name in names}
-    stale = [p for p in storage.below(storage.join(output, "instances")) if _PART.search(p) and p not in wanted]
-    for table in ("summary", "errors"):
-        stale += [p for ending in TABLE_ENDINGS if (p := storage.join(output, table + ending)) not in wanted]
+    stale = [p for p in storage.below(folder.at(INSTANCES)) if _PART.search(p) and p not in wanted]
+    for table in (SUMMARY, ERRORS):
+        stale += [p for ending in TABLE_ENDINGS if (p := folder.at(table + ending)) not in wanted]
     storage.delete(stale)
     if loading is not None:
         loading.load(output, files)
-    temporary = storage.join(output, ".tmp", MANIFEST)
+    temporary = folder.temporary("manifest.json")
     storage.write_bytes(temporary, manifest)
-    storage.move(temporary, storage.join(output, MANIFEST))
-    storage.delete_folder(storage.join(output, ".tmp"))
+    storage.move(temporary, folder.manifest)
+    storage.delete_folder(folder.temporary())
 
 
 def _manifest(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -18,15 +17,13 @@ from ..schemas.config.calls import CallPolicy
 from ..schemas.identity import canonical
 from ..schemas.instance import Example, Instance
 from ..schemas.json import Json
+from ..schemas.run_folder import AGENT
 from .agents.base import Agent, Recording, invocation_of, read_answer
-from .calls.budget import Budget
 from .calls.bundle import MAX_HELD_BYTES
 from .calls.callee import reading
+from .calls.context import RunContext
 from .calls.fanout import FanOut, Work
 from .io.secrets import provide
-
-AGENT = "agent"
-"""The agent's endpoint."""
 
 
 @dataclass
@@ -39,32 +36,21 @@ class InvokeAgent(beam.PTransform):
         agent: What answers, an `Agent` or a `Recording`.
         policy: How it is called; ignored where the answers are recorded.
         trials: Runs of the agent on each instance, at least 1.
-        journal: Folder where finished calls are kept and found again; `None` keeps nothing.
-        fingerprint: Stands for everything but the row that an answer depends on; answers of another fingerprint are
-            not taken from the journal.
+        context: The start of the run: where calls are kept, and what they may cost.
         given: Columns and standard fields that an agent which takes the whole row is given; `None` gives all.
-        stop: Path of the object that stops the run's calls, see `FanOut`.
-        processes: Worker processes the run is declared to have; they share its total limits.
-        budget: What the run may spend, see `FanOut`.
         secrets: (environment variable, reference) that the agent needs, see `secrets`.
         replayed: Journal of another run that has all the answers there are, see `FanOut`.
-        batch: Folder where calls are handed over instead of being made, see `FanOut`; `None` makes them.
-        start: Stands for this start of the run, see `FanOut.token`.
+        batch: Whether calls are handed over in batches instead of being made, see `FanOut.handed`.
     """
 
     agent: Agent | Recording
     policy: CallPolicy
     trials: int = 1
-    journal: str | None = None
-    fingerprint: str = ""
+    context: RunContext = field(default_factory=RunContext)
     given: tuple[str, ...] | None = None
-    stop: str | None = None
-    processes: int = 1
-    budget: Budget | None = None
     secrets: tuple[tuple[str, str], ...] = ()
     replayed: str | None = None
-    batch: str | None = None
-    start: str = field(default_factory=lambda: uuid.uuid4().hex)
+    batch: bool = False
 
     @property
     def rows(self) -> int:
@@ -77,12 +63,12 @@ class InvokeAgent(beam.PTransform):
         if isinstance(self.agent, Recording):
             recall = beam.Map(recalled, self.agent, self.trials)
             return input_or_inputs | "Recall" >> recall.with_output_types(Batch)
-        policy = self.policy.for_one_of(self.processes)
-        caller = AgentCaller(self.agent, policy, self.trials, self.fingerprint, self.given, self.secrets)
-        handed = {} if self.batch is None else {AGENT: self.batch}
+        context = self.context
+        policy = self.policy.for_one_of(context.processes)
+        caller = AgentCaller(self.agent, policy, self.trials, context.fingerprint, self.given, self.secrets)
+        handed = {AGENT: context.folder.agent_batches} if self.batch and context.folder is not None else {}
         replayed = {} if self.replayed is None else {AGENT: self.replayed}
-        bounds = (self.journal, self.stop, self.budget)
-        call = FanOut(caller, *bounds, replayed=replayed, handed=handed, token=self.start)
+        call = FanOut(caller, context, context.agent_journal, replayed=replayed, handed=handed)
         return input_or_inputs | "Call" >> call | "Split" >> beam.FlatMap(split).with_output_types(Batch)
 
 

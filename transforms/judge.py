@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -20,10 +19,9 @@ from ..schemas.json_text import jsonable
 from ..schemas.judging import Answer, Ask, Message, Reply
 from ..schemas.result import Score, ScoreColumn, ScoredBatch, ScoreError, Tally
 from ..schemas.usage import usage_in
-from .calls.budget import Budget
 from .calls.callee import reading
+from .calls.context import RunContext
 from .calls.fanout import NO_ANSWER, FanOut, Work
-from .io import storage
 from .judge_costs import BATCH, LIVE
 from .judge_sessions import Session, grouped
 from .judges.base import Judge, Question, Refused, Truncated
@@ -40,7 +38,7 @@ from .metrics.base import Derived
 
 Place: TypeAlias = tuple[str, str, str]
 """Whose answer to a call it is, and where the journal has it: endpoint, prefix, key."""
-LANE = "judge:"
+ENDPOINT = "judge:"
 """What the names of judges' endpoints begin with."""
 _CODES: Mapping[str, str] = {"Refused": "refused", "Truncated": "truncated", "InvalidVerdict": "invalid_verdict"}
 """Errors of answers that are no verdict, and their codes."""
@@ -103,32 +101,24 @@ class JudgeExamples(beam.PTransform):
     Attributes:
         metrics: All metrics of the run in the order of their columns, computed ones too.
         judges: The judges by their names in the configuration.
-        journal: Folder where votes are kept and found again; `None` keeps nothing.
-        stop: Path of the object that stops the run's calls, see `FanOut`.
-        processes: Worker processes the run is declared to have; they share its total limits.
-        budget: What the run may spend, see `FanOut`.
+        context: The start of the run: where votes are kept, and what they may cost.
         float32: Round scores to float32 (`compat.float32`).
-        batch: Folder below which the questions to judges in batch mode are kept, under their names.
-        start: Stands for this start of the run, see `FanOut.token`.
     """
 
     metrics: tuple[ConfiguredMetric, ...]
     judges: Mapping[str, JudgeUse]
-    journal: str | None = None
-    stop: str | None = None
-    processes: int = 1
-    budget: Budget | None = None
+    context: RunContext = field(default_factory=RunContext)
     float32: bool = False
-    batch: str = ""
-    start: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def expand(self, input_or_inputs: Any) -> Any:
-        uses = {n: replace(u, policy=u.policy.for_one_of(self.processes)) for n, u in self.judges.items()}
+        context = self.context
+        uses = {n: replace(u, policy=u.policy.for_one_of(context.processes)) for n, u in self.judges.items()}
         caller = JudgeCaller(self.metrics, uses, self.float32)
-        handed = {LANE + n: storage.join(self.batch, n) for n, u in self.judges.items() if u.mode != "live"}
-        replayed = {LANE + n: u.replayed.journal for n, u in self.judges.items() if u.replayed is not None}
-        away = {"replayed": replayed, "handed": handed}
-        asking = FanOut(caller, self.journal, self.stop, self.budget, ScoredBatch, **away, token=self.start)
+        batched = [n for n, u in self.judges.items() if u.mode != "live"]
+        folder = context.folder
+        handed = {} if folder is None else {ENDPOINT + n: folder.judge_batches(n) for n in batched}
+        replayed = {ENDPOINT + n: u.replayed.journal for n, u in self.judges.items() if u.replayed is not None}
+        asking = FanOut(caller, context, context.judge_journal, ScoredBatch, replayed=replayed, handed=handed)
         return input_or_inputs | "Ask" >> asking
 
 
@@ -144,11 +134,11 @@ class JudgeCaller:
     @property
     def endpoints(self) -> dict[str, CallPolicy]:
         """One for each judge."""
-        return {LANE + name: use.policy for name, use in self.judges.items()}
+        return {ENDPOINT + name: use.policy for name, use in self.judges.items()}
 
     def connect(self, endpoint: str) -> Callable[[Call], Any]:
         """A judge's callable, with its answers read and checked."""
-        consult = self.judges[endpoint.removeprefix(LANE)].judge.connect()
+        consult = self.judges[endpoint.removeprefix(ENDPOINT)].judge.connect()
         return reading(consult, lambda call: (question(call),), kept)
 
     def work(self, batch: ScoredBatch) -> Work:
@@ -189,7 +179,7 @@ class JudgeCaller:
         request = {"messages": ask.messages, "schema": ask.schema, "vote": ask.vote, "data": ask.data, "row": row}
         if ask.parts:
             request["parts"] = {name_of(i): part.data for i, part in enumerate(ask.parts)}
-        return Call(key, request, row[:2], LANE + ask.judge)
+        return Call(key, request, row[:2], ENDPOINT + ask.judge)
 
     @property
     def _joint(self) -> set[str]:

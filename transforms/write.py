@@ -19,6 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ..schemas import tables
 from ..schemas.batch import compress, decompress
 from ..schemas.result import Rejected, ScoredBatch
+from ..schemas.run_folder import RunFolder
 from ..schemas.wide import unpacked
 from .facts import DatasetStats
 from .io import storage
@@ -192,7 +193,7 @@ def write_table(
     writer: Writer,
 ) -> WrittenFile:
     """One file of a table, under a temporary name of its own."""
-    temporary = storage.join(output, ".tmp", uuid.uuid4().hex, name)
+    temporary = RunFolder(output).temporary(uuid.uuid4().hex, name)
     schema = tables.schema(columns)
     rows = 0
     counts: dict[str, int] = dict.fromkeys(("ok", "failed", "not_called", "over_budget"), 0)

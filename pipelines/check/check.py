@@ -21,6 +21,7 @@ from ...schemas.json import Json
 from ...schemas.tables import PERFORMANCE
 from ...transforms import registry
 from ...transforms.agents.base import Recording
+from ...transforms.calls.context import RunContext
 from ...transforms.facts import SHARED, SPENT
 from ...transforms.io import storage
 from ...transforms.join_baseline import JOINED
@@ -280,7 +281,7 @@ def check(config: EvaluationConfig) -> CheckReport:
     if config.replay is not None and not plan.recorded:
         replayed(plan)
     asked = config.dataset.query  # its result is not there yet, and making it costs
-    blocks = [] if asked else head(plan.files, dict(plan.declared), HEAD_ROWS, plan.reading)
+    blocks = [] if asked else head(plan.files, dict(plan.declared), HEAD_ROWS, plan.reading(RunContext()))
     rows, counted = count_rows(plan)
     unanswered = None
     try:
@@ -318,7 +319,7 @@ def _place(block: RowBlock, line: int) -> str:
 
 def count_rows(plan: Plan) -> tuple[int | None, bool]:
     """(rows of the dataset, whether they were counted): from what files tell of themselves, small ones by reading."""
-    readers = readers_of(plan.files, dict(plan.declared), plan.reading)
+    readers = readers_of(plan.files, dict(plan.declared), plan.reading(RunContext()))
     counts = {f: readers[f.format].count(f.path, f.size) for f in plan.files}
     rows = sum(count or 0 for count in counts.values())
     texts = [f for f in plan.files if counts[f] is None]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...schemas.config.explain import shown
 from ...schemas.errors import ConfigError
-from ...transforms.io import storage
+from ...schemas.run_folder import RunFolder
 
 _DATASETS = "a path, a pandas DataFrame, an iterable of dicts, or a dict of columns"
 
@@ -74,7 +74,7 @@ def dataset_section(dataset: Any, output: str, options: Mapping[str, Any]) -> tu
         return {"path": dataset, **options}, None
     if isinstance(dataset, bytes) or not isinstance(dataset, Iterable):
         raise ConfigError(f"found {type(dataset).__name__}", where="dataset", allowed=_DATASETS)
-    own = {"path": [storage.join(output, "input", "rows.jsonl")], "format": "jsonl"}
+    own = {"path": [RunFolder(output).rows], "format": "jsonl"}
     if said := next((key for key in own if key in options), None):
         found = f"found {options[said]!r}, and the dataset is in memory"
         raise ConfigError(found, where=f"dataset_options.{said}", allowed="a dataset, or the path of one")

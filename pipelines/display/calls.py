@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...schemas.errors import ConfigError
+from ...schemas.run_folder import JUDGES
 from ...transforms.journal.summary import JournalSummary, summarize
-from ..run.judges import JUDGES
 from ..run.resume import journals
 
 

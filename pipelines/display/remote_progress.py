@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from ...schemas.errors import EvalbeamError
-from ...schemas.run_folder import JOURNAL
+from ...schemas.run_folder import JUDGES, RunFolder
 from ...transforms.io import storage
 from ...transforms.journal.segments import OPEN, Torn, pieces
 from ...transforms.runtime.counters import NAMES
-from ..run.judges import JUDGES
 from ..runners import lease
 from ..runners.clusters import jobs_at
 from .progress import Progress, draws, ticking
@@ -31,7 +30,7 @@ class JournalCounts:
     """
 
     def __init__(self, output: str) -> None:
-        self._folder = storage.join(output, JOURNAL)
+        self._folder = RunFolder(output).journals
         self._read: dict[str, int] = {}
         self._counts: dict[str, int] = dict.fromkeys(NAMES, 0)
 

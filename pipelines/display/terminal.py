@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...schemas.json import Json
+from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
 from ..run.result import EvaluationResult
 from ..run.tables import Row, summary_rows
@@ -290,6 +291,6 @@ def _paths(result: EvaluationResult) -> Iterator[str]:
         count = f"{described['rows']:,} rows" + (f" in {len(files):,} files" if len(files) > 1 else "")
         where = storage.join(result.output, files[0] if len(files) == 1 else name)
         yield f"{name.ljust(11)}{where}  ({count})"
-    page = storage.join(result.output, "report.html")
+    page = RunFolder(result.output).report
     if storage.exists(page):
         yield f"{'report'.ljust(11)}{page}"

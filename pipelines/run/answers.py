@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ...schemas.errors import DatasetError, RowError
 from ...schemas.instance import Instance
 from ...transforms.agents.base import Recording
+from ...transforms.calls.context import RunContext
 from ...transforms.readers._files import FileInfo, readers_of
 from ...transforms.readers.base import SchemeReader
 from .plan import Plan
@@ -31,7 +32,7 @@ def require_answers(plan: Plan, files: Sequence[FileInfo]) -> None:
     agent = plan.agent
     if not isinstance(agent, Recording):
         return
-    readers = readers_of(files, dict(plan.declared), plan.reading)
+    readers = readers_of(files, dict(plan.declared), plan.reading(RunContext()))
     if any(isinstance(readers[f.format], SchemeReader) for f in files):
         return
     columns: dict[str, None] = {}
@@ -51,7 +52,7 @@ def require_answers(plan: Plan, files: Sequence[FileInfo]) -> None:
 
 def _instances(plan: Plan, files: Sequence[FileInfo]) -> Iterator[Instance]:
     """The usable rows of a dataset, in the order of its files."""
-    readers = readers_of(files, dict(plan.declared), plan.reading)
+    readers = readers_of(files, dict(plan.declared), plan.reading(RunContext()))
     for path, size, format_ in files:
         for part in readers[format_].split(path, size):
             for block in readers[format_].read(part):

@@ -17,7 +17,7 @@ from ...schemas.calls import Call, Outcome
 from ...schemas.config.calls import CallPolicy
 from ...schemas.errors import ConfigError, EvalbeamError, RunError
 from ...schemas.json import Json
-from ...schemas.run_folder import FOLDER, JOURNAL, STOP
+from ...schemas.run_folder import AGENT
 from ...transforms.agents.base import Agent, read_answer
 from ...transforms.batch_api.base import BatchClient, Batched, Job, Unanswered
 from ...transforms.batch_api.outbox import (
@@ -26,13 +26,12 @@ from ...transforms.batch_api.outbox import (
     gather,
     handed,
 )
+from ...transforms.calls.context import RunContext
 from ...transforms.calls.errors import RETRIED, classify_error, classify_status
-from ...transforms.invoke import AGENT
 from ...transforms.io import storage
 from ...transforms.journal.journal import Journal, read_journal
 from ...transforms.judge import kept, question, shared
 from . import resume
-from .judges import JUDGES
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -42,11 +41,13 @@ _ALLOWED = {
     False: "live; or a judge of type openai, google or anthropic",
 }
 """What takes batches, by whether it is an agent."""
+_PASSING = "batch"
+"""Stands for the start of a run in records of failures that are tried again."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _Desk:
+class _BatchRoute:
     """Where calls are handed over: the agent's, or a judge's.
 
     Attributes:
@@ -88,17 +89,17 @@ def check_batches(plan: Plan) -> None:
     Raises:
         ConfigError: It cannot; names the key, what was found and what is allowed.
     """
-    for desk in _desks(plan):
-        if isinstance(desk.callee, Batched):
-            obstacle = desk.callee.batch_obstacle(desk.mode, plan.config.output.path)
+    for route in _routes(plan, RunContext()):
+        if isinstance(route.callee, Batched):
+            obstacle = route.callee.batch_obstacle(route.mode, plan.config.output.path)
         else:
-            obstacle = f"{desk.kind} take no batches", _ALLOWED[desk.where == AGENT]
+            obstacle = f"{route.kind} take no batches", _ALLOWED[route.where == AGENT]
         if obstacle is not None:
             found, allowed = obstacle
-            raise ConfigError(found, where=f"{desk.where}.mode", allowed=allowed)
+            raise ConfigError(found, where=f"{route.where}.mode", allowed=allowed)
 
 
-def take_in(plan: Plan) -> None:
+def take_in(plan: Plan, context: RunContext) -> None:
     """Brings the answers of batches that are done into the journals.
 
     A call that failed for a passing reason is handed over again, until it has failed `max_attempts` times: that is an
@@ -107,44 +108,43 @@ def take_in(plan: Plan) -> None:
     Raises:
         RunError: A file of results is none, or the provider cannot be asked.
     """
-    for desk in _desks(plan, live=True):
-        for batch in batches(desk.folder):
-            job = _look(batch, desk)
+    for route in _routes(plan, context, live=True):
+        for batch in batches(route.folder):
+            job = _look(batch, route)
             if job is not None and not job.done:
-                desk.tell(batch, "no answers yet")
+                route.tell(batch, "no answers yet")
                 continue
             for number, data in enumerate(job.results if job is not None else ()):
                 batch.keep(number, data)
             if job is not None and job.trouble:
-                desk.tell(batch, job.trouble)
+                route.tell(batch, job.trouble)
             if paths := batch.results():
-                desk.tell(batch, _take(plan, batch, paths, desk))
+                route.tell(batch, _take(context, batch, paths, route))
             if job is not None or paths:
                 batch.note(**{**batch.job, "state": "ended"})
             else:
-                desk.tell(batch, "no answers yet")
+                route.tell(batch, "no answers yet")
 
 
-def hand_over(plan: Plan) -> None:
+def hand_over(plan: Plan, context: RunContext) -> None:
     """Brings open calls into batches, as far as the budget goes, and submits those that were not yet.
 
     Raises:
         RunError: The provider does not take one. Should it have it all the same, the next start learns of it.
     """
-    if storage.exists(storage.join(plan.config.output.path, STOP)):
+    if storage.exists(plan.folder.stop):
         return
-    for desk in _desks(plan):
-        gather(desk.folder, desk.line, _left(plan))
-        for batch in batches(desk.folder) if desk.mode == "batch" else ():
+    for route in _routes(plan, context):
+        gather(route.folder, route.line, _left(plan, context))
+        for batch in batches(route.folder) if route.mode == "batch" else ():
             if batch.job["state"] != "going":
-                _submit(batch, desk, plan)
-                desk.tell(batch, f"handed over as {batch.job['id']}")
+                _submit(batch, route, _handed(plan, context))
+                route.tell(batch, f"handed over as {batch.job['id']}")
 
 
-def _desks(plan: Plan, live: bool = False) -> Iterator[_Desk]:
+def _routes(plan: Plan, context: RunContext, live: bool = False) -> Iterator[_BatchRoute]:
     """The agent's and the judges' whose calls are handed over; with `live` also of those that once may have been."""
-    path, agent, config = plan.config.output.path, plan.agent, plan.config.agent
-    folder, journal = storage.join(path, FOLDER), storage.join(path, JOURNAL)
+    folder, agent, config = plan.folder, plan.agent, plan.config.agent
     if config.mode != "live" or (live and isinstance(agent, Batched)):
 
         def answer(reply: Any, call: Call) -> Json:
@@ -152,30 +152,30 @@ def _desks(plan: Plan, live: bool = False) -> Iterator[_Desk]:
             return read_answer(agent.read(reply), config.max_answer_bytes)
 
         shown = ("agent", f"agents of type {config.type!r}", AGENT)
-        paths = (storage.join(folder, AGENT), storage.join(journal, plan.fingerprint or ""))
-        yield _Desk(*shown, *paths, config, config.mode, agent, lambda call: call.request, answer)
+        paths = (folder.agent_batches, folder.agent_journal(context.fingerprint))
+        yield _BatchRoute(*shown, *paths, config, config.mode, agent, lambda call: call.request, answer)
     for name, use in plan.judges.items():
         if use.mode != "live" or (live and isinstance(use.judge, Batched)):
             shown = (f"judge {name}", f"judges of type {plan.config.judges[name].type!r}", f"judges.{name}")
-            paths = (storage.join(folder, JUDGES, name), storage.join(journal, JUDGES))
-            yield _Desk(*shown, *paths, use.policy, use.mode, use.judge, question, partial(kept, batched=True))
+            paths = (folder.judge_batches(name), folder.judge_journal)
+            yield _BatchRoute(*shown, *paths, use.policy, use.mode, use.judge, question, partial(kept, batched=True))
 
 
-def _look(batch: Batch, desk: _Desk) -> Job | None:
+def _look(batch: Batch, route: _BatchRoute) -> Job | None:
     """How far a batch has come; `None` where nobody was given it."""
     job = batch.job
     if "id" not in job:
         return None
-    with _reached(batch, desk) as client:
+    with _reached(batch, route) as client:
         return client.look(job["id"])
 
 
-def _submit(batch: Batch, desk: _Desk, plan: Plan) -> None:
+def _submit(batch: Batch, route: _BatchRoute, others: set[str]) -> None:
     """Submits a batch once: where a start was killed meanwhile, the provider is asked whether it has it."""
     begun = batch.job.get("name")
-    with _reached(batch, desk) as client:
+    with _reached(batch, route) as client:
         name = begun or uuid.uuid4().hex
-        known = client.find(name, batch.requests, _handed(plan)) if begun else None
+        known = client.find(name, batch.requests, others) if begun else None
         if known is None:
             batch.note(state="submitting", name=name)
             known = client.submit(name, batch.requests)
@@ -183,27 +183,27 @@ def _submit(batch: Batch, desk: _Desk, plan: Plan) -> None:
 
 
 @contextmanager
-def _reached(batch: Batch, desk: _Desk) -> Iterator[BatchClient]:
+def _reached(batch: Batch, route: _BatchRoute) -> Iterator[BatchClient]:
     """The provider's client, for what is done about a batch.
 
     Raises:
         RunError: It could not be done.
     """
     try:
-        with closing(desk.callee.batch_client()) as client:
+        with closing(route.callee.batch_client()) as client:
             yield client
     except EvalbeamError:
         raise
     except Exception as error:  # each provider's client has exceptions of its own
         fault = classify_error(error)
-        raise RunError(f"{desk.title}: batch {batch.folder}: {fault.error_type}: {fault.message}") from error
+        raise RunError(f"{route.title}: batch {batch.folder}: {fault.error_type}: {fault.message}") from error
 
 
-def _handed(plan: Plan) -> set[str]:
-    return {id_ for desk in _desks(plan) for id_ in handed(desk.folder)}
+def _handed(plan: Plan, context: RunContext) -> set[str]:
+    return {id_ for route in _routes(plan, context) for id_ in handed(route.folder)}
 
 
-def _left(plan: Plan) -> int | None:
+def _left(plan: Plan, context: RunContext) -> int | None:
     """Calls that the budget leaves, those on their way counted as made; `None` is no bound."""
     budget = resume.allot(plan)
     if budget is None:
@@ -212,30 +212,30 @@ def _left(plan: Plan) -> int | None:
         return 0
     if budget.max_calls is None:
         return None
-    going = sum(batch.size() for desk in _desks(plan) for batch in batches(desk.folder))
+    going = sum(batch.size() for route in _routes(plan, context) for batch in batches(route.folder))
     return max(0, budget.max_calls - budget.calls - going)
 
 
-def _take(plan: Plan, batch: Batch, paths: list[str], desk: _Desk) -> str:
+def _take(context: RunContext, batch: Batch, paths: list[str], route: _BatchRoute) -> str:
     """Keeps the answers in some files; returns how many came to what."""
     calls: dict[str, list[Call]] = {}
     for call in batch.calls():
         calls.setdefault(call.key, []).append(call)
-    folder, count = desk.journal, Counter[str]()
+    folder, count = route.journal, Counter[str]()
     failed: Counter[str] | None = None
-    with closing(Journal(folder, plan.start)) as settled, closing(Journal(folder, FOLDER)) as passing:
-        for key, reply in _lines(paths, desk.callee):
+    with closing(Journal(folder, context.start)) as settled, closing(Journal(folder, _PASSING)) as passing:
+        for key, reply in _lines(paths, route.callee):
             same = calls.pop(key, ()) if reply is not None else ()
             if not same:  # not worked on, told twice, or of another batch
                 continue
-            outcome = _outcome(reply, same[0], desk)
+            outcome = _outcome(reply, same[0], route)
             count[outcome.kind] += len(same)
             journal = settled
             if outcome.kind in RETRIED:
                 if failed is None:
-                    failed = Counter(k for k, run, _ in read_journal(folder) if run == FOLDER)
+                    failed = Counter(k for k, run, _ in read_journal(folder) if run == _PASSING)
                 attempts = failed[key] // len(same) + 1
-                journal = settled if attempts >= desk.policy.max_attempts else passing
+                journal = settled if attempts >= route.policy.max_attempts else passing
             for place, call in enumerate(same):
                 journal.add(call, shared(outcome) if place else outcome)
             journal.flush_if_due()
@@ -255,14 +255,14 @@ def _lines(paths: list[str], callee: Batched) -> Iterator[tuple[str, Any]]:
                 raise RunError(f"{path}, line {number}: no line of a batch's results: {text}") from None
 
 
-def _outcome(reply: Any, call: Call, desk: _Desk) -> Outcome:
+def _outcome(reply: Any, call: Call, route: _BatchRoute) -> Outcome:
     """What a reply comes to: the same as that of a live call."""
     if isinstance(reply, Unanswered):
-        fault = classify_status(*reply, desk.policy.retry_on)
+        fault = classify_status(*reply, route.policy.retry_on)
     else:
         try:
-            return Outcome(desk.kept(reply, call))
+            return Outcome(route.kept(reply, call))
         except Exception as error:
-            fault = classify_error(error, desk.policy.retry_on)
+            fault = classify_error(error, route.policy.retry_on)
     refused = int(fault.kind == "rate_limited")
     return Outcome(fault.spent, fault.kind, fault.error_type, fault.message, refused=refused)

@@ -8,6 +8,7 @@ from typing import Any
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.errors import ConfigError
 from ...transforms.agents.base import Recording
+from ...transforms.calls.context import RunContext
 from ...transforms.io import storage
 from ...transforms.judge import JudgeUse
 from ...transforms.judges.replay import Replay
@@ -55,7 +56,7 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     refuse_others(config.output.path, () if written else config.dataset.paths, {f.path for f in files}, written)
     if config.baseline is not None:
         baseline_files(config.baseline)
-    if (loading := plan.loading()) is not None:
+    if (loading := plan.loading(RunContext())) is not None:
         loading.check()
     check_batches(plan)
     return plan

@@ -8,7 +8,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apache_beam as beam
@@ -20,6 +20,7 @@ from ...schemas.errors import ConfigError, EvalbeamError, RunError
 from ...schemas.run_folder import FINISHED
 from ...transforms.aggregate import SummarizeScores
 from ...transforms.batch_rows import BatchRows
+from ...transforms.calls.context import RunContext
 from ...transforms.facts import CombineStats
 from ...transforms.finish import FinishRun
 from ...transforms.io import storage
@@ -53,16 +54,17 @@ class Evaluate(beam.PTransform):
     """PBegin -> PCollection[bytes]: the manifest of the run, once all its tables are in place."""
 
     plan: Plan
+    context: RunContext = field(default_factory=RunContext)
 
     def expand(self, input_or_inputs: Any) -> Any:
-        plan, config = self.plan, self.plan.config
+        plan, config, context = self.plan, self.plan.config, self.context
         data, output = config.dataset, config.output
-        blocks = input_or_inputs | "Read" >> ReadRows(plan.files, dict(plan.declared), plan.reading)
+        blocks = input_or_inputs | "Read" >> ReadRows(plan.files, dict(plan.declared), plan.reading(context))
         normalize = Normalize(plan.rules, plan.shards, data.limit, plan.recorded, plan.needs)
         rows = blocks | "Normalize" >> normalize
         facts = rows.facts | "Facts" >> CombineStats(data.limit)
         side = AsSingleton(facts)
-        invoke = plan.invoke()
+        invoke = plan.invoke(context)
         cut = BatchRows(
             side, plan.shards, output.shards, data.limit, plan.allowed, plan.declared, plan.recorded, invoke.rows
         )
@@ -71,7 +73,7 @@ class Evaluate(beam.PTransform):
             answered = answered | "JoinBaseline" >> JoinBaseline(baseline_files(config.baseline))
         scored = answered | "ScoreExamples" >> ScoreExamples(plan.computed, config.compat.float32)
         if plan.judges:
-            scored = scored | "JudgeExamples" >> plan.judge()
+            scored = scored | "JudgeExamples" >> plan.judge(context)
         summaries = scored | "Summarize" >> SummarizeScores(
             plan.metric_facts, plan.slices, config.statistics, config.compat
         )
@@ -80,7 +82,7 @@ class Evaluate(beam.PTransform):
         errors = (rows.rejected, scored) | "Errors" >> WriteErrors(side, output.path, plan.writer.beside)
         files = (instances, errors) | "Files" >> beam.Flatten()
         spent = scored | "Spending" >> SumSpending() if plan.judges else None
-        last = FinishRun(files, summaries, facts, plan.record(), plan.writer.beside, spent)
+        last = FinishRun(files, summaries, facts, plan.record(context), plan.writer.beside, spent)
         return input_or_inputs | "FinishRun" >> last
 
 
@@ -127,35 +129,36 @@ def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave:
     named = options.view_as(GoogleCloudOptions).job_name if engines.is_detached(options) else None
     holder = Holder.here(engines.engine(options), engines.master(options), named)
     with lease.held(plan.config.output.path, holder, leave=leave):
-        plan = replace(_prepared(plan), processes=engines.processes(options), start=uuid.uuid4().hex)
-        batches.take_in(plan)
-        batches.hand_over(plan)  # what a start that nobody waited for has left
-        plan = replace(plan, budget=allot(plan))
+        plan, fingerprint = _prepare(plan)
+        context = RunContext(plan.folder, fingerprint or "", engines.processes(options))
+        batches.take_in(plan, context)
+        batches.hand_over(plan, context)  # what a start that nobody waited for has left
+        context = replace(context, budget=allot(plan))
         prepare_job(options, holder, plan.packages)
         with _process_for_bulk(), plain_pipelines(), holding() as held:
             try:
                 shipped = plan.with_parts(held) if engines.in_this_process(options) else plan
-                pipeline = _graph(shipped, options)
+                pipeline = _graph(shipped, context, options)
                 go(pipeline, options, holder)
             except EvalbeamError:
                 raise
             except Exception as error:
                 raise RunError(_cause(error)) from error
         if not leave:
-            batches.hand_over(plan)
+            batches.hand_over(plan, context)
 
 
-def _prepared(plan: Plan) -> Plan:
-    """The plan, its output made ready and its dataset on storage.
+def _prepare(plan: Plan) -> tuple[Plan, str | None]:
+    """The plan with its dataset on storage, and the fingerprint of its calls; makes the output ready.
 
     Rows in memory are written aside first: unusable ones end a start before it touches what an earlier one has left.
     """
     if plan.rows is None:
-        return replace(plan, fingerprint=prepare(plan))
+        return plan, prepare(plan)
     from ...transforms.readers.memory import spill
 
     data = plan.config.dataset
-    aside = storage.join(plan.config.output.path, ".tmp", uuid.uuid4().hex)
+    aside = plan.folder.temporary(uuid.uuid4().hex)
     try:
         (written,), _ = spill(plan.rows, aside)
         require_answers(plan, expand([written], data.format))
@@ -163,16 +166,16 @@ def _prepared(plan: Plan) -> Plan:
         storage.move(written, data.paths[0])
     finally:
         storage.delete_folder(aside)
-    return replace(plan, fingerprint=own, files=tuple(expand(data.paths, data.format)), rows=None)
+    return replace(plan, files=tuple(expand(data.paths, data.format)), rows=None), own
 
 
-def _graph(plan: Plan, options: PipelineOptions) -> beam.Pipeline:
+def _graph(plan: Plan, context: RunContext, options: PipelineOptions) -> beam.Pipeline:
     """The graph of a plan. It is some 100,000 objects that stay, so looking through them for garbage is in vain."""
     thresholds = gc.get_threshold()
     relax_collector()
     try:
         pipeline = beam.Pipeline(runner=engines.runner(options), options=options.view_as(engines.Views))
-        _ = pipeline | "Evaluate" >> Evaluate(plan)
+        _ = pipeline | "Evaluate" >> Evaluate(plan, context)
         return pipeline
     finally:
         gc.set_threshold(*thresholds)

@@ -14,7 +14,7 @@ from ...schemas.instance import FROM_INVOCATION
 from ...schemas.json import Json
 from ...schemas.json_text import jsonable
 from ...schemas.judging import CHECK_GROUNDING, EVALUATE_INSTANCES
-from ...schemas.run_folder import JOURNAL
+from ...schemas.run_folder import JUDGES_RECORD, RunFolder
 from ...transforms import registry
 from ...transforms.agents.base import Recording
 from ...transforms.io import storage
@@ -31,10 +31,6 @@ from .parts import check_keys
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {"databricks": ("databricks",), "adk": ("adk",)}
 """For a dialect the families of metrics whose bare names are meant, after the metrics without a family."""
-JUDGES = "judges"
-"""Folder of the votes below that of the journal."""
-RECORD = "judges.json"
-"""File beside the votes that says which judges gave them, asked with which prompts."""
 _EXAMPLE = "judges: {%s: {type: google, model: gemini-2.5-flash}}"
 
 
@@ -198,8 +194,8 @@ def _replayed(judge: Replay, name: str) -> Replayed:
     Raises:
         ConfigError: That run asked no judge of its name.
     """
-    journal, wanted = storage.join(judge.run, JOURNAL, JUDGES), judge.judge or name
-    path = storage.join(journal, RECORD)
+    journal, wanted = RunFolder(judge.run).judge_journal, judge.judge or name
+    path = storage.join(journal, JUDGES_RECORD)
     if not storage.exists(path):
         found, allowed = f"no votes of judges at {judge.run!r}", "the output folder of a run that asked judges"
         raise ConfigError(found, where=f"judges.{name}.run", allowed=allowed)

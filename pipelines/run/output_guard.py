@@ -6,14 +6,11 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 
 from ...schemas.errors import ConfigError
-from ...schemas.run_folder import FOLDER, JOURNAL, STOP, TABLE_ENDINGS
+from ...schemas.run_folder import INSTANCES, RunFolder
 from ...transforms.io import storage
 from ..runners import lease
 from .result import manifest_at
 from .resume import journals
-
-_FOLDERS = ("instances", JOURNAL, FOLDER, ".tmp")
-_FILES = (*(table + ending for table in ("summary", "errors") for ending in TABLE_ENDINGS), "report.html", STOP)
 
 
 def refuse_others(
@@ -32,7 +29,7 @@ def refuse_others(
             that a run writes; its manifest.json is somebody else's; the run would replace its own dataset, or a later
             one would read its tables as rows.
     """
-    tables = storage.join(output, "instances")
+    tables = RunFolder(output).at(INSTANCES)
     if own := next((path for path in files if storage.same(path.rpartition("/")[0], tables)), None):
         found = f"{own} is where this run writes its instances table"
         raise ConfigError(found, where="output.path", allowed="another folder than the dataset's")
@@ -43,8 +40,9 @@ def refuse_others(
     lease.require_writable(output)
     if manifest_at(output) is not None or lease.latest(output) is not None or journals(output):
         return
-    inside = (path for name in _FOLDERS for path in storage.below(storage.join(output, name))[:1])
-    beside = (path for path in (*(storage.join(output, name) for name in _FILES), *written) if storage.exists(path))
+    folders, files = RunFolder(output).owned
+    inside = (path for folder in folders for path in storage.below(folder)[:1])
+    beside = (path for path in (*files, *written) if storage.exists(path))
     if others := next(chain(inside, beside), None):
         found = f"{others} belongs to no run, and this one would replace it"
         raise ConfigError(found, where="output.path", allowed="a folder of its own")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import platform
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,15 +11,14 @@ from typing import Any
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.json import Json
 from ...schemas.names import is_rating, registered_names, titles
-from ...schemas.run_folder import FOLDER, JOURNAL, STOP
+from ...schemas.run_folder import RunFolder
 from ...schemas.tables import MetricColumns
 from ...transforms.agents.base import Agent, Recording
-from ...transforms.calls.budget import Budget
+from ...transforms.calls.context import RunContext
 from ...transforms.dialects._rules import RowRules
 from ...transforms.facts import RunLimits
 from ...transforms.finish import HANDED, LEFT, RunRecord
-from ...transforms.invoke import AGENT, InvokeAgent
-from ...transforms.io import storage
+from ...transforms.invoke import InvokeAgent
 from ...transforms.judge import JudgeExamples, JudgeUse
 from ...transforms.judging.needs import Needs
 from ...transforms.load import LoadTables
@@ -31,7 +29,7 @@ from ...transforms.statistics import criteria
 from ...transforms.statistics.slices import MetricFacts
 from ...transforms.writers.base import Writer
 from ..runners.packages import Packages
-from .judges import JUDGES, needs_of, prompts_of
+from .judges import needs_of, prompts_of
 from .parts import stamp
 
 
@@ -46,10 +44,6 @@ class Plan:
         agent: What answers the rows.
         metrics: The metrics in the order of their columns, latency and failure first.
         writer: Writer of the output format.
-        fingerprint: What the agent's calls are journaled under; `None` keeps no journal.
-        processes: Worker processes over which the limits of the whole run are divided.
-        start: Stands for this start of the run.
-        budget: What this start of the run may spend; `None` is no bound.
         judges: The judges that metrics ask, by name; none where no metric asks one.
         packages: The agent's code, for the workers.
         rows: Dataset in memory, whose file is yet to be written; `None` where the dataset is files.
@@ -61,10 +55,6 @@ class Plan:
     agent: Agent | Recording
     metrics: tuple[ConfiguredMetric, ...]
     writer: Writer
-    fingerprint: str | None = None
-    processes: int = 1
-    start: str = field(default_factory=lambda: uuid.uuid4().hex)
-    budget: Budget | None = None
     judges: Mapping[str, JudgeUse] = field(default_factory=dict)
     packages: Packages = Packages()
     rows: Any = None
@@ -111,10 +101,9 @@ class Plan:
         """Declared (name, type) of dataset columns."""
         return tuple((name, c.type) for name, c in self.config.dataset.columns.items() if c.type is not None)
 
-    @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self, context: RunContext) -> dict[str, Any]:
         """What the readers are told beside the declared columns."""
-        return {**self.config.dataset.reading, "start": self.start}
+        return {**self.config.dataset.reading, "start": context.start}
 
     @property
     def columns(self) -> tuple[MetricColumns, ...]:
@@ -161,38 +150,26 @@ class Plan:
         agent, config = self.agent if isinstance(self.agent, Recording) else None, self.config
         return needs_of(self.judged, self.judges, agent, config.trials, config.baseline is not None)
 
-    def invoke(self) -> InvokeAgent:
+    @property
+    def folder(self) -> RunFolder:
+        """Where the run writes."""
+        return RunFolder(self.config.output.path)
+
+    def invoke(self, context: RunContext) -> InvokeAgent:
         """The step that answers the rows."""
-        own = self.fingerprint or ""
-        path = self.config.output.path
-        journal, stop = (storage.join(path, JOURNAL, own), storage.join(path, STOP)) if own else (None, None)
-        agent = self.config.agent
+        agent, trials, own = self.config.agent, self.config.trials, context.fingerprint
         if own and self.config.replay is not None:
-            replayed = storage.join(self.config.replay, JOURNAL, own)
-            return InvokeAgent(self.agent, agent, self.config.trials, fingerprint=own, replayed=replayed)
-        return InvokeAgent(
-            self.agent,
-            agent,
-            self.config.trials,
-            journal,
-            own,
-            stop=stop,
-            processes=self.processes,
-            budget=self.budget,
-            secrets=tuple(agent.secrets.items()),
-            batch=None if agent.mode == "live" else storage.join(path, FOLDER, AGENT),
-            start=self.start,
-        )
+            replayed = RunFolder(self.config.replay).agent_journal(own)
+            nothing_kept = RunContext(fingerprint=own, start=context.start)
+            return InvokeAgent(self.agent, agent, trials, nothing_kept, replayed=replayed)
+        secrets = tuple(agent.secrets.items())
+        return InvokeAgent(self.agent, agent, trials, context, secrets=secrets, batch=agent.mode != "live")
 
-    def judge(self) -> JudgeExamples:
+    def judge(self, context: RunContext) -> JudgeExamples:
         """The step that puts the questions of judge metrics to their judges."""
-        path = self.config.output.path
-        journal, stop = storage.join(path, JOURNAL, JUDGES), storage.join(path, STOP)
-        float32 = self.config.compat.float32
-        limits, batch = (self.processes, self.budget), storage.join(path, FOLDER, JUDGES)
-        return JudgeExamples(self.metrics, self.judges, journal, stop, *limits, float32, batch, self.start)
+        return JudgeExamples(self.metrics, self.judges, context, self.config.compat.float32)
 
-    def record(self) -> RunRecord:
+    def record(self, context: RunContext) -> RunRecord:
         """What the manifest says of the run beside what the graph finds."""
         return RunRecord(
             output=self.config.output.path,
@@ -203,9 +180,9 @@ class Plan:
             slices=self.slices,
             statistics=self.config.statistics,
             criteria=tuple(self.config.criteria),
-            fingerprint=self.fingerprint,
+            fingerprint=context.fingerprint or None,
             replay=self.config.replay is not None,
-            loading=self.loading(),
+            loading=self.loading(context),
             prompts={u.name: prompts_of(u.metric) for u in self.judged},
             models={name: use.model_name for name, use in self.judges.items()},
             free=tuple(name for name, use in self.judges.items() if use.replayed is not None),
@@ -213,12 +190,12 @@ class Plan:
             left_because=HANDED if any(mode != "live" for mode in self.modes) else LEFT,
         )
 
-    def loading(self) -> LoadTables | None:
+    def loading(self, context: RunContext) -> LoadTables | None:
         """What loads the tables into BigQuery, if that is asked for."""
         output = self.config.output
         if (asked := output.bigquery) is None:
             return None
-        return LoadTables(asked.dataset, stamp(output), self.start, asked.prefix, asked.write)
+        return LoadTables(asked.dataset, stamp(output), context.start, asked.prefix, asked.write)
 
     def with_parts(self, change: Callable[[Any], Any]) -> Plan:
         """The plan with its agent, metrics and judges changed, one by one."""

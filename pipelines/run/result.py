@@ -13,7 +13,7 @@ import orjson
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
 from ...schemas.names import aggregates, registered_names
-from ...schemas.run_folder import FAILED, FINISHED, MANIFEST
+from ...schemas.run_folder import FAILED, FINISHED, RunFolder
 from ...schemas.warehouse import ADDED, ORIGINAL
 from ...transforms.io import storage
 
@@ -51,7 +51,7 @@ class EvaluationResult:
         path = os.fspath(output)
         manifest = manifest_at(path)
         if manifest is None:
-            raise ConfigError(f"no finished run at {path!r} (no {MANIFEST})", where="output")
+            raise ConfigError(f"no finished run at {path!r} (no manifest.json)", where="output")
         return cls(path, manifest)
 
     def with_order(self, in_order: bool) -> EvaluationResult:
@@ -154,7 +154,7 @@ def manifest_at(output: str) -> dict[str, Json] | None:
     Raises:
         ConfigError: It cannot be read, or is something else under that name.
     """
-    path = f"{output.rstrip('/')}/{MANIFEST}"
+    path = RunFolder(output).manifest
     try:
         if not storage.exists(path):
             return None

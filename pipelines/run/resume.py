@@ -15,13 +15,7 @@ import orjson
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
-from ...schemas.run_folder import (
-    FINISHED,
-    FOLDER,
-    JOURNAL,
-    MANIFEST,
-    STOP,
-)
+from ...schemas.run_folder import FINGERPRINT_RECORD, FINISHED, JUDGES_RECORD, RunFolder
 from ...transforms import registry
 from ...transforms.agents.base import is_address
 from ...transforms.calls.budget import Budget
@@ -29,13 +23,11 @@ from ...transforms.io import storage
 from ...transforms.journal.journal import compact
 from ...transforms.journal.summary import summarize
 from ..runners import lease
-from .judges import JUDGES, RECORD, judges_record
+from .judges import judges_record
 from .result import manifest_at
 
 if TYPE_CHECKING:
     from .plan import Plan
-
-_RECORD = "fingerprint.json"
 
 
 def fingerprint_parts(plan: Plan) -> dict[str, Json]:
@@ -80,21 +72,21 @@ def prepare(plan: Plan) -> str | None:
         ConfigError: There is a finished run, or an unfinished run of another agent; says what to do.
     """
     output = plan.config.output
-    folder = storage.join(output.path, JOURNAL)
+    folder = plan.folder
     if ended_as(output.path) == FINISHED:
         if not output.overwrite:
             found = f"{output.path} holds a finished run"
             raise ConfigError(found, where="output.path", allowed="another path, or output.overwrite (--overwrite)")
         _drop(output.path)
-    storage.delete([storage.join(output.path, name) for name in (MANIFEST, STOP)])
+    storage.delete([folder.manifest, folder.stop])
     if plan.judges:
-        storage.write_whole(storage.join(folder, JUDGES, RECORD), judges_record(plan.judges, plan.judged))
+        storage.write_whole(storage.join(folder.judge_journal, JUDGES_RECORD), judges_record(plan.judges, plan.judged))
     if plan.recorded:
         return None
     if plan.config.replay is not None:
         return replayed(plan)
     parts = fingerprint_parts(plan)
-    own, earlier = fingerprint(parts), _earlier(folder)
+    own, earlier = fingerprint(parts), _earlier(folder.journals)
     if earlier and own not in earlier:
         if output.resume_anyway:
             return next(iter(earlier))
@@ -102,7 +94,7 @@ def prepare(plan: Plan) -> str | None:
             raise _changed(output.path, parts, next(iter(earlier.values())))
         _drop(output.path)
     if own not in earlier:
-        storage.write_whole(storage.join(folder, own, _RECORD), orjson.dumps(parts))
+        storage.write_whole(storage.join(folder.agent_journal(own), FINGERPRINT_RECORD), orjson.dumps(parts))
     return own
 
 
@@ -113,7 +105,7 @@ def replayed(plan: Plan) -> str:
         ConfigError: There is none, or several of other agents.
     """
     folder = str(plan.config.replay)
-    earlier, own = _earlier(storage.join(folder, JOURNAL)), fingerprint(fingerprint_parts(plan))
+    earlier, own = _earlier(RunFolder(folder).journals), fingerprint(fingerprint_parts(plan))
     if own in earlier or len(earlier) == 1:
         return own if own in earlier else next(iter(earlier))
     found = (
@@ -145,7 +137,7 @@ def state(plan: Plan) -> str:
     path = plan.config.output.path
     if ended_as(path) == FINISHED:
         return "finished"
-    earlier = {} if plan.recorded or plan.config.replay else _earlier(storage.join(path, JOURNAL))
+    earlier = {} if plan.recorded or plan.config.replay else _earlier(plan.folder.journals)
     if not earlier:
         return "unfinished" if plan.judges and _votes(path) else "new"
     return "unfinished" if fingerprint(fingerprint_parts(plan)) in earlier else "changed"
@@ -158,8 +150,8 @@ def ended_as(output: str) -> str | None:
 
 def journals(output: str) -> list[str]:
     """Folders of the journals of a run: one for each fingerprint its calls were made under, then that of the votes."""
-    folder = storage.join(output, JOURNAL)
-    return [storage.join(folder, own) for own in sorted(_earlier(folder))] + _votes(output)
+    folder = RunFolder(output)
+    return [folder.agent_journal(own) for own in sorted(_earlier(folder.journals))] + _votes(output)
 
 
 def paid(output: str) -> int:
@@ -174,7 +166,7 @@ def allot(plan: Plan) -> Budget | None:
         return None
     spent = [summarize(folder) for folder in journals(output)]
     calls, tokens = sum(s.paid_calls for s in spent), sum(s.input_tokens + s.output_tokens for s in spent)
-    folder = storage.join(output, ".tmp", "spent", uuid.uuid4().hex)
+    folder = plan.folder.temporary("spent", uuid.uuid4().hex)
     return Budget(folder, bounds.max_calls, bounds.max_tokens, calls, tokens)
 
 
@@ -198,24 +190,25 @@ def cancel(output: str, reason: str = "cancelled by evalbeam cancel", now: bool 
         return
     if ended_as(output) is not None or not journals(output):
         raise nothing
-    storage.write_whole(storage.join(output, STOP), reason.encode())
+    storage.write_whole(RunFolder(output).stop, reason.encode())
 
 
 def _drop(output: str) -> None:
     """Drops what was paid for, and what was handed over."""
-    for name in (JOURNAL, FOLDER):
-        storage.delete_folder(storage.join(output, name))
+    folder = RunFolder(output)
+    for path in (folder.journals, folder.batches):
+        storage.delete_folder(path)
 
 
 def _votes(output: str) -> list[str]:
     """The folder of the votes of judges, where any were asked."""
-    folder = storage.join(output, JOURNAL, JUDGES)
-    return [folder] if storage.exists(storage.join(folder, RECORD)) else []
+    folder = RunFolder(output).judge_journal
+    return [folder] if storage.exists(storage.join(folder, JUDGES_RECORD)) else []
 
 
 def _earlier(folder: str) -> dict[str, dict[str, Json]]:
     """Fingerprints that calls are journaled under, and their parts."""
-    records = [path for path in storage.below(folder) if path.endswith("/" + _RECORD)]
+    records = [path for path in storage.below(folder) if path.endswith("/" + FINGERPRINT_RECORD)]
     return {path.split("/")[-2]: orjson.loads(storage.read_bytes(path)) for path in records}
 
 

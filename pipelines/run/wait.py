@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from ...schemas.errors import ConfigError, RunError
-from ...schemas.run_folder import MANIFEST
+from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
 from ..runners import lease
 from ..runners.clusters import jobs_at
@@ -39,7 +39,7 @@ def wait(
     while True:
         found = lease.latest(output)  # before the manifest: a run writes that before it gives its lease back
         state = "gone" if found is None or found.released else found.holder.state()
-        if state != "running" and storage.exists(storage.join(output, MANIFEST)):
+        if state != "running" and storage.exists(RunFolder(output).manifest):
             return EvaluationResult.load(output)
         if found is None:
             raise ConfigError(f"no run at {output!r}", where="wait", allowed="the output folder of a run")

@@ -20,11 +20,11 @@ from pathlib import Path
 import orjson
 
 from ...schemas.errors import ConfigError
+from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
 from .clusters import jobs_at
 from .jobs import Unreachable
 
-FOLDER = "lease"
 SUBMITTED_IN = 600.0
 """Seconds within which a job of another machine arrives at its cluster, or never."""
 _RELEASED = ".released"
@@ -132,7 +132,7 @@ def latest(output: str) -> Lease | None:
 
 def _numbered(output: str) -> tuple[int, bool] | None:
     """Number of the latest lease, and whether it was given back."""
-    folder = storage.join(output, FOLDER)
+    folder = RunFolder(output).leases
     try:
         names = [path.rpartition("/")[2] for path in storage.below(folder)]
     except Exception as error:  # of object storage alone
@@ -193,7 +193,7 @@ def require_writable(output: str) -> None:
         ConfigError: Nothing can be written there.
     """
     with _writing(output):
-        storage.try_folder(storage.join(output, FOLDER))
+        storage.try_folder(RunFolder(output).leases)
 
 
 @contextlib.contextmanager
@@ -231,7 +231,7 @@ def how_to_free(output: str, lease: Lease) -> str:
 
 
 def _path(output: str, number: int) -> str:
-    return storage.join(output, FOLDER, f"{number:06d}")
+    return storage.join(RunFolder(output).leases, f"{number:06d}")
 
 
 def _began(process: int) -> str:

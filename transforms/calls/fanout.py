@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -17,8 +16,9 @@ from ...schemas.calls import Call, Outcome
 from ...schemas.config.calls import CallPolicy
 from ..batch_api.outbox import BatchOutbox
 from ..journal.journal import Journal
-from .budget import Budget, SpendTracker
+from .budget import SpendTracker
 from .bundle import Bundle
+from .context import RunContext
 from .endpoint_client import EndpointClient
 from .engine import Engine
 from .pending_call import CallGroup
@@ -67,30 +67,25 @@ class FanOut(beam.PTransform):
 
     Attributes:
         caller: What is called, and how rows and calls belong together.
+        context: The start of the run. Its `stop` object is written if a breaker trips, and looked for now and then; the
+            calls that are left then have kind "not_called". If its budget is spent, they have kind "over_budget".
         journal: Folder where finished calls are kept and found again; `None` keeps nothing.
-        stop: Path of the object that stops the run in all its processes: written where a breaker trips, looked for
-            now and then; the calls that are left then have kind "not_called". `None` stops each process alone.
-        budget: What the run may spend; where it is spent, the calls that are left have kind "over_budget".
         gives: Type of the batches that leave.
         replayed: Journals of other runs that have all the answers there are of an endpoint: none of its calls is made,
             and those the journal lacks have kind "not_called".
         handed: Folders of the endpoints whose calls are handed over there, see `outbox`, instead of being made: they
             have kind "not_called" until the journal knows their answers.
-        token: Stands for this start of the run: it finds all its own results in the journal again, failures too.
     """
 
     caller: Caller
+    context: RunContext = field(default_factory=RunContext)
     journal: str | None = None
-    stop: str | None = None
-    budget: Budget | None = None
     gives: type = Batch
     replayed: Mapping[str, str] = field(default_factory=dict)
     handed: Mapping[str, str] = field(default_factory=dict)
-    token: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
 
     def expand(self, input_or_inputs: Any) -> Any:
-        away = (self.replayed, BatchOutbox(self.handed))
-        step = _MakeCalls(self.caller, self.journal, self.stop, self.budget, self.token, *away)
+        step = _MakeCalls(self.caller, self.context, self.journal, self.replayed, BatchOutbox(self.handed))
         return input_or_inputs | "Call" >> beam.ParDo(step).with_output_types(self.gives)
 
 
@@ -104,16 +99,14 @@ class _MakeCalls(beam.DoFn):
     def __init__(
         self,
         caller: Caller,
+        context: RunContext,
         folder: str | None,
-        stop: str | None,
-        budget: Budget | None,
-        token: str,
         replayed: Mapping[str, str],
         outbox: BatchOutbox,
     ) -> None:
-        self._replayed, self._handoff = replayed, outbox
+        self._caller, self._context, self._folder = caller, context, folder
+        self._replayed, self._outbox = replayed, outbox
         self._elsewhere: dict[str, Journal] = {}
-        self._caller, self._folder, self._stop, self._budget, self._token = caller, folder, stop, budget, token
         self._spending: SpendTracker | None = None
         self._stop_flag: StopFlag | None = None
         self._journal: Journal | None = None
@@ -125,14 +118,16 @@ class _MakeCalls(beam.DoFn):
     def setup(self) -> None:
         caller, engine = self._caller, Engine.here()
         self._engine = engine
-        self._spending = None if self._budget is None else engine.spending(self._budget)
-        self._clients = engine.join_all(self._token, caller.endpoints, caller.connect, self._spending)
+        budget = self._context.budget
+        self._spending = None if budget is None else engine.spending(budget)
+        self._clients = engine.join_all(self._context.start, caller.endpoints, caller.connect, self._spending)
 
     def start_bundle(self) -> None:
         self._drop()  # what an aborted bundle left
         self._throttled = self._throttling()
-        self._stop_flag = None if self._stop is None else StopFlag(self._stop)
-        self._journal = None if self._folder is None else Journal(self._folder, self._token)
+        stop = self._context.stop
+        self._stop_flag = None if stop is None else StopFlag(stop)
+        self._journal = None if self._folder is None else Journal(self._folder, self._context.start)
         self._elsewhere = {name: Journal(folder, None) for name, folder in self._replayed.items()}
         if (keep := self._journal) is None:
             self._bundle = Bundle(self._clients, _size, self._tick)
@@ -163,7 +158,7 @@ class _MakeCalls(beam.DoFn):
         self._drop()
         if self._engine is not None:
             for name in self._clients:
-                self._engine.leave((self._token, name))
+                self._engine.leave((self._context.start, name))
             self._engine, self._clients = None, {}
 
     def _drop(self) -> None:
@@ -174,7 +169,7 @@ class _MakeCalls(beam.DoFn):
 
     def _keep(self) -> None:
         """What was paid for stays, and is known to the others, whatever ended the bundle."""
-        self._handoff.flush()
+        self._outbox.flush()
         if self._journal is not None:
             self._journal.close()
         if self._spending is not None:
@@ -225,7 +220,7 @@ class _MakeCalls(beam.DoFn):
     def _known(self, calls: list[Call]) -> list[Outcome | None]:
         """What came of each call before, or comes to one that is not made here; `None` where it is to be made."""
         known: list[Outcome | None] = [None] * len(calls)
-        if self._journal is None and not self._replayed and not self._handoff.folders:
+        if self._journal is None and not self._replayed and not self._outbox.folders:
             return known
         prefixes = [call.prefix for call in calls]
         for i in sorted(range(len(calls)), key=prefixes.__getitem__):  # a journal has a part of its folders in memory
@@ -236,7 +231,7 @@ class _MakeCalls(beam.DoFn):
         if (elsewhere := self._elsewhere.get(call.endpoint)) is not None:
             return elsewhere.find(call) or _LACKING
         found = None if self._journal is None else self._journal.find(call)
-        return found or self._handoff.take(call)
+        return found or self._outbox.take(call)
 
     def _throttling(self) -> float:
         return sum(client.queue.throttled for client in self._clients.values())

@@ -19,6 +19,7 @@ import pytest
 from evalbeam.pipelines.run.build import make_plan
 from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError
+from evalbeam.transforms.calls.context import RunContext
 
 from .valid_configs import ADK_MODULE, CHAIN_MODULE, MODULE, valid
 
@@ -52,7 +53,8 @@ def outcome(config: Any) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             plan = make_plan(EvaluationConfig.parse(config))
-            _ = plan.columns, plan.metric_facts, plan.allowed, plan.judge(), plan.record(), plan.shards, plan.reading
+            context = RunContext()
+            _ = plan.columns, plan.metric_facts, plan.allowed, plan.judge(context), plan.record(context), plan.shards
             json.dumps(plan.shown_config())
     except ConfigError as error:
         return error.where if len(str(error)) < 4000 else f"an endless message: {str(error)[:200]}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -112,5 +110,5 @@ def test_limits_of_a_run_are_divided_over_its_processes(flags, processes, tmp_pa
     section = {"dataset": {"path": str(tmp_path / "rows.jsonl")}, "metrics": ["exact_match"], "agent": agent}
     found = engines.processes(engines.pipeline_options(flags))
     assert found == processes
-    step = replace(make_plan(EvaluationConfig.parse(section)), processes=found).invoke()
-    assert step.policy.for_one_of(step.processes).max_in_flight == 30 // processes
+    step = make_plan(EvaluationConfig.parse(section)).invoke(RunContext(processes=found))
+    assert step.policy.for_one_of(step.context.processes).max_in_flight == 30 // processes

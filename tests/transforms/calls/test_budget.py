@@ -11,9 +11,11 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
+from evalbeam.schemas.run_folder import RunFolder
 from evalbeam.schemas.usage import tokens_of
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.calls.budget import Budget, SpendTracker
+from evalbeam.transforms.calls.context import RunContext
 from evalbeam.transforms.calls.stop import POLL
 from evalbeam.transforms.invoke import InvokeAgent
 from evalbeam.transforms.io import storage
@@ -61,8 +63,7 @@ def run(agent, home, budget, rows=300):
     instances = [Instance(f"{i:032x}", {"prompt": str(i)}) for i in range(rows)]
     batches = [Batch(tuple(instances[i : i + 10])) for i in range(0, rows, 10)]
     policy = CallPolicy(max_in_flight=8, backoff=0.001)
-    paths = {"journal": f"{home}/journal", "stop": f"{home}/stop"}
-    invoke = InvokeAgent(FunctionAgent(agent), policy, **paths, budget=budget)
+    invoke = InvokeAgent(FunctionAgent(agent), policy, context=RunContext(RunFolder(str(home)), budget=budget))
     table = home / f"table-{len(list(home.iterdir()))}"
 
     def write(batch):

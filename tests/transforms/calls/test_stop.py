@@ -5,8 +5,10 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
+from evalbeam.schemas.run_folder import RunFolder
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.calls import stop as stops
+from evalbeam.transforms.calls.context import RunContext
 from evalbeam.transforms.calls.stop import StopFlag
 from evalbeam.transforms.invoke import InvokeAgent
 from evalbeam.transforms.journal.journal import read_journal
@@ -49,7 +51,7 @@ def run(agent, folder, policy):
     """(status, error message) of 300 examples in batches of 10."""
     rows = [Instance(f"{i:032x}", {"prompt": str(i)}) for i in range(300)]
     batches = [Batch(tuple(rows[i : i + 10])) for i in range(0, 300, 10)]
-    invoke = InvokeAgent(FunctionAgent(agent), policy, journal=f"{folder}/journal", stop=f"{folder}/stop")
+    invoke = InvokeAgent(FunctionAgent(agent), policy, context=RunContext(RunFolder(str(folder))))
 
     def write(batch):
         with open(folder / "table", "a") as out:

@@ -22,7 +22,9 @@ from evalbeam.schemas.calls import Call, Outcome
 from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.errors import RunError
 from evalbeam.schemas.instance import Instance
+from evalbeam.schemas.run_folder import RunFolder
 from evalbeam.transforms.agents.function import FunctionAgent
+from evalbeam.transforms.calls.context import RunContext
 from evalbeam.transforms.invoke import InvokeAgent
 from evalbeam.transforms.journal import journal as journals
 from evalbeam.transforms.journal.journal import Journal, read_journal
@@ -161,13 +163,21 @@ def keep(batches):
     SEEN.extend(batches)
 
 
+class OnlyJournal(RunFolder):
+    """A folder in which nothing but one journal stands."""
+
+    def agent_journal(self, fingerprint):
+        return self.path
+
+
 def answers(folder, rows, **options):
     """(prompt, trial, invocation) of all examples of a run, sorted."""
     SEEN.clear()
     module = sys.modules["test_journal_agent"]
     policy = options.pop("policy", CallPolicy(max_attempts=1, max_in_flight=8))
     flags = PipelineOptions(list(options.pop("flags", ())))
-    invoke = InvokeAgent(FunctionAgent("test_journal_agent:agent"), policy, journal=folder, **options)
+    context = RunContext(None if folder is None else OnlyJournal(folder), options.pop("fingerprint", ""))
+    invoke = InvokeAgent(FunctionAgent("test_journal_agent:agent"), policy, context=context, **options)
     batches = [Batch(tuple(rows[i : i + 10]), i) for i in range(0, len(rows), 10)]
     with beam.Pipeline(runner=FnApiRunner(), options=flags) as p:
         made = p | beam.Create([0], reshuffle=False) | beam.FlatMap(lambda _: batches).with_output_types(Batch)
@@ -396,6 +406,8 @@ CRASH = """
     from pathlib import Path
     import apache_beam as beam
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    from evalbeam.schemas.run_folder import RunFolder
+    from evalbeam.transforms.calls.context import RunContext
     from evalbeam.schemas.batch import Batch
     from evalbeam.schemas.calls import CallPolicy
     from evalbeam.schemas.instance import Instance
@@ -422,7 +434,7 @@ CRASH = """
     batches = [Batch(tuple(rows[i:i + 20])) for i in range(0, 600, 20)]
     p = beam.Pipeline(runner=FnApiRunner())
     made = p | beam.Create([0], reshuffle=False) | beam.FlatMap(lambda _: batches).with_output_types(Batch)
-    invoke = InvokeAgent(FunctionAgent(agent), CallPolicy(max_in_flight=16), journal=str(home / "journal"))
+    invoke = InvokeAgent(FunctionAgent(agent), CallPolicy(max_in_flight=16), context=RunContext(RunFolder(str(home))))
     made | invoke | beam.Map(write)
     p.run()
 """
