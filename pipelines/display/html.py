@@ -33,6 +33,8 @@ PAGE = "report.html"
 MOST_SLICES = 200
 MOST_FAILING = 50
 MOST_ERRORS = 100
+MOST_COLUMNS = 200
+"""Columns of the dataset shown of a failing instance."""
 MOST_CHARACTERS = 4000
 """Characters shown of one text."""
 
@@ -217,7 +219,12 @@ def _failing(result: EvaluationResult, summary: Sequence[Row]) -> str:
 
 
 def _instance(row: Row, why: Sequence[str]) -> str:
-    facts = "".join(f"<dt>{_text(name)}</dt><dd>{_pre(value)}</dd>" for name, value in _shown(row))
+    own = list(row).index("status")  # the dataset's columns stand before
+    left = set([name for name in list(row)[:own] if row[name] is not None][MOST_COLUMNS:])
+    kept = {name: value for name, value in row.items() if name not in left}
+    facts = "".join(f"<dt>{_text(name)}</dt><dd>{_pre(value)}</dd>" for name, value in _shown(kept))
+    if left:
+        facts += f"<dt>…</dt><dd>{len(left):,} more columns of the dataset are in the instances table.</dd>"
     trial = f" · trial {row['trial']}" if row["trial"] else ""
     return _details(f"{row['instance_id']}{trial} · {'; '.join(cut(w, 120) for w in why)}", f"<dl>{facts}</dl>")
 

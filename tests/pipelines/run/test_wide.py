@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evalbeam import evaluate
+from evalbeam.pipelines.display.html import page
 from evalbeam.schemas import tables
 
 VALUES: tuple[Callable[[int, int], Any], ...] = (
@@ -57,6 +58,15 @@ def test_names_that_differ_from_row_to_row(tmp_path: Path) -> None:
     assert {frozenset(row.items()) for row in found} == {
         frozenset((f"key_{i}_{c}", c) for c in range(30)) for i in range(100)
     }
+
+
+def test_the_page_shows_a_part_of_many_columns(tmp_path: Path) -> None:
+    result = evaluate(_dense(3, 300), ["exact_match"], output=tmp_path / "out")
+    shown = page(result)
+    assert "<dt>c100</dt>" in shown
+    assert "<dt>c299</dt>" not in shown
+    assert "more columns of the dataset are in the instances table" in shown
+    assert "<dt>exact_match</dt>" in shown
 
 
 def test_too_many_columns_end_the_run_before_it_calls(tmp_path: Path) -> None:
