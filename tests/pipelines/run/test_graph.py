@@ -10,6 +10,7 @@ from evalbeam.pipelines.run.build import make_plan
 from evalbeam.pipelines.run.evaluate import Evaluate
 from evalbeam.pipelines.runners import options as engines
 from evalbeam.schemas.config.evaluation import EvaluationConfig
+from evalbeam.transforms.calls.context import RunContext
 
 AGENTS = {"recorded": {}, "live": {"target": "evalbeam.pipelines.demo.agent:answer"}}
 
