@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 from ...schemas.json import Json
 from ...schemas.tables import RATINGS
 from ...transforms.io import storage
-from ..display.digest import _CELLS
 from .result import EvaluationResult
 
+_CELLS = 1 << 17
+"""Values that are looked at together at most; as Python objects they take a hundred times their bytes in the file."""
 Row = dict[str, Json]
 
 
