@@ -30,9 +30,9 @@ import resource, sys
 import apache_beam as beam
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from evalbeam.schemas.batch import Batch
-from evalbeam.schemas.calls import CallPolicy
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Instance
-from evalbeam.transforms import coders
+from evalbeam.transforms.runtime import coders
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.batch_rows import cut
 from evalbeam.transforms.invoke import InvokeAgent

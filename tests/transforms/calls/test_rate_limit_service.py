@@ -263,10 +263,11 @@ def test_a_run_whose_service_is_gone_ends_with_all_its_rows(tmp_path):
 
 CALLS = """
 import sys, time
-from evalbeam.schemas.calls import Call, CallPolicy
+from evalbeam.schemas.calls import Call
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.transforms.calls.bundle import Bundle
 from evalbeam.transforms.calls.engine import Engine
-from evalbeam.transforms.calls.endpoint_queue import CallGroup
+from evalbeam.transforms.calls.pending_call import CallGroup
 limit = {"service": sys.argv[1], "domain": "models", "descriptors": [{"model": "m"}]}
 async def call(call):
     print(time.monotonic(), flush=True)

@@ -409,7 +409,7 @@ CRASH = """
     from evalbeam.schemas.run_folder import RunFolder
     from evalbeam.transforms.calls.context import RunContext
     from evalbeam.schemas.batch import Batch
-    from evalbeam.schemas.calls import CallPolicy
+    from evalbeam.schemas.config.calls import CallPolicy
     from evalbeam.schemas.instance import Instance
     from evalbeam.transforms.runtime import coders
     from evalbeam.transforms.agents.function import FunctionAgent

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.calls import Call, Outcome
-from evalbeam.transforms.journal import compact, lookup, segments
-from evalbeam.transforms.journal.journal import Journal
+from evalbeam.transforms.journal import lookup, segments
+from evalbeam.transforms.journal.journal import Journal, compact
 from evalbeam.transforms.journal.lookup import Lookup
 from evalbeam.transforms.journal.segments import encoded, pieces
 
@@ -96,7 +96,7 @@ def test_what_is_held_has_a_bound(tmp_path: Path, compacted: bool) -> None:
 RESUME = """
 import resource, sys
 from evalbeam.schemas.calls import Call
-from evalbeam.transforms.journal.journal import Journal
+from evalbeam.transforms.journal.journal import Journal, compact
 count, size = int(sys.argv[2]), int(sys.argv[3])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 journal = Journal(sys.argv[1], "another")
