@@ -34,7 +34,7 @@ class InvokeAgent(beam.PTransform):
 
     Attributes:
         agent: What answers, an `Agent` or a `Recording`.
-        policy: How it is called; ignored where the answers are recorded.
+        policy: Limits, timeouts and retries; ignored if answers are recorded.
         trials: Runs of the agent on each instance, at least 1.
         context: The start of the run: where calls are kept, and what they may cost.
         given: Columns and standard fields that an agent which takes the whole row is given; `None` gives all.

@@ -37,9 +37,9 @@ from .metrics._judged import is_judged
 from .metrics.base import Derived
 
 Place: TypeAlias = tuple[str, str, str]
-"""Whose answer to a call it is, and where the journal has it: endpoint, prefix, key."""
+"""Identity of a call across judges: endpoint, prefix of the journal, key."""
 ENDPOINT = "judge:"
-"""What the names of judges' endpoints begin with."""
+"""Prefix of the names of judges' endpoints."""
 _CODES: Mapping[str, str] = {"Refused": "refused", "Truncated": "truncated", "InvalidVerdict": "invalid_verdict"}
 """Errors of answers that are no verdict, and their codes."""
 
@@ -213,7 +213,7 @@ class JudgeCaller:
         return ScoredBatch(batch.examples, ordered, batch.part, batch.columns, dict(tallies))
 
     def _derived(self, metric: Derived, scores: Mapping[str, ScoreColumn], batch: ScoredBatch) -> ScoreColumn:
-        """What follows from the other scores of each answered row; the others stay skipped."""
+        """Scores derived from the other scores of each answered row; unanswered rows stay skipped."""
         others = [use for use in self.metrics if not isinstance(use.metric, Derived)]
         _, places, skipped = Inputs(batch.examples).ready(metric)
         rows = ({use.name: (use.metric, scores[use.name].at(i)) for use in others} for i in places)
@@ -240,13 +240,14 @@ def _each_once(calls: Sequence[Call], known: dict[Place, Outcome]) -> Generator[
 
 
 def question(call: Call) -> Question:
-    """What a call asks."""
+    """The question of a call."""
     asked = call.request  # out of a file, its messages are lists
     return Question(tuple(Message(*m) for m in asked["messages"]), asked["schema"], call.key, asked["vote"])
 
 
 def kept(reply: Reply, call: Call, batched: bool = False) -> Json:
-    """What is kept of a reply: its verdict and its tokens, and of one by a batch, which of the rows that ask it pays.
+    """The JSON that the journal keeps of a reply: its verdict and tokens, and for a batch reply the row that pays for
+    it.
 
     Raises:
         Refused, Truncated, InvalidVerdict: There is no verdict in it; the error carries its tokens.
@@ -278,7 +279,7 @@ def _verdict(reply: Reply, request: Mapping[str, Any]) -> Json:
 
 
 def shared(outcome: Outcome) -> Outcome:
-    """What a further row finds that asks the same: the outcome, which the first one has paid for."""
+    """The outcome for a further row with the same question; the first row has paid for it."""
     told = outcome.value or {}
     by = {"batch": True} if (told.get("usage") or {}).get("batch") else {}
     free = {"input_tokens": 0, "output_tokens": 0, **by}

@@ -1,4 +1,4 @@
-"""Whether a dataset that is to carry recorded answers carries any, found out before anything is written or asked."""
+"""Refuses a dataset without recorded answers before anything is written or called, if no agent is configured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 20
 
 
 def require_answers(plan: Plan, files: Sequence[FileInfo]) -> None:
-    """Refuses a dataset without a single answer where no agent is configured.
+    """Refuses a dataset without a single answer if no agent is configured.
 
     The rows are read up to the first answer. What a service has to be asked for (a table, a query) is not read.
 

@@ -1,4 +1,4 @@
-"""Which files hold the answers of the run that pairwise metrics compare with."""
+"""Finds the instances table of the run that pairwise metrics compare with."""
 
 from __future__ import annotations
 

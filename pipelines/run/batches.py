@@ -40,7 +40,7 @@ _ALLOWED = {
     True: "live; or an agent of type http with preset: openai_chat",
     False: "live; or a judge of type openai, google or anthropic",
 }
-"""What takes batches, by whether it is an agent."""
+"""Allowed values of `mode`, for agents (True) and for judges (False)."""
 _PASSING = "batch"
 """Stands for the start of a run in records of failures that are tried again."""
 _log = logging.getLogger(__name__)
@@ -48,19 +48,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _BatchRoute:
-    """Where calls are handed over: the agent's, or a judge's.
+    """The way of the calls of an agent or a judge to its batch API and back.
 
     Attributes:
-        title: Who it is, for messages.
-        kind: What it is, for messages.
+        title: Name for messages.
+        kind: Kind for messages.
         where: Key of its section in the configuration.
-        folder: Of its batches.
+        folder: Folder of its batches.
         journal: Folder of the journal that takes its answers.
-        policy: How its calls are made.
+        policy: Retries and limits.
         mode: "batch", "batch_files" or "live".
-        callee: What knows the provider's formats.
-        asked: What a live call would be given.
-        kept: What is kept of a reply; raises what a live call would.
+        callee: The agent or judge; it knows the formats of its provider.
+        asked: Returns the arguments of a live call.
+        kept: Returns what the journal keeps of a reply; raises what a live call would raise.
     """
 
     title: str
@@ -84,10 +84,10 @@ class _BatchRoute:
 
 
 def check_batches(plan: Plan) -> None:
-    """Looks whether what is in batch mode can be asked so.
+    """Checks that agents and judges in batch mode have a batch API.
 
     Raises:
-        ConfigError: It cannot; names the key, what was found and what is allowed.
+        ConfigError: One has none; names the key, the value found and the values allowed.
     """
     for route in _routes(plan, RunContext()):
         if isinstance(route.callee, Batched):
@@ -100,13 +100,13 @@ def check_batches(plan: Plan) -> None:
 
 
 def take_in(plan: Plan, context: RunContext) -> None:
-    """Brings the answers of batches that are done into the journals.
+    """Reads the results of finished batches into the journals.
 
-    A call that failed for a passing reason is handed over again, until it has failed `max_attempts` times: that is an
-    answer too, for the start of the run that learns of it.
+    A call that failed for a passing reason goes into the next batch, until it has failed `max_attempts` times. Then the
+    failure is its outcome.
 
     Raises:
-        RunError: A file of results is none, or the provider cannot be asked.
+        RunError: A result file cannot be read, or the provider cannot be reached.
     """
     for route in _routes(plan, context, live=True):
         for batch in batches(route.folder):
@@ -127,10 +127,11 @@ def take_in(plan: Plan, context: RunContext) -> None:
 
 
 def hand_over(plan: Plan, context: RunContext) -> None:
-    """Brings open calls into batches, as far as the budget goes, and submits those that were not yet.
+    """Writes open calls into batches, as far as the budget allows, and submits the batches.
 
     Raises:
-        RunError: The provider does not take one. Should it have it all the same, the next start learns of it.
+        RunError: The provider refused a batch, or did not answer. If it has the batch all the same, the next start
+            finds it.
     """
     if storage.exists(plan.folder.stop):
         return
@@ -143,7 +144,7 @@ def hand_over(plan: Plan, context: RunContext) -> None:
 
 
 def _routes(plan: Plan, context: RunContext, live: bool = False) -> Iterator[_BatchRoute]:
-    """The agent's and the judges' whose calls are handed over; with `live` also of those that once may have been."""
+    """The routes of all callees in batch mode; with `live` also of those that may once have been in it."""
     folder, agent, config = plan.folder, plan.agent, plan.config.agent
     if config.mode != "live" or (live and isinstance(agent, Batched)):
 
@@ -162,7 +163,7 @@ def _routes(plan: Plan, context: RunContext, live: bool = False) -> Iterator[_Ba
 
 
 def _look(batch: Batch, route: _BatchRoute) -> Job | None:
-    """How far a batch has come; `None` where nobody was given it."""
+    """The provider's state of a batch; `None` if it was never submitted."""
     job = batch.job
     if "id" not in job:
         return None
@@ -171,7 +172,7 @@ def _look(batch: Batch, route: _BatchRoute) -> Job | None:
 
 
 def _submit(batch: Batch, route: _BatchRoute, others: set[str]) -> None:
-    """Submits a batch once: where a start was killed meanwhile, the provider is asked whether it has it."""
+    """Submits a batch once: after a kill the provider is asked first whether it already has it."""
     begun = batch.job.get("name")
     with _reached(batch, route) as client:
         name = begun or uuid.uuid4().hex
@@ -184,10 +185,10 @@ def _submit(batch: Batch, route: _BatchRoute, others: set[str]) -> None:
 
 @contextmanager
 def _reached(batch: Batch, route: _BatchRoute) -> Iterator[BatchClient]:
-    """The provider's client, for what is done about a batch.
+    """Opens the provider's client for one operation on a batch.
 
     Raises:
-        RunError: It could not be done.
+        RunError: The operation failed.
     """
     try:
         with closing(route.callee.batch_client()) as client:
@@ -204,7 +205,7 @@ def _handed(plan: Plan, context: RunContext) -> set[str]:
 
 
 def _left(plan: Plan, context: RunContext) -> int | None:
-    """Calls that the budget leaves, those on their way counted as made; `None` is no bound."""
+    """Calls that the budget leaves, with submitted ones counted as made; `None` if it has no bound."""
     budget = resume.allot(plan)
     if budget is None:
         return None
@@ -217,7 +218,7 @@ def _left(plan: Plan, context: RunContext) -> int | None:
 
 
 def _take(context: RunContext, batch: Batch, paths: list[str], route: _BatchRoute) -> str:
-    """Keeps the answers in some files; returns how many came to what."""
+    """Keeps the answers in result files; returns the number of each kind in words."""
     calls: dict[str, list[Call]] = {}
     for call in batch.calls():
         calls.setdefault(call.key, []).append(call)
@@ -256,7 +257,7 @@ def _lines(paths: list[str], callee: Batched) -> Iterator[tuple[str, Any]]:
 
 
 def _outcome(reply: Any, call: Call, route: _BatchRoute) -> Outcome:
-    """What a reply comes to: the same as that of a live call."""
+    """The outcome of a reply, as a live call would have had."""
     if isinstance(reply, Unanswered):
         fault = classify_status(*reply, route.policy.retry_on)
     else:

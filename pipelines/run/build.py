@@ -63,7 +63,7 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
 
 
 def _check_others(config: EvaluationConfig, agent: Any, judges: Mapping[str, JudgeUse]) -> None:
-    """A run that reads itself would lose, where it overwrites, what it is to read."""
+    """Refuses a run that reads its own folder: overwriting would remove its input."""
     if config.replay is not None and isinstance(agent, Recording):
         found = "without an agent the rows carry the answers"
         raise ConfigError(found, where="replay", allowed="with the agent whose answers they are (--agent)")

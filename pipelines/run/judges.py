@@ -58,12 +58,12 @@ def needs_of(
     trials: int,
     baseline: bool,
 ) -> Needs:
-    """What a row needs of judges in any case.
+    """Counts the calls and tokens that a row needs of judges at least.
 
     Args:
         metrics: The metrics that ask judges.
         judges: The judges.
-        recorded: The agent that takes answers from the rows; `None` where one is called.
+        recorded: The agent that takes answers from the rows; `None` if one is called.
         trials: How often it is.
         baseline: Whether another run's answers join the rows: which rows have one is not known before.
     """
@@ -144,7 +144,7 @@ def _use(name: str, config: JudgeConfig) -> JudgeUse:
 
 
 def asks(metric: Metric, judge: str) -> TypeGuard[JudgedMetric]:
-    """Whether a metric puts questions to the judge of a name."""
+    """Returns whether a metric asks the judge of that name."""
     return isinstance(metric, JudgedMetric) and judge in metric.judges
 
 
@@ -154,7 +154,7 @@ def joined_metrics(name: str, judge: JudgeUse, metrics: Sequence[ConfiguredMetri
 
 
 def judges_record(judges: Mapping[str, JudgeUse], metrics: Sequence[ConfiguredMetric]) -> bytes:
-    """What a run keeps beside its votes, for runs that replay them."""
+    """The record that a run keeps beside its votes, for runs that replay them."""
     asked = {}
     for name, use in judges.items():
         replays = use.judge.run if isinstance(use.judge, Replay) else None
@@ -184,7 +184,7 @@ def not_replayed(judges: Mapping[str, JudgeUse], metrics: Sequence[ConfiguredMet
 
 
 def _together(metrics: Sequence[ConfiguredMetric]) -> list[list[str]]:
-    """What tells joint questions apart: the hashes of their parts' prompts."""
+    """The identity of combined questions: the hashes of their parts' prompts."""
     return sorted([prompt["hash"] for prompt in prompts_of(use.metric)] for use in metrics)
 
 

@@ -1,4 +1,4 @@
-"""Whose files stand in an output folder: a run replaces and drops those of earlier runs, and nobody else's."""
+"""Protects other people's files in an output folder: a run replaces and removes only files of earlier runs."""
 
 from __future__ import annotations
 

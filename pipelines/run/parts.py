@@ -27,7 +27,7 @@ from ...transforms.writers.base import Writer
 
 
 def agent_type(config: AgentConfig) -> str:
-    """The agent's type, decided by what was given where it says "auto"."""
+    """The agent's type; "auto" is decided by the target."""
     if config.type != "auto":
         return config.type
     if config.target is None:
@@ -110,7 +110,7 @@ def build_metric(config: MetricConfig, where: str) -> Metric:
 
 
 def build_rules(config: EvaluationConfig, agent: Agent | Recording) -> RowRules:
-    """How rows are read under a configuration."""
+    """Builds the rules by which rows are read."""
     names = registry.names("dialect")
     known: dict[str, Dialect] = {n: registry.build(registry.find("dialect", n), {}, "dataset.dialect") for n in names}
     asked = config.dataset.dialect
@@ -168,7 +168,7 @@ def build_writer(config: EvaluationConfig) -> Writer:
 
 
 def stamp(output: OutputConfig) -> Stamp:
-    """What rows in BigQuery say of a run."""
+    """Columns that mark the rows of a run in BigQuery."""
     assert output.bigquery is not None
     return Stamp(output.bigquery.run_id or output.path.rstrip("/"), output.bigquery.run_date)
 

@@ -44,9 +44,9 @@ class Plan:
         agent: What answers the rows.
         metrics: The metrics in the order of their columns, latency and failure first.
         writer: Writer of the output format.
-        judges: The judges that metrics ask, by name; none where no metric asks one.
+        judges: The judges that metrics ask, by name; empty if no metric asks one.
         packages: The agent's code, for the workers.
-        rows: Dataset in memory, whose file is yet to be written; `None` where the dataset is files.
+        rows: Dataset in memory, whose file is yet to be written; `None` if the dataset is files.
     """
 
     config: EvaluationConfig
@@ -71,17 +71,17 @@ class Plan:
 
     @property
     def recorded(self) -> bool:
-        """Whether answers come with the rows, so that nothing is called."""
+        """True if answers come with the rows and no agent is called."""
         return self.config.agent.type == "recorded"
 
     @property
     def calls(self) -> bool:
-        """Whether anything is called: the agent, or judges."""
+        """True if an agent or a judge is called."""
         return bool(self.judges) or not self.recorded
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """How the calls of the agent and of each judge are made."""
+        """The call modes of the agent and of each judge: "live", "batch" or "batch_files"."""
         return (self.config.agent.mode, *(use.mode for use in self.judges.values()))
 
     @property
@@ -102,12 +102,12 @@ class Plan:
         return tuple((name, c.type) for name, c in self.config.dataset.columns.items() if c.type is not None)
 
     def reading(self, context: RunContext) -> dict[str, Any]:
-        """What the readers are told beside the declared columns."""
+        """Options of the readers beside the declared columns."""
         return {**self.config.dataset.reading, "start": context.start}
 
     @property
     def columns(self) -> tuple[MetricColumns, ...]:
-        """What the metrics' output columns depend on."""
+        """The output columns of each metric."""
         style = self.config.output.column_style
         given = registered_names((m.name, m.metric) for m in self.config.metrics)
         found = []
@@ -119,7 +119,7 @@ class Plan:
 
     @property
     def metric_facts(self) -> tuple[MetricFacts, ...]:
-        """What the summary must know of each metric."""
+        """The properties of each metric that the summary uses."""
         return tuple(describe_metric(u, self.config) for u in self.metrics)
 
     @property
@@ -134,7 +134,7 @@ class Plan:
 
     @property
     def allowed(self) -> RunLimits:
-        """What the dataset may be like for calls to begin."""
+        """Limits on the dataset; beyond them no call is made."""
         data, budget = self.config.dataset, self.config.budget
         asked = (0, 0) if self.needs is None else self.needs.most
         return RunLimits(
@@ -143,7 +143,7 @@ class Plan:
 
     @property
     def needs(self) -> Needs | None:
-        """What rows need of judges at least; `None` where no budget bounds it."""
+        """The least that rows need of judges; `None` if no budget bounds it."""
         bounded = self.config.budget.max_calls is not None or self.config.budget.max_tokens is not None
         if not (bounded and self.judges):
             return None
@@ -152,7 +152,7 @@ class Plan:
 
     @property
     def folder(self) -> RunFolder:
-        """Where the run writes."""
+        """The folder of the run."""
         return RunFolder(self.config.output.path)
 
     def invoke(self, context: RunContext) -> InvokeAgent:
@@ -170,7 +170,7 @@ class Plan:
         return JudgeExamples(self.metrics, self.judges, context, self.config.compat.float32)
 
     def record(self, context: RunContext) -> RunRecord:
-        """What the manifest says of the run beside what the graph finds."""
+        """The part of the manifest that is known before the run."""
         return RunRecord(
             output=self.config.output.path,
             config=self.shown_config(),
@@ -191,7 +191,7 @@ class Plan:
         )
 
     def loading(self, context: RunContext) -> LoadTables | None:
-        """What loads the tables into BigQuery, if that is asked for."""
+        """Loads the tables into BigQuery; `None` if the configuration does not say so."""
         output = self.config.output
         if (asked := output.bigquery) is None:
             return None
@@ -216,7 +216,7 @@ class Plan:
 
 
 def describe_metric(use: ConfiguredMetric, config: EvaluationConfig) -> MetricFacts:
-    """What the summary must know of one metric."""
+    """The properties of a metric that the summary uses."""
     ends = use.metric.ends()
     return MetricFacts(
         name=use.name,

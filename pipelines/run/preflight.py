@@ -1,4 +1,4 @@
-"""What an engine lacks, found out before anything starts."""
+"""Checks that an engine has all that a run needs, before anything starts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BUFFERS = "taskmanager.network.sort-shuffle.min-buffers"
 
 @dataclass
 class EngineReport:
-    """What was found.
+    """Result of the check.
 
     Attributes:
         engine: Name of the engine, and where it is.
@@ -52,7 +52,7 @@ class EngineReport:
 
 
 def look_at(options: PipelineOptions, plan: Plan | None = None) -> EngineReport:
-    """Looks at what the engine of some options needs, for a plan where one is given."""
+    """Checks the engine that the options name, for a plan if one is given."""
     report = EngineReport(engines.engine(options))
     if report.engine == "PrismRunner":
         report.problems += _prism(options)

@@ -149,7 +149,7 @@ class EvaluationResult:
 
 
 def manifest_at(output: str) -> dict[str, Json] | None:
-    """Contents of the manifest of a run, `None` where there is none yet.
+    """Contents of the manifest of a run; `None` if there is none yet.
 
     Raises:
         ConfigError: It cannot be read, or is something else under that name.

@@ -1,4 +1,4 @@
-"""What an unfinished run has paid for: which answers a new start may take over, and when it must ask first."""
+"""Resumes unfinished runs: finds the calls that are paid for, and refuses to mix the answers of different agents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint_parts(plan: Plan) -> dict[str, Json]:
-    """What an agent's answers depend on beside the rows: its configuration, and the source of its own module."""
+    """The parts of an agent's identity: its configuration, and the source of its own module."""
     agent = plan.config.agent
     shown = plan.shown_config()["agent"]
     own = {"type": agent.type, "target": shown.get("target"), "version": agent.version}
@@ -63,10 +63,10 @@ def prepare(plan: Plan) -> str | None:
     """Makes an output ready for a run and returns the fingerprint its calls are journaled under.
 
     A finished run is refused unless it may be overwritten, which drops what it paid for. An unfinished one goes on
-    from what it paid for, also where it may be overwritten, unless its agent has changed since.
+    from what it paid for, even if it may be overwritten, unless its agent has changed since.
 
     Returns:
-        The fingerprint, `None` where answers are recorded and nothing is called.
+        The fingerprint; `None` if answers are recorded and nothing is called.
 
     Raises:
         ConfigError: There is a finished run, or an unfinished run of another agent; says what to do.
@@ -128,10 +128,10 @@ def compact_all(output: str) -> int:
 
 
 def state(plan: Plan) -> str:
-    """What `prepare` would find at a plan's output, without touching it.
+    """Returns the state of a plan's output without changing it.
 
     Returns:
-        "new"; "finished"; "unfinished" where this agent's answers are taken over; "changed" where another agent's are
+        "new"; "finished"; "unfinished" if this agent's answers are taken over; "changed" if another agent's are
         in the way.
     """
     path = plan.config.output.path
@@ -144,7 +144,7 @@ def state(plan: Plan) -> str:
 
 
 def ended_as(output: str) -> str | None:
-    """State in the manifest of a run, `None` where there is none yet."""
+    """State in the manifest of a run; `None` if there is no manifest yet."""
     return (manifest_at(output) or {}).get("state")
 
 
@@ -160,7 +160,7 @@ def paid(output: str) -> int:
 
 
 def allot(plan: Plan) -> Budget | None:
-    """What this start of a run may spend: its budget, less what the journals say was spent before."""
+    """The budget of this start, with the spending of earlier starts taken from the journals."""
     bounds, output = plan.config.budget, plan.config.output.path
     if bounds.max_calls is None and bounds.max_tokens is None:
         return None
@@ -201,7 +201,7 @@ def _drop(output: str) -> None:
 
 
 def _votes(output: str) -> list[str]:
-    """The folder of the votes of judges, where any were asked."""
+    """The folder of the votes of judges, in a list that is empty if none were asked."""
     folder = RunFolder(output).judge_journal
     return [folder] if storage.exists(storage.join(folder, JUDGES_RECORD)) else []
 

@@ -11,7 +11,7 @@ from .budget import Budget
 
 @dataclass(frozen=True)
 class RunContext:
-    """How this start carries out what a plan asks for. It travels to the workers.
+    """One start of a run: its folder, limits and identity. It is pickled and sent to the workers.
 
     Attributes:
         folder: The run's folder, where finished calls are kept and found again, and whose object `stop` stops the run

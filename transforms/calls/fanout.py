@@ -33,8 +33,8 @@ _THROTTLED = Metrics.counter("evalbeam", "cumulativeThrottlingSeconds")  # so na
 
 
 Work: TypeAlias = Generator[list[Call], Sequence[Outcome], Any]
-"""What is done for one batch: yields calls, is sent their outcomes in the same order, as often as it likes, and returns
-the batch that leaves the step."""
+"""The work on one batch: a generator that yields calls, is sent their outcomes in the same order, any number of times,
+and returns the batch that leaves the step."""
 
 
 class Caller(Protocol):
@@ -52,12 +52,12 @@ class Caller(Protocol):
         """Makes the callable of an endpoint, once in each worker process and not before its first call.
 
         A coroutine function runs on the event loop, any other callable on threads. It returns JSON, a mapping with
-        `usage` where tokens are to be counted; what it raises is the call's failure.
+        `usage` if tokens are to be counted; an exception is the failure of the call.
         """
         ...
 
     def work(self, batch: Any) -> Work:
-        """What is done for a batch; runs on the bundle's thread, which must not wait in it."""
+        """Starts the work on a batch. It runs on the bundle's thread, so it must not block."""
         ...
 
 
@@ -168,7 +168,7 @@ class _MakeCalls(beam.DoFn):
             self._keep()
 
     def _keep(self) -> None:
-        """What was paid for stays, and is known to the others, whatever ended the bundle."""
+        """Writes finished calls to the journal and reports spending, however the bundle ended."""
         self._outbox.flush()
         if self._journal is not None:
             self._journal.close()
@@ -176,7 +176,7 @@ class _MakeCalls(beam.DoFn):
             self._spending.exchange(now=True)
 
     def _tick(self) -> None:
-        """What is done now and then, also while the bundle waits."""
+        """Flushes the journal, exchanges spending and looks for the stop object, if due; also while the bundle waits."""
         if self._journal is not None and self._journal.flush_if_due() and self._bundle is not None:
             self._bundle.go_on()
         if self._spending is not None:
@@ -218,7 +218,7 @@ class _MakeCalls(beam.DoFn):
         bundle.submit(CallGroup(task, self._known(calls)), calls)
 
     def _known(self, calls: list[Call]) -> list[Outcome | None]:
-        """What came of each call before, or comes to one that is not made here; `None` where it is to be made."""
+        """The known outcome of each call, from a journal or because it is not made here; `None` if it must be made."""
         known: list[Outcome | None] = [None] * len(calls)
         if self._journal is None and not self._replayed and not self._outbox.folders:
             return known
