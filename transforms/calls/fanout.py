@@ -176,7 +176,7 @@ class _MakeCalls(beam.DoFn):
             self._spending.exchange(now=True)
 
     def _tick(self) -> None:
-        """Flushes the journal, exchanges spending and looks for the stop object, if due; also while the bundle waits."""
+        """Flushes the journal, exchanges spending and checks the stop object, if due; also while the bundle waits."""
         if self._journal is not None and self._journal.flush_if_due() and self._bundle is not None:
             self._bundle.go_on()
         if self._spending is not None:
