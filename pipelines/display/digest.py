@@ -120,7 +120,3 @@ def _worse(row: Row, ends: tuple[float, float] | None, bounded: bool) -> Callabl
         falling = ends is not None and ends[1] < ends[0]
         return (lambda score: score > threshold) if falling else (lambda score: score < threshold)
     return lambda score: not bounded and ends is not None and score == ends[0]
-
-
-_CELLS = 1 << 17
-"""Values that are looked at together at most; as Python objects they take a hundred times their bytes in the file."""

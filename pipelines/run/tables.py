@@ -16,10 +16,12 @@ import pyarrow.parquet as pq
 from ...schemas.json import Json
 from ...schemas.tables import RATINGS
 from ...transforms.io import storage
-from ..display.digest import _CELLS
 from .result import EvaluationResult
 
 Row = dict[str, Json]
+
+_CELLS = 1 << 17
+"""Values of a Parquet batch at most: as Python objects they take about a hundred times their bytes in the file."""
 
 
 def rows_of(result: EvaluationResult, table: str, columns: Sequence[str] | None = None) -> Iterator[Row]:
