@@ -12,7 +12,7 @@ from ...transforms.agents.base import trajectory_of, with_turns
 from ...transforms.join_baseline import BASELINE
 from ...transforms.metrics._inputs import Inputs
 from ...transforms.metrics._judged import JudgedMetric
-from ..display.costs import UNKNOWN, known, money
+from ..display.costs import UNKNOWN, format_known, format_money
 from ..display.terminal import plain, table
 from ..run.judges import joined_metrics
 from ..run.plan import Plan
@@ -182,5 +182,5 @@ def format_span(bounds: Span | None, exact: bool = False) -> str:
     """Formats a span as "minimum – maximum", or as one number if both are the same."""
     if bounds is None:
         return UNKNOWN
-    low, high = (money(v) if exact else known(round(v)) for v in bounds)
+    low, high = (format_money(v) if exact else format_known(round(v)) for v in bounds)
     return low if low == high else f"{low} – {high}"

@@ -34,7 +34,7 @@ def _read_bytes(source: str) -> bytes:
 
             if not storage.exists(source):
                 raise FileNotFoundError(source)
-            return storage.read_read_bytes(source)
+            return storage.read_bytes(source)
         with open(source, "rb") as file:
             return file.read()
     except FileNotFoundError:

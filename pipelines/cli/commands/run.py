@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace, rest: list[str]) -> int:
-    from ...display.console import logs, note, stoppable, workers_unheard
+    from ...display.console import logs, note, silence_workers, stoppable
 
     config, flags = config_of(args, rest)
     from ....transforms.calls.engine import Engine
@@ -67,12 +67,15 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
         submit(plan, options)
         note(f"submitted; follow it with `evalbeam wait {path}`")
         return PASSED
-    with workers_unheard(hush), stoppable(hint, Engine.end):
+    with silence_workers(hush), stoppable(hint, Engine.end):
         here = engines.calls_from_here(options)
         limit, trials = config.dataset.limit, config.trials
         judged = bool(plan.judges)
-        local = progress.shown(sys.stderr, limit, trials, live, judged) if here else None
-        with local or remote.shown(sys.stderr, path, live, judged=judged) as bar, logs(args.debug, bar.say):
+        local = progress.show_progress(sys.stderr, limit, trials, live, judged) if here else None
+        with (
+            local or remote.show_remote_progress(sys.stderr, path, live, judged=judged) as bar,
+            logs(args.debug, bar.say),
+        ):
             result = run(plan, options)
     try:
         write_report(result)

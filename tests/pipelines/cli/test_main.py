@@ -22,8 +22,8 @@ from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.config.files import load
 from evalbeam.pipelines.config.settings import (
     assemble,
+    make_reader,
     put,
-    reader,
     split,
 )
 from evalbeam.schemas.config.yaml_text import load_yaml
@@ -127,8 +127,8 @@ def test_flags_are_settings(folder: Path) -> None:
 
 
 def test_settings_win_over_the_file_and_later_ones_over_earlier() -> None:
-    read = reader("--set", "trials")
-    config = assemble("eval.yaml", [read("7"), read("9"), reader("--set", "agent.timeout")("2.5")])
+    read = make_reader("--set", "trials")
+    config = assemble("eval.yaml", [read("7"), read("9"), make_reader("--set", "agent.timeout")("2.5")])
     assert (config.trials, config.agent.timeout, config.agent.target) == (9, 2.5, "cli_agent:ask")
 
 
@@ -145,7 +145,7 @@ def test_settings_win_over_the_file_and_later_ones_over_earlier() -> None:
     ],
 )
 def test_values_are_yaml(text: str, value: Any) -> None:
-    assert reader("--set", "k")(text) == ("--set", "k", value)
+    assert make_reader("--set", "k")(text) == ("--set", "k", value)
 
 
 def test_keys_are_dotted() -> None:
