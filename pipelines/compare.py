@@ -23,7 +23,7 @@ from ..transforms.statistics.paired import Difference, Pairs
 from ..transforms.statistics.slices import SliceValues, distinct_slices, slice_order
 from ..transforms.write import GROUP_ROWS
 from ..transforms.writers.base import Writer
-from .config.arguments import listed
+from .config.arguments import convert_to_list
 from .run.result import EXIT_CRITERION, EXIT_PASSED, EvaluationResult
 from .run.tables import columns_of_instances, rows_of
 
@@ -98,7 +98,7 @@ def compare(
             in common.
     """
     runs = _Runs(EvaluationResult.load(before), EvaluationResult.load(after))
-    named = (*listed(metrics, "metrics"), *tolerances)
+    named = (*convert_to_list(metrics, "metrics"), *tolerances)
     names = runs.metrics(named, only=bool(metrics))
     allowed = _tolerances(tolerance, tolerances, names)
     _check_level(confidence)
@@ -132,7 +132,7 @@ def _paired(
 ) -> tuple[dict[tuple[int, SliceValues, str], Pairs], tuple[int, int]]:
     """The scores of the instances in both runs, by (number of the slice's columns, slice, metric), and those alone."""
     slices = distinct_slices(
-        [one] if isinstance(one, str) else listed(one, "slices") for one in listed(asked, "slices")
+        [one] if isinstance(one, str) else convert_to_list(one, "slices") for one in convert_to_list(asked, "slices")
     )
     places = {column: runs.column(column) for one in slices for column in one}
     keys = [_slicer(one, places) for one in slices]

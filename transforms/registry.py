@@ -138,7 +138,7 @@ def _placed(error: ConfigError, where: str) -> ConfigError:
 def _checked(value: Any, type_: Any, name: str, where: str) -> Any:
     import pydantic
 
-    from ..schemas.config.explain import shown, wanted
+    from ..schemas.config.explain import describe_allowed, show_value
 
     try:
         try:
@@ -151,7 +151,9 @@ def _checked(value: Any, type_: Any, name: str, where: str) -> Any:
     except pydantic.ValidationError as error:
         deepest = max(error.errors(), key=lambda e: len(e["loc"]))
         key = ".".join([name, *(str(p) for p in deepest["loc"] if "[" not in str(p))])
-        raise ConfigError(f"{key} is {shown(deepest['input'])}", where=where, allowed=wanted(deepest)) from None
+        raise ConfigError(
+            f"{key} is {show_value(deepest['input'])}", where=where, allowed=describe_allowed(deepest)
+        ) from None
 
 
 def load_object(target: str, where: str) -> Any:

@@ -20,7 +20,7 @@ from ...schemas.formats.adk_result import CaseVerdict, Status, case_result, case
 from ...schemas.json import Json
 from ...transforms.io import storage
 from ...transforms.readers.base import selection
-from ..config.adk_criteria import run_criteria
+from ..config.adk_criteria import convert_criteria
 from ..config.files import load
 from ..run.build import make_plan
 from ..run.evaluate import run
@@ -105,7 +105,7 @@ def adk_evaluate(
         "agent": {"type": "adk", "target": agent, **asked},
         "output": {"path": output or tempfile.mkdtemp(prefix="evalbeam-"), "overwrite": overwrite},
     }
-    parsed = EvaluationConfig.parse({**sections, **run_criteria(config, lenient, judges), "trials": num_runs})
+    parsed = EvaluationConfig.parse({**sections, **convert_criteria(config, lenient, judges), "trials": num_runs})
     result = _begun(run(make_plan(parsed), pipeline_options(options)))
     scenarios = () if asked.get("simulator") else tuple(c["eval_id"] for c in cases if "scenario" in case_fields(c))
     return AdkEvaluation(result, config, _verdicts(result, config, cases, lenient), scenarios)

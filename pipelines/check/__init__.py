@@ -1,1 +1,1 @@
-"""What a run would do and cost, before it does it."""
+"""Checks before a run: what it would do, and what it would cost."""

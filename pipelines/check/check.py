@@ -1,4 +1,4 @@
-"""What a run would do, found out without a call: parts, files, first rows, missing columns, calls to expect."""
+"""Checks what a run would do, without any call: parts, files, first rows, missing columns, expected calls."""
 
 from __future__ import annotations
 
@@ -33,18 +33,19 @@ from ..run.build import make_plan
 from ..run.judges import asks, joined_metrics, not_replayed
 from ..run.plan import Plan
 from ..run.resume import replayed, state
-from .estimate import UNKNOWN_ROWS, JudgeEstimate, estimated, lines
+from .estimate import UNKNOWN_ROWS, JudgeEstimate, estimate_judges, render_estimates
 
 HEAD_ROWS = 20
 COUNTED_BYTES = 16 << 20
-"""Datasets of at most so many bytes are counted row by row; of larger ones the rows are estimated."""
+"""Rows of datasets up to this size in bytes are counted; those of larger ones are estimated."""
 MOST_FILES, MOST_COLUMNS, MOST_REJECTED = 5, 40, 3
-_PACKED = (".gz", ".zst")
-_UNPACKED = 16
+_COMPRESSED = (".gz", ".zst")
+_INFLATION = 16
+"""Assumed ratio of unpacked to packed size: high for logs, so that counting never reads much more than expected."""
 _STATES = {
     "new": "new",
-    "finished": "holds a finished run, replaced with --overwrite",
-    "unfinished": "holds an unfinished run, which goes on with the calls that are left",
+    "finished": "holds a finished run; use --overwrite to replace it",
+    "unfinished": "holds an unfinished run, which resumes with the remaining calls",
     "changed": "holds an unfinished run of another agent",
 }
 _START_BYTES = 1 << 18
@@ -52,12 +53,12 @@ _START_BYTES = 1 << 18
 
 @dataclass
 class Sample:
-    """The first rows of a dataset, read as a run would.
+    """The first rows of a dataset, read as a run would read them.
 
     Attributes:
-        examples: Usable rows; with the recorded answer, else with an empty one.
-        rejected: (place, code, message) of the unusable ones.
-        dialects: Rows by the dialect that reads them.
+        examples: Usable rows, each with its recorded answer or an empty one.
+        rejected: (place, code, message) of each unusable row.
+        dialects: Number of rows by dialect.
     """
 
     examples: list[Example] = field(default_factory=list)
@@ -66,21 +67,21 @@ class Sample:
 
     @property
     def size(self) -> int:
-        """Rows looked at."""
+        """Number of rows read."""
         return len(self.examples) + len(self.rejected)
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What was found.
+    """The result of `check`.
 
     Attributes:
-        plan: The plan a run would follow.
+        plan: The plan of the run.
         sample: The first rows.
-        rows: Rows of the dataset; `None` where that cannot be told without reading all of it.
-        counted: Whether `rows` was counted, not estimated.
-        output: What stands at the output: "new", "finished", "unfinished" or "changed" (`resume.state`).
-        unanswered: Why nothing can be scored where no agent is configured and no row has an answer; else `None`.
+        rows: Number of rows of the dataset; `None` if only reading all of it would tell.
+        counted: True if `rows` was counted, False if it is an estimate.
+        output: State of the output folder: "new", "finished", "unfinished" or "changed" (`resume.state`).
+        unanswered: The error if no agent is configured and no row has an answer; else `None`.
     """
 
     plan: Plan
@@ -92,45 +93,45 @@ class CheckReport:
 
     @property
     def problems(self) -> list[str]:
-        """Why a run would be refused, or could not evaluate a single row."""
-        found, output = [], self.plan.config.output
+        """Reasons why a run would be refused or could not evaluate any row; empty if there are none."""
+        problems, output = [], self.plan.config.output
         if self.output == "finished" and not output.overwrite:
             text = "holds a finished run (allowed: another path, or output.overwrite (--overwrite))"
-            found.append(f"output.path: {output.path} {text}")
+            problems.append(f"output.path: {output.path} {text}")
         if self.output == "changed" and not (output.overwrite or output.resume_anyway):
             text = "holds answers of another agent (allowed: another path, --overwrite or --resume-anyway)"
-            found.append(f"output.path: {output.path} {text}")
+            problems.append(f"output.path: {output.path} {text}")
         if self.plan.config.dataset.query:
-            return found
+            return problems
         if not self.sample.size:
-            found.append(f"dataset.path: no row in {_many(len(self.plan.files), 'file')}")
+            problems.append(f"dataset.path: no row in {_pluralize(len(self.plan.files), 'file')}")
         elif self.counted and (reason := self._over_budget()):
-            found.append(reason)
+            problems.append(reason)
         elif not self.sample.examples:
             place, code, message = self.sample.rejected[0]
-            found.append(
+            problems.append(
                 f"dataset.path: none of the first {self.sample.size} rows is usable; {place}: {code}: {message}"
             )
         elif self.unanswered:
-            found.append(self.unanswered)
-        return found
+            problems.append(self.unanswered)
+        return problems
 
     def _over_budget(self) -> str | None:
-        """Why the budget cannot suffice, whatever stands in the rows beyond the first ones."""
+        """Returns why the budget cannot suffice, whatever the rows after the sample contain; `None` if it may."""
         allowed, data, needs = self.plan.allowed, self.plan.config.dataset, self.plan.needs
-        sure = [] if needs is None or data.limit or data.sample else [e.instance for e in self.sample.examples]
-        questions = sum(needs.of(instance)[0] for instance in sure) if needs is not None else 0
+        certain = [] if needs is None or data.limit or data.sample else [e.instance for e in self.sample.examples]
+        questions = sum(needs.of(instance)[0] for instance in certain) if needs is not None else 0
         calls = (self.evaluated or 0) * allowed.calls_per_row + questions
         if allowed.max_calls is None or calls <= allowed.max_calls:
             return None
         found = f"{self.evaluated} rows need at least {calls} calls"
-        found += f" ({questions} of them to judges, of the first {len(sure)} rows, {SHARED})" if questions else ""
+        found += f" ({questions} of them to judges, of the first {len(certain)} rows, {SHARED})" if questions else ""
         more = f"; {SPENT}" if questions else ""
         return f"budget.max_calls: {found} (allowed: {allowed.max_calls}{more})"
 
     @property
     def evaluated(self) -> int | None:
-        """Rows that sample and limit leave; `None` where the rows are not known."""
+        """Number of rows after sample and limit; `None` if it is unknown."""
         data = self.plan.config.dataset
         if self.rows is None:
             return data.limit
@@ -138,18 +139,18 @@ class CheckReport:
         return rows if data.limit is None else min(rows, data.limit)
 
     def lacking(self) -> dict[str, dict[str, int]]:
-        """For each metric, the inputs that sampled rows lack, with the number of these rows."""
-        found: dict[str, dict[str, int]] = {}
+        """Counts, for each metric and each of its inputs, the sampled rows without that input, if there are any."""
+        lacking: dict[str, dict[str, int]] = {}
         given = JOINED if self.plan.config.baseline is not None else frozenset()
         given |= frozenset() if self.plan.recorded else FROM_INVOCATION.keys()
         for use in self.plan.metrics:
             inputs = [n for n in use.metric.inputs if n not in given]
             counts = {n: sum(e.get(n) is None for e in self.sample.examples) for n in inputs}
-            found[use.name] = {n: c for n, c in counts.items() if c}
-        return found
+            lacking[use.name] = {n: c for n, c in counts.items() if c}
+        return lacking
 
     def render(self, width: int) -> str:
-        """The report as text."""
+        """Renders the report as text of `width` columns."""
         sections = {
             "dataset": self._dataset(),
             "rows": self._rows(),
@@ -167,18 +168,18 @@ class CheckReport:
 
     def _dataset(self) -> Iterator[str]:
         files, sample = self.plan.files, self.sample
-        yield f"{_many(len(files), 'file')}, {size_text(sum(f.size for f in files))}"
+        yield f"{_pluralize(len(files), 'file')}, {format_size(sum(f.size for f in files))}"
         for file in files[:MOST_FILES]:
-            yield f"  {plain(file.path)}  {file.format}, {size_text(file.size)}"
+            yield f"  {plain(file.path)}  {file.format}, {format_size(file.size)}"
         if len(files) > MOST_FILES:
             yield f"  … and {len(files) - MOST_FILES:,} more"
-        dialects = ", ".join(f"{name} ({_many(n, 'row')})" for name, n in sample.dialects.most_common())
-        yield f"dialect {dialects or 'unknown'}, of the first {_many(sample.size, 'row')}"
+        dialects = ", ".join(f"{name} ({_pluralize(n, 'row')})" for name, n in sample.dialects.most_common())
+        yield f"dialect {dialects or 'unknown'}, of the first {_pluralize(sample.size, 'row')}"
         for place, code, message in sample.rejected[:MOST_REJECTED]:
             yield plain(f"unusable: {place}: {code}: {cut(message, 200)}")
         if len(sample.rejected) > MOST_REJECTED:
             yield f"unusable: … and {len(sample.rejected) - MOST_REJECTED} more"
-        columns = _columns(sample.examples)
+        columns = _list_columns(sample.examples)
         shown = [f"{plain(name)} ({kinds})" for name, kinds in columns[:MOST_COLUMNS]]
         yield "columns " + ", ".join(shown) + (" …" if len(columns) > MOST_COLUMNS else "")
         known = {name for name, _ in columns}
@@ -189,33 +190,33 @@ class CheckReport:
 
     def _rows(self) -> Iterator[str]:
         if self.rows is None:
-            yield "not known before they are read"
+            yield "unknown until they are read"
         else:
-            yield f"{self.rows:,}" if self.counted else f"about {self.rows:,}, estimated from the first ones"
+            yield f"{self.rows:,}" if self.counted else f"about {self.rows:,}, estimated from the first rows"
         data = self.plan.config.dataset
         if data.sample is not None or data.limit is not None:
-            asked = [f"{k}: {v:g}" for k, v in (("sample", data.sample), ("limit", data.limit)) if v is not None]
-            evaluated = f"{self.evaluated:,}" if self.evaluated is not None else "not known"
-            yield f"evaluated: {'about ' if not self.counted else ''}{evaluated} ({', '.join(asked)})"
+            bounds = [f"{k}: {v:g}" for k, v in (("sample", data.sample), ("limit", data.limit)) if v is not None]
+            evaluated = f"{self.evaluated:,}" if self.evaluated is not None else "unknown"
+            yield f"evaluated: {'about ' if not self.counted else ''}{evaluated} ({', '.join(bounds)})"
 
     def _agent(self) -> Iterator[str]:
         config, plan = self.plan.config.agent, self.plan
         if plan.recorded:
             failed = sum(not e.invocation.answered for e in self.sample.examples)
-            without = f"; {failed} of the first {len(self.sample.examples)} rows carry no answer" if failed else ""
-            yield f"recorded: the answers are in the rows, nothing is called{without}"
+            without = f"; {failed} of the first {len(self.sample.examples)} rows have no answer" if failed else ""
+            yield f"recorded: the answers are in the rows; no agent is called{without}"
             return
         target = config.target if isinstance(config.target, str) else type(config.target).__name__
         yield plain(f"{config.type} {target}")
         if (replay := plan.config.replay) is not None:
-            yield plain(f"replayed: the answers are those of {replay}, nothing is called")
+            yield plain(f"replayed: the answers are those of {replay}; no agent is called")
             return
         given = "the whole row" if plan.agent.whole_row else ", ".join(plan.agent.inputs)
-        limits = f"{config.max_in_flight} at once, {config.timeout:g} s each, {_many(config.max_attempts, 'attempt')}"
-        yield f"given {given}; {limits}"
+        attempts = _pluralize(config.max_attempts, "attempt")
+        yield f"input: {given}; {config.max_in_flight} concurrent, {config.timeout:g} s each, {attempts}"
         trials, rows = plan.config.trials, self.evaluated
-        calls = "not known" if rows is None else f"{'' if self.counted else 'about '}{rows * trials:,}"
-        yield f"calls to expect: {calls} ({_many(trials, 'trial')} for each row); none was made now"
+        calls = "unknown" if rows is None else f"{'' if self.counted else 'about '}{rows * trials:,}"
+        yield f"expected calls: {calls} ({_pluralize(trials, 'trial')} for each row); none was made by this check"
 
     def _metrics(self, width: int) -> Iterator[str]:
         lacking, size = self.lacking(), len(self.sample.examples)
@@ -232,39 +233,39 @@ class CheckReport:
         yield from table([(h, False) for h in ("Name", "Metric", "Inputs", "First rows")], rows, width, ("Inputs",))
 
     def _joint(self) -> Iterator[str]:
-        """Which metrics' questions are put to a judge as one."""
+        """Yields which metrics share one question to a judge."""
         for name, judge in self.plan.judges.items():
             if judge.combine_metrics:
                 joined = joined_metrics(name, judge, self.plan.judged)
                 alone = [u.name for u in self.plan.judged if asks(u.metric, name) and u not in joined]
-                rest = f"; by themselves: {', '.join(alone)}" if alone else ""
+                rest = f"; separately: {', '.join(alone)}" if alone else ""
                 yield plain(f"asked jointly of {name}: {', '.join(u.name for u in joined) or 'nothing'}{rest}")
 
     def _judges(self, width: int) -> Iterator[str]:
-        """What is asked jointly; of rows of Agent Evaluation which of its judges run where nobody chooses."""
+        """Yields the joint questions and, for rows of Agent Evaluation, which of its judges run by default."""
         yield from self._joint()
         rows = [e for e in self.sample.examples if e.instance.fields.get("instruction") is not None]
         if not rows or not {"databricks", "traces"} & self.sample.dialects.keys():
             return
-        given = [e.get if self.plan.recorded else _answered(e) for e in rows]
+        given = [e.get if self.plan.recorded else _assume_answer(e) for e in rows]
         lines = []
         for judge in JUDGES.values():
             odd = Counter(o.code for get in given if (o := obstacle(judge, get)) and o.code != MISSING)
-            faults = [f"error {code} in {_many(n, 'row')}" for code, n in sorted(odd.items())]
+            faults = [f"error {code} in {_pluralize(n, 'row')}" for code, n in sorted(odd.items())]
             needs = ", ".join(judge.needs).replace("expected", "expected_response or expected_facts")
-            where = f"{sum(runs(judge, get) for get in given)} of {_many(len(rows), 'row')}"
+            where = f"{sum(runs(judge, get) for get in given)} of {_pluralize(len(rows), 'row')}"
             lines.append([judge.name, needs, "; ".join([where, *faults])])
         headings = ("Judge of Agent Evaluation", "Needs", "Runs unless chosen")
         yield from table([(h, False) for h in headings], lines, width, ("Needs",))
 
     @property
     def judged(self) -> list[JudgeEstimate]:
-        """What judges would be asked; for `UNKNOWN_ROWS` rows where nobody knows how many there are."""
+        """The estimated questions to judges; for `UNKNOWN_ROWS` rows if the number of rows is unknown."""
         rows = UNKNOWN_ROWS if self.evaluated is None else self.evaluated
-        return estimated(self.plan, self.sample.examples, self.sample.size, rows)
+        return estimate_judges(self.plan, self.sample.examples, self.sample.size, rows)
 
     def _asked(self, width: int) -> Iterator[str]:
-        yield from lines(self.judged, self.plan, self.evaluated, width)
+        yield from render_estimates(self.judged, self.plan, self.evaluated, width)
 
     def _output(self) -> Iterator[str]:
         output = self.plan.config.output
@@ -272,16 +273,16 @@ class CheckReport:
 
 
 def check(config: EvaluationConfig) -> CheckReport:
-    """Looks at everything a run would need.
+    """Checks everything that a run needs, without any call.
 
     Raises:
-        ConfigError: Something named does not exist, does not fit, or contradicts something else.
+        ConfigError: The configuration names something that does not exist or does not fit, or contradicts itself.
     """
     plan = make_plan(config)
     if config.replay is not None and not plan.recorded:
         replayed(plan)
-    asked = config.dataset.query  # its result is not there yet, and making it costs
-    blocks = [] if asked else head(plan.files, dict(plan.declared), HEAD_ROWS, plan.reading(RunContext()))
+    query = config.dataset.query  # not run here: a query costs money
+    blocks = [] if query else head(plan.files, dict(plan.declared), HEAD_ROWS, plan.reading(RunContext()))
     rows, counted = count_rows(plan)
     unanswered = None
     try:
@@ -292,7 +293,7 @@ def check(config: EvaluationConfig) -> CheckReport:
 
 
 def read_sample(plan: Plan, blocks: Sequence[RowBlock]) -> Sample:
-    """The first `HEAD_ROWS` rows of some blocks, as instances with recorded answers where there are any."""
+    """Reads the first `HEAD_ROWS` rows of the blocks as examples, with the recorded answers if there are any."""
     sample = Sample()
     for block in blocks:
         sample.rejected += [(_place(block, r.line), r.code, r.message) for r in block.rejected]
@@ -300,12 +301,12 @@ def read_sample(plan: Plan, blocks: Sequence[RowBlock]) -> Sample:
             row = {k: v for k, v in row.items() if v is not None}
             try:
                 dialect = next(d for d in plan.rules.dialects if d.recognises(row))
-                found = [(each, *plan.rules.read(each)) for each in plan.rules.rows(row)]
+                instances = [(each, *plan.rules.read(each)) for each in plan.rules.rows(row)]
             except RowError as error:
                 sample.rejected.append((_place(block, line), error.code, error.message))
                 continue
-            sample.dialects[_name(dialect, plan)] += len(found)
-            for each, instance_id, fields in found:
+            sample.dialects[_name_dialect(dialect, plan)] += len(instances)
+            for each, instance_id, fields in instances:
                 instance = Instance(instance_id, each, fields)
                 answer = plan.agent.recall(instance) if isinstance(plan.agent, Recording) else Invocation("not_called")
                 sample.examples.append(Example(instance, answer))
@@ -318,35 +319,41 @@ def _place(block: RowBlock, line: int) -> str:
 
 
 def count_rows(plan: Plan) -> tuple[int | None, bool]:
-    """(rows of the dataset, whether they were counted): from what files tell of themselves, small ones by reading."""
+    """Counts or estimates the rows of the dataset.
+
+    Files with metadata tell their rows; text files are read up to `COUNTED_BYTES`, else estimated from their starts.
+
+    Returns:
+        (rows or `None` if unknown, True if they were counted).
+    """
     readers = readers_of(plan.files, dict(plan.declared), plan.reading(RunContext()))
     counts = {f: readers[f.format].count(f.path, f.size) for f in plan.files}
     rows = sum(count or 0 for count in counts.values())
     texts = [f for f in plan.files if counts[f] is None]
     if any(isinstance(readers[f.format], SchemeReader) for f in texts):
         return None, False
-    size = sum(f.size * (_UNPACKED if _packed(f) else 1) for f in texts)
+    size = sum(f.size * (_INFLATION if _is_compressed(f) else 1) for f in texts)
     if size <= COUNTED_BYTES:
         for file in texts:
             for part in readers[file.format].split(file.path, file.size):
                 rows += sum(len(b.rows) + len(b.rejected) for b in readers[file.format].read(part))
         return rows, True
-    if any(map(_packed, texts)):
+    if any(map(_is_compressed, texts)):
         return None, False
-    start = b"".join(_start(f) for f in texts[:MOST_FILES])
+    start = b"".join(_read_start(f) for f in texts[:MOST_FILES])
     lines = start.count(b"\n")
     return (rows + round(size * lines / len(start)), False) if lines > 1 else (None, False)
 
 
-def _start(file: FileInfo) -> bytes:
+def _read_start(file: FileInfo) -> bytes:
     with storage.opened(file.path) as stream:
         return stream.read(_START_BYTES)
 
 
-def size_text(size: int) -> str:
-    """Bytes in words."""
+def format_size(size: int) -> str:
+    """Formats a number of bytes with its unit."""
     if size < 1000:
-        return _many(size, "byte")
+        return _pluralize(size, "byte")
     for unit in ("kB", "MB", "GB", "TB"):
         size_in = size / 1000 ** (("kB", "MB", "GB", "TB").index(unit) + 1)
         if size_in < 999.5 or unit == "TB":
@@ -354,34 +361,34 @@ def size_text(size: int) -> str:
     return f"{size_in:,.3g} {unit}" if size_in < 999.5 else f"{size_in:,.0f} {unit}"
 
 
-def _packed(file: FileInfo) -> bool:
-    return file.path.lower().endswith(_PACKED)
+def _is_compressed(file: FileInfo) -> bool:
+    return file.path.lower().endswith(_COMPRESSED)
 
 
-def _name(dialect: object, plan: Plan) -> str:
+def _name_dialect(dialect: object, plan: Plan) -> str:
     asked = plan.config.dataset.dialect
     names = registry.names("dialect") if asked == "auto" else []
     return next((n for n in names if registry.find("dialect", n).factory is type(dialect)), asked)
 
 
-def _answered(example: Example) -> Callable[[str], Json]:
-    """What a row will say of its fields once a live agent has answered and retrieved something."""
+def _assume_answer(example: Example) -> Callable[[str], Json]:
+    """Returns the getter of a row's fields as if a live agent had answered and retrieved something."""
     return lambda name: "from the agent" if name in FROM_INVOCATION else example.get(name)
 
 
-def _columns(examples: Sequence[Example]) -> list[tuple[str, str]]:
-    """(column, kinds of its values) in the order they turn up."""
+def _list_columns(examples: Sequence[Example]) -> list[tuple[str, str]]:
+    """Lists (column, kinds of its values) in the order of first appearance."""
     kinds: dict[str, dict[str, None]] = {}
     for example in examples:
         for name, value in example.instance.row.items():
-            kinds.setdefault(name, {})[_kind(value)] = None
-    return [(name, " or ".join(found)) for name, found in kinds.items()]
+            kinds.setdefault(name, {})[_name_kind(value)] = None
+    return [(name, " or ".join(types)) for name, types in kinds.items()]
 
 
-def _kind(value: Json) -> str:
+def _name_kind(value: Json) -> str:
     names = {bool: "bool", int: "int64", float: "float64", str: "string", list: "list", dict: "object"}
     return names.get(type(value), type(value).__name__)
 
 
-def _many(count: int, noun: str) -> str:
+def _pluralize(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,4 +1,4 @@
-"""What a run's judges would be asked and what that would cost, estimated from the first rows without a call."""
+"""Estimates the calls, tokens and cost of a run's judges from the first rows, without any call."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from ...transforms.agents.base import trajectory_of, with_turns
 from ...transforms.join_baseline import BASELINE
 from ...transforms.metrics._inputs import Inputs
 from ...transforms.metrics._judged import JudgedMetric
-from ..display.costs import UNKNOWN, known, money
+from ..display.costs import UNKNOWN, format_known, format_money
 from ..display.terminal import plain, table
 from ..run.judges import joined_metrics
 from ..run.plan import Plan
 from .forecast import Forecast, forecast
 
 CHARACTERS = 4
-"""Characters of a token, about: of English in most models; other languages take more tokens."""
+"""Characters per token, roughly: holds for English in most models; other languages take more tokens."""
 RESPONSE = "x" * 400
-"""Stands for an agent's answer, and for a passage it retrieves, where a row says nothing of how long it is."""
+"""Placeholder of usual length for an agent's answer and for a retrieved passage, if a row tells no length."""
 UNKNOWN_ROWS = 1000
-"""Rows for which is estimated where their number is not known."""
+"""Number of rows of the estimate if the number of rows is unknown."""
 
 Span = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class JudgeEstimate:
-    """What one metric asks of one judge, (least, most) each.
+    """Estimated use of one judge by one metric; each span is (minimum, maximum).
 
     Attributes:
-        metric, judge, model: Who is asked for what.
-        calls: Questions.
-        input_tokens, output_tokens: Estimated tokens given and made; `None` of services that count no tokens.
-        cost: In the currency of `prices`; `None` where there is no price.
+        metric, judge, model: Names of the metric, the judge and its model.
+        calls: Number of questions.
+        input_tokens, output_tokens: Estimated tokens; `None` for services that count no tokens.
+        cost: In the currency of `prices`; `None` if there is no price.
     """
 
     metric: str
@@ -48,18 +48,18 @@ class JudgeEstimate:
     cost: Span | None
 
 
-def estimated(plan: Plan, examples: Sequence[Example], looked_at: int, rows: int) -> list[JudgeEstimate]:
-    """What the metrics of a plan ask of each judge.
+def estimate_judges(plan: Plan, examples: Sequence[Example], looked_at: int, rows: int) -> list[JudgeEstimate]:
+    """Estimates what each metric of a plan asks of each judge.
 
     Args:
         plan: The plan.
-        examples: The usable ones of the first rows; without an answer where the agent is asked.
-        looked_at: How many rows were looked at.
-        rows: Rows of the run.
+        examples: The usable rows of the sample; without answers if an agent is called.
+        looked_at: Number of rows of the sample, the unusable ones included.
+        rows: Number of rows of the run.
     """
-    given = examples if plan.recorded else [imagined(e, plan.config.baseline is not None) for e in examples]
+    given = examples if plan.recorded else [add_expected_answer(e, plan.config.baseline is not None) for e in examples]
     inputs, scale = Inputs(given), rows * plan.config.trials / max(looked_at, 1)
-    found = []
+    estimates = []
     for use in plan.judged:
         assert isinstance(use.metric, JudgedMetric)
         sums = {judge: (Forecast(), Forecast()) for judge in use.metric.judges}
@@ -67,10 +67,10 @@ def estimated(plan: Plan, examples: Sequence[Example], looked_at: int, rows: int
             for judge, (least, most) in forecast(use.metric, example).items():
                 sums[judge] = (sums[judge][0].plus(least), sums[judge][1].plus(most))
         for judge, bounds in sums.items():
-            if plan.judges[judge].replayed is not None:  # another run's answers, without a call
+            if plan.judges[judge].replayed is not None:  # answers of another run: no call
                 continue
-            found.append(_estimate(plan, use.name, judge, bounds, scale, use.metric.speaks == PROMPTS))
-    return found
+            estimates.append(_estimate(plan, use.name, judge, bounds, scale, use.metric.speaks == PROMPTS))
+    return estimates
 
 
 def _estimate(
@@ -88,12 +88,12 @@ def _estimate(
     return JudgeEstimate(metric, judge, model, calls, tokens[0], tokens[1], cost)
 
 
-def imagined(example: Example, baseline: bool = False) -> Example:
-    """A row as it may look once an agent has answered: as the references say, else with answers of a usual length.
+def add_expected_answer(example: Example, baseline: bool = False) -> Example:
+    """Adds the answer an agent might give: that of the references, else one of usual length.
 
     Args:
         example: The row, without an answer.
-        baseline: Whether the answers of another run join it.
+        baseline: Whether to add an answer of another run as well.
     """
     own = example.instance
     reference = own.get("reference")
@@ -101,7 +101,9 @@ def imagined(example: Example, baseline: bool = False) -> Example:
     calls, _ = trajectory_of(own.get("reference_trajectory"))
     answer = Invocation("ok", response, calls or (), (Chunk(RESPONSE),))
     if is_conversation(own.get("conversation")):
-        answer = with_turns(replace(answer, response=None), tuple(_answered(turn) for turn, _ in pair_turns(example)))
+        answer = with_turns(
+            replace(answer, response=None), tuple(_complete_turn(turn) for turn, _ in pair_turns(example))
+        )
     elif own.get("scenario") is not None:
         answer = with_turns(answer, (Turn(str(own.get("scenario")), RESPONSE),))
     if baseline:
@@ -109,75 +111,76 @@ def imagined(example: Example, baseline: bool = False) -> Example:
     return Example(own, answer)
 
 
-def _answered(expected: Turn) -> Turn:
+def _complete_turn(expected: Turn) -> Turn:
     return replace(expected, response=expected.response or RESPONSE, trajectory=expected.trajectory or ())
 
 
-def lines(found: Sequence[JudgeEstimate], plan: Plan, rows: int | None, width: int) -> Iterator[str]:
-    """The estimate in words: calls and tokens by metric and judge."""
-    if not found:
+def render_estimates(estimates: Sequence[JudgeEstimate], plan: Plan, rows: int | None, width: int) -> Iterator[str]:
+    """Yields the lines of the estimate: calls, tokens and cost by metric and judge, with warnings."""
+    if not estimates:
         return
-    calls = span(calls_of(found, plan))
+    calls = format_span(count_calls(estimates, plan))
     where = "" if rows is not None else f" for each {UNKNOWN_ROWS:,} rows"
-    yield f"calls to expect: about {calls}{where}, as the first rows are; none was made now"
+    yield f"expected calls: about {calls}{where}, estimated from the first rows; none was made by this check"
     cells = [
-        [one.metric, one.judge, one.model, *(span(s) for s in (one.calls, one.input_tokens, one.output_tokens))]
-        + [span(one.cost, exact=True)]
-        for one in found
+        [one.metric, one.judge, one.model, *(format_span(s) for s in (one.calls, one.input_tokens, one.output_tokens))]
+        + [format_span(one.cost, exact=True)]
+        for one in estimates
     ]
-    if len(found) > 1:
-        sums = (_all([getattr(one, n) for one in found], n) for n in _SUMMED)
+    if len(estimates) > 1:
+        sums = (_sum_spans([getattr(one, n) for one in estimates], n) for n in _SUMMED)
         cells.append(["all", "", "", calls, *sums])
     columns = [(heading, heading in _HEADINGS[3:]) for heading in _HEADINGS]
     yield from (plain(line) for line in table(columns, cells, width, ("Model", "Judge")))
-    yield f"tokens are estimated: {CHARACTERS} characters each, verdicts with one to three sentences, no thinking;"
-    answers = "the rows' own" if plan.recorded else "taken to be like the references, else of 400 characters"
-    yield f"  answers of the agent are {answers}; from the fewest votes that decide to all"
+    yield f"tokens are estimated: {CHARACTERS} characters each, verdicts of one to three sentences, no thinking;"
+    answers = "those of the rows" if plan.recorded else "assumed to equal the references, else to have 400 characters"
+    yield f"  the agent's answers are {answers}; from the fewest deciding votes to all votes"
     if any(judge.combine_metrics for judge in plan.judges.values()):
-        yield "  of joint judges, tokens are those of the metrics asked by themselves, which are more"
-    yield from _warnings(found, plan, rows)
+        yield "  for joint judges, tokens are those of the metrics asked separately, which is an upper bound"
+    yield from _warn_of_budget(estimates, plan, rows)
 
 
-def calls_of(found: Sequence[JudgeEstimate], plan: Plan) -> Span:
-    """Calls of all judges: of the metrics that a judge is asked jointly, those of the one that asks most."""
+def count_calls(estimates: Sequence[JudgeEstimate], plan: Plan) -> Span:
+    """Sums the calls of all judges; metrics asked jointly count as the one of them with the most calls."""
     low = high = 0.0
     for name, judge in plan.judges.items():
-        together = {use.name for use in joined_metrics(name, judge, plan.judged)}
-        alone = [one.calls for one in found if one.judge == name and one.metric not in together]
-        joint = [one.calls for one in found if one.judge == name and one.metric in together]
+        combined = {use.name for use in joined_metrics(name, judge, plan.judged)}
+        alone = [one.calls for one in estimates if one.judge == name and one.metric not in combined]
+        joint = [one.calls for one in estimates if one.judge == name and one.metric in combined]
         low += sum(span[0] for span in alone) + max((span[0] for span in joint), default=0.0)
         high += sum(span[1] for span in alone) + max((span[1] for span in joint), default=0.0)
     return low, high
 
 
-def _warnings(found: Sequence[JudgeEstimate], plan: Plan, rows: int | None) -> Iterator[str]:
-    """Bounds of the budget that the estimate exceeds; a run is refused only for what it needs in any case."""
+def _warn_of_budget(estimates: Sequence[JudgeEstimate], plan: Plan, rows: int | None) -> Iterator[str]:
+    """Yields a warning for each bound of the budget that the estimate exceeds; only certain excess refuses a run."""
     budget = plan.config.budget
     if rows is None:
         return
     own = rows * plan.calls_per_row
-    calls = own + round(calls_of(found, plan)[0])
+    calls = own + round(count_calls(estimates, plan)[0])
     if budget.max_calls is not None and calls > budget.max_calls:
-        yield f"warning: budget.max_calls {budget.max_calls:,} is less than about {calls:,}, {own:,} of the agent"
-    counted = [tokens[0] for one in found for tokens in (one.input_tokens, one.output_tokens) if tokens is not None]
+        expected = f"the expected {calls:,} calls ({own:,} of the agent)"
+        yield f"warning: budget.max_calls {budget.max_calls:,} is less than {expected}"
+    counted = [tokens[0] for one in estimates for tokens in (one.input_tokens, one.output_tokens) if tokens is not None]
     tokens = round(sum(counted))
     if budget.max_tokens is not None and tokens > budget.max_tokens:
-        yield f"warning: budget.max_tokens {budget.max_tokens:,} is less than about {tokens:,} of judges alone"
+        yield f"warning: budget.max_tokens {budget.max_tokens:,} is less than the judges' expected {tokens:,} tokens"
 
 
 _HEADINGS = ("Metric", "Judge", "Model", "Calls", "Tokens in", "Tokens out", "Cost")
 _SUMMED = ("input_tokens", "output_tokens", "cost")
 
 
-def _all(spans: Sequence[Span | None], name: str) -> str:
+def _sum_spans(spans: Sequence[Span | None], name: str) -> str:
     whole = [s for s in spans if s is not None]
     sums = (sum(low for low, _ in whole), sum(high for _, high in whole))
-    return span(sums if len(whole) == len(spans) else None, exact=name == "cost")
+    return format_span(sums if len(whole) == len(spans) else None, exact=name == "cost")
 
 
-def span(found: Span | None, exact: bool = False) -> str:
-    """Least and most, one number where they are the same."""
-    if found is None:
+def format_span(bounds: Span | None, exact: bool = False) -> str:
+    """Formats a span as "minimum – maximum", or as one number if both are the same."""
+    if bounds is None:
         return UNKNOWN
-    low, high = (money(v) if exact else known(round(v)) for v in found)
+    low, high = (format_money(v) if exact else format_known(round(v)) for v in bounds)
     return low if low == high else f"{low} – {high}"

@@ -1,4 +1,4 @@
-"""The metrics there are, in words: what `evalbeam metrics` says."""
+"""Text of `evalbeam metrics`: an overview of all metrics, and the description of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAST_WORDS = 40
 
 
 def overview(width: int) -> str:
-    """A table of all metrics: name (names that mean the same in one row), inputs, range and one line each."""
+    """Returns a table of all metrics: name (aliases share a row), inputs, range and a one-line summary."""
     names: dict[Any, list[str]] = {}
     for name in registry.names("metric"):
         part = registry.find("metric", name)
@@ -27,10 +27,10 @@ def overview(width: int) -> str:
     rows: list[tuple[str, ...]] = [_HEADINGS]
     for same in names.values():
         part = registry.find("metric", same[0])
-        first = _words(part.factory).partition("\n")[0]
+        first = _read_docstring(part.factory).partition("\n")[0]
         preset = ", ".join(f"{k}={v}" for k, v in part.preset.items())
-        one = _made(part)
-        rows.append((", ".join(same), _inputs(one), _range(one), preset or first))
+        one = _build(part)
+        rows.append((", ".join(same), _list_inputs(one), _format_range(one), preset or first))
     sizes = [max(len(row[i]) for row in rows) for i in range(3)]
     room = max(_LEAST_WORDS, width - sum(sizes) - 6)
     lines = []
@@ -38,48 +38,48 @@ def overview(width: int) -> str:
         first, *more = textwrap.wrap(row[3], room) or [""]
         lines.append("  ".join([*map(str.ljust, row[:3], sizes), first]))
         lines += [" " * (sum(sizes) + 6) + line for line in more]
-    return "\n".join([*lines, "", "evalbeam metrics NAME tells all about one."])
+    return "\n".join([*lines, "", "evalbeam metrics NAME describes one metric in full."])
 
 
 def describe(name: str) -> str:
-    """All about one metric: what it is, its inputs, range and parameters.
+    """Describes one metric: its documentation, inputs, range, parameters and prompts.
 
     Raises:
-        ConfigError: There is none of that name; the message offers the nearest.
+        ConfigError: No metric has that name; the message lists the closest names.
     """
     part = registry.find("metric", registry.full_name("metric", name, ("rapid",)))
-    words = re.sub(r"\n*Attributes:\n.*", "", _words(part.factory), flags=re.DOTALL)
-    one = _made(part)
-    lines = [part.name, "", words, "", f"inputs: {_inputs(one)}", f"range:  {_range(one)}"]
-    parameters = list(_parameters(part))
+    words = re.sub(r"\n*Attributes:\n.*", "", _read_docstring(part.factory), flags=re.DOTALL)
+    one = _build(part)
+    lines = [part.name, "", words, "", f"inputs: {_list_inputs(one)}", f"range:  {_format_range(one)}"]
+    parameters = list(_describe_parameters(part))
     lines += ["", "parameters:" if parameters else "no parameters", *parameters]
-    return "\n".join([*lines, *_prompts(one)])
+    return "\n".join([*lines, *_render_prompts(one)])
 
 
-def _prompts(metric: Any) -> Iterator[str]:
-    """The prompts of a judge metric."""
+def _render_prompts(metric: Any) -> Iterator[str]:
+    """Yields the prompts of a judge metric; nothing for other metrics."""
     for prompt in metric.prompts if isinstance(metric, JudgedMetric) else ():
         yield f"\nprompt {prompt.name}, version {prompt.version}, hash {prompt.hash}:\n"
         yield textwrap.indent(f"{prompt.told}\n\n{prompt.given}", "  ", lambda _: True).rstrip()
 
 
-def _made(part: registry.Part) -> Any:
-    """The metric with its defaults, where it has one for every parameter; else its class."""
+def _build(part: registry.Part) -> Any:
+    """Builds the metric if all its parameters have defaults; returns its class otherwise."""
     try:
         return part.factory(**part.preset)
-    except Exception:  # it needs parameters, or a package that is not there
+    except Exception:  # required parameters, or an optional package that is not installed
         return part.factory
 
 
-def _words(factory: Any) -> str:
+def _read_docstring(factory: Any) -> str:
     return inspect.cleandoc(factory.__doc__ or "")
 
 
-def _inputs(factory: Any) -> str:
+def _list_inputs(factory: Any) -> str:
     return ", ".join(getattr(factory, "inputs", ())) or NOTHING
 
 
-def _range(factory: Any) -> str:
+def _format_range(factory: Any) -> str:
     ends = getattr(factory, "range", None)
     if ends is None:
         return NOTHING
@@ -87,38 +87,38 @@ def _range(factory: Any) -> str:
     return f"{low} or {high}" if getattr(factory, "binary", False) else f"{low} to {high}"
 
 
-def _parameters(part: registry.Part) -> Iterator[str]:
+def _describe_parameters(part: registry.Part) -> Iterator[str]:
     factory: Any = part.factory
     if not dataclasses.is_dataclass(factory):
         return
-    described = _attributes(factory)
+    described = _describe_attributes(factory)
     for field in dataclasses.fields(factory):
         if not field.init or field.name in part.preset:
             continue
         kind = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
-        yield f"  {field.name}: {kind}, {_default(field)}"
+        yield f"  {field.name}: {kind}, {_format_default(field)}"
         if field.name in described:
             yield textwrap.fill(described[field.name], 96, initial_indent="      ", subsequent_indent="      ")
 
 
-def _default(field: dataclasses.Field[Any]) -> str:
+def _format_default(field: dataclasses.Field[Any]) -> str:
     if field.default is not dataclasses.MISSING:
         return f"default {field.default!r}"
     return "required" if field.default_factory is dataclasses.MISSING else f"default {field.default_factory()!r}"
 
 
-def _attributes(factory: Any) -> Mapping[str, str]:
-    """What the docstrings of a class and its bases say of each attribute."""
-    found: dict[str, str] = {}
+def _describe_attributes(factory: Any) -> Mapping[str, str]:
+    """Returns the description of each attribute from the docstrings of a class and its bases."""
+    descriptions: dict[str, str] = {}
     for cls in reversed(inspect.getmro(factory)):
-        _, _, section = _words(cls).partition("Attributes:\n")
+        _, _, section = _read_docstring(cls).partition("Attributes:\n")
         names: list[str] = []
         for line in section.splitlines():
             if match := _ATTRIBUTE.match(line):
                 names = match[1].split(", ")
-                found.update(dict.fromkeys(names, match[2]))
+                descriptions.update(dict.fromkeys(names, match[2]))
             elif line.startswith("     "):
-                found.update({name: f"{found[name]} {line.strip()}" for name in names})
+                descriptions.update({name: f"{descriptions[name]} {line.strip()}" for name in names})
             elif line.strip():
                 break
-    return found
+    return descriptions

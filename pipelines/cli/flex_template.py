@@ -1,7 +1,7 @@
-"""The launcher of the Dataflow flex template: its parameters become a run, which is submitted and not waited for.
+"""The launcher of the Dataflow flex template: submits the run that its parameters describe and does not wait for it.
 
 A flex template starts this program with `--name=value` for each parameter of `deploy/dataflow/metadata.json`, and with
-Beam's own options (`--runner`, `--project`, `--sdk_container_image` ...), which go on to Beam.
+Beam's own options (`--runner`, `--project`, `--sdk_container_image` ...), which are passed to Beam.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments after the program's name; default: those of the process.
 
     Returns:
-        0 submitted, 2 the parameters cannot be used, 3 the job could not be submitted.
+        0 if the job was submitted, 2 if the parameters are invalid, 3 if the job could not be submitted.
     """
     try:
         parameters, flags = split(sys.argv[1:] if argv is None else argv)
         settings = settings_of(parameters)
         run_date = parameters.get("run_date")
-        from ..config.placeholders import day
+        from ..config.placeholders import parse_day
         from ..run.build import make_plan
         from ..run.evaluate import submit
         from ..runners import options as engines
 
-        config = assemble(parameters["config"], settings, None if run_date is None else day(run_date))
+        config = assemble(parameters["config"], settings, None if run_date is None else parse_day(run_date))
         submit(make_plan(config), engines.pipeline_options(flags))
     except EvalbeamError as error:
         fault(str(error))
         return CONFIG if isinstance(error, ConfigError) else RUN
-    note(f"submitted: the run's state is in {config.output.path}; `evalbeam wait` follows it")
+    note(f"submitted; follow it with `evalbeam wait {config.output.path}`")
     return PASSED
 
 
 def split(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The template's parameters, without the empty ones, and the options for Beam.
+    """Splits the arguments into the template's non-empty parameters and the options for Beam.
 
     Raises:
-        ConfigError: A parameter has no value, or there is no configuration.
+        ConfigError: A parameter has no value, or `--config` is missing.
     """
     parameters: dict[str, str] = {}
     flags: list[str] = []
@@ -63,7 +63,7 @@ def split(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
             flags.append(word)
         elif not equals:
             raise ConfigError("has no value", where=word, allowed=f"{word}=VALUE")
-        elif value:  # a template's form sends what was left open as an empty text
+        elif value:  # the template's form sends fields left empty as empty strings
             parameters[name] = value
     if "config" not in parameters:
         raise ConfigError("missing", where="--config", allowed="a YAML or JSON file on gs://")
@@ -71,22 +71,24 @@ def split(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def settings_of(parameters: dict[str, str]) -> list[Setting]:
-    """What the parameters change in the configuration.
+    """Lists the settings that the parameters make in the configuration.
 
     Raises:
-        ConfigError: `settings` is no JSON object, or a switch neither true nor false.
+        ConfigError: `settings` is not a JSON object, or a switch is neither true nor false.
     """
-    found: list[Setting] = [(f"--{n}", key, parameters[n]) for n, key in _KEYS.items() if n in parameters]
+    settings: list[Setting] = [(f"--{n}", key, parameters[n]) for n, key in _KEYS.items() if n in parameters]
     for name, key in _SWITCHES.items():
         value = parameters.get(name, "false")
         if value not in ("true", "false"):
             raise ConfigError(f"found {value!r}", where=f"--{name}", allowed="true, false")
         if value == "true":
-            found.append((f"--{name}", key, True))
-    return found + [("--settings", key, value) for key, value in _object(parameters.get("settings", "{}")).items()]
+            settings.append((f"--{name}", key, True))
+    return settings + [
+        ("--settings", key, value) for key, value in _parse_object(parameters.get("settings", "{}")).items()
+    ]
 
 
-def _object(text: str) -> dict[str, object]:
+def _parse_object(text: str) -> dict[str, object]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:

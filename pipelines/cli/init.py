@@ -1,4 +1,4 @@
-"""An example to start from: a configuration with comments, an agent, and a few rows."""
+"""The example that `evalbeam init` writes: a commented configuration, an agent, and a few rows."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from pathlib import Path
 from ...schemas.errors import ConfigError
 
 CONFIG = """\
-# An evaluation. Look at it with `evalbeam check eval.yaml`, run it with `evalbeam run eval.yaml`.
+# An evaluation. Check it with `evalbeam check eval.yaml`, run it with `evalbeam run eval.yaml`.
 
 dataset:
   path: rows.jsonl              # a file, a folder, a glob or a list: JSONL (.gz, .zst), CSV or Parquet
-  # dialect: auto               # auto, plain, vertex: under which names the rows keep their fields
-  # columns:                    # your column names, where they are not ours; and types of CSV columns
+  # dialect: auto               # auto, plain, vertex: the naming scheme of the rows' fields
+  # columns:                    # maps your column names to evalbeam's; also types of CSV columns
   #   question: prompt
   #   price: float64
-  # limit: 100                  # at most so many rows, the same ones in every run
-  # max_invalid_fraction: 0.1           # share of unusable rows above which nothing is called
+  # limit: 100                  # maximum number of rows, the same ones in every run
+  # max_invalid_fraction: 0.1   # a larger share of unusable rows stops the run before its first call
 
 agent:
-  target: my_agent:ask          # module:name; without a target the rows carry the answers
-  timeout: 30                   # seconds of one attempt
+  target: my_agent:ask          # module:name; without a target the answers are in the rows
+  timeout: 30                   # seconds for each attempt
   max_attempts: 3
-  max_in_flight: 16             # calls at once, in each worker process
+  max_in_flight: 16             # concurrent calls in each worker process
 
-metrics:                        # `evalbeam metrics` lists them, `evalbeam metrics NAME` tells their parameters
+metrics:                        # `evalbeam metrics` lists them, `evalbeam metrics NAME` shows their parameters
   - exact_match
   - trajectory_exact_match
   - {metric: trajectory_recall, name: recall_of_tools, args: ignore}
@@ -32,11 +32,11 @@ metrics:                        # `evalbeam metrics` lists them, `evalbeam metri
 
 slices: [[category]]            # break the summary down by columns of the dataset
 
-criteria:                       # the command ends with 1 where one of them is not met
-  exact_match: 0.5              # the least mean; or {min: ..., max: ..., statistic: p95, slice: {category: billing}}
+criteria:                       # the exit code is 1 if one of them is not met
+  exact_match: 0.5              # minimum mean; or {min: ..., max: ..., statistic: p95, slice: {category: billing}}
   failure: {max: 0.1}
 
-# trials: 1                     # how often the agent runs on each row
+# trials: 1                     # number of agent runs for each row
 
 output:
   path: out
@@ -44,7 +44,7 @@ output:
 """
 
 AGENT = '''\
-"""A sample agent: a function of the prompt (or of the whole row, where its parameter is called `row`)."""
+"""A sample agent: a function of the prompt (or of the whole row, if its parameter is called `row`)."""
 
 ANSWERS = {
     "order": ("Your order is on its way.", [{"tool_name": "find_order", "tool_input": {"id": "1042"}}]),
@@ -53,9 +53,9 @@ ANSWERS = {
 
 
 def ask(prompt: str) -> dict:
-    """Returns text, or a dict with `response` and, where it has them, the tools it called in their order.
+    """Returns text, or a dict with `response` and optionally the tool calls in order.
 
-    It may be `async def`. What it raises becomes that row's error; the run goes on.
+    It may be `async def`. An exception becomes the error of that row; the run continues.
     """
     for word, (response, calls) in ANSWERS.items():
         if word in prompt:
@@ -80,19 +80,19 @@ def write_example(folder: str, force: bool = False) -> str:
     """Writes the example's files.
 
     Args:
-        folder: Where to; made where it is missing.
-        force: Write over files that are there.
+        folder: Target folder; created if it does not exist.
+        force: Overwrite existing files.
 
     Returns:
-        What was written and how to go on, in words.
+        A message with the files written and the next commands.
 
     Raises:
-        ConfigError: A file is there already, or the folder cannot be written.
+        ConfigError: A file already exists, or the folder is not writable.
     """
     root = Path(folder)
-    there = [str(root / name) for name in FILES if (root / name).exists()]
-    if there and not force:
-        raise ConfigError("is there already", where=", ".join(there), allowed="another folder, or --force")
+    existing = [str(root / name) for name in FILES if (root / name).exists()]
+    if existing and not force:
+        raise ConfigError("already exists", where=", ".join(existing), allowed="another folder, or --force")
     try:
         root.mkdir(parents=True, exist_ok=True)
         for name, text in FILES.items():
@@ -101,4 +101,4 @@ def write_example(folder: str, force: bool = False) -> str:
         raise ConfigError(f"cannot be written: {error}", where=folder) from None
     step = f"cd {folder} && " if folder not in (".", "./") else ""
     written = "\n".join(f"wrote {root / name}" for name in FILES)
-    return f"{written}\n\nnow: {step}evalbeam check eval.yaml\n     {step}evalbeam run eval.yaml"
+    return f"{written}\n\nnext: {step}evalbeam check eval.yaml\n      {step}evalbeam run eval.yaml"

@@ -1,6 +1,6 @@
-"""The command `evalbeam`: what a user types, turned into a configuration, a plan, a run and an exit code.
+"""The command `evalbeam`: parses the arguments, runs the command and returns its exit code.
 
-Importing this module costs milliseconds: everything heavy is imported by the command that needs it.
+Heavy imports stay inside the commands that need them, so that importing this module takes milliseconds.
 """
 
 from __future__ import annotations
@@ -16,48 +16,46 @@ from typing import Any, NoReturn
 from ...schemas.errors import ConfigError, EvalbeamError
 from ..display.console import open_streams
 from ..runners.ending import end_with
-from .commands import adk, compare, grounding, rapid, run
-from .commands import info as small
-from .commands import lifecycle as going
+from .commands import adk, compare, grounding, info, lifecycle, rapid, run
 from .commands.base import CONFIG, RUN
 
-COMMANDS = (run, small, compare, going, adk, rapid, grounding)
-"""Where the commands stand, in the order of the help."""
+COMMANDS = (run, info, compare, lifecycle, adk, rapid, grounding)
+"""Modules of the commands, in the order of the help."""
 
 _ABOUT = """\
-Evaluates an agent over a dataset: calls it for every row (or takes recorded answers), scores what it did and writes
-an instances, a summary and an errors table. Runs here, or on any engine of Apache Beam."""
+Evaluates an agent over a dataset: calls it for every row (or takes recorded answers), scores the answers and writes
+an instances, a summary and an errors table. Runs on this machine or on any Apache Beam runner."""
 _START = """\
 first steps:
   evalbeam init               write an example to the current folder
-  evalbeam check eval.yaml    see what a run would do, without a call
+  evalbeam check eval.yaml    show what a run would do, without any call
   evalbeam run eval.yaml      run it
 
 exit codes:
-  0 passed   1 a criterion failed or could not be evaluated   2 the configuration cannot be used
-  3 the run failed, was stopped, or shows nothing: no answer, no score, or a metric failed on every row
+  0 passed   1 a criterion failed or could not be evaluated   2 invalid configuration or command line
+  3 the run failed, was stopped, or has no result: no answer, no score, or a metric failed on every row
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command line.
+    """Runs one command.
 
     Args:
         argv: Arguments after the program's name; default: those of the process.
 
     Returns:
-        0 passed, 1 a criterion failed or could not be evaluated, 2 the configuration or the command line cannot be
-        used, 3 the run failed, was stopped or shows nothing.
+        0 if the run passed, 1 if a criterion failed or could not be evaluated, 2 if the configuration or the command
+        line is invalid, 3 if the run failed, was stopped or has no result.
     """
     open_streams()
     given = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in given or os.environ.get("EVALBEAM_DEBUG") == "1"
     try:
         if not given:
-            _parser().print_help(sys.stderr)
+            _build_parser().print_help(sys.stderr)
             return CONFIG
         try:
-            args, rest = _parser().parse_known_args([a for a in given if a != "--debug"])
+            args, rest = _build_parser().parse_known_args([a for a in given if a != "--debug"])
         except SystemExit as stop:  # --help and --version
             return int(stop.code or 0)
         args.debug = debug
@@ -65,11 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, Exception, SystemExit) as error:
         if debug:
             traceback.print_exc()
-        return _failed(error)
+        return _report_error(error)
 
 
-def _failed(error: BaseException) -> int:
-    """Says in one line what went wrong; returns the exit code."""
+def _report_error(error: BaseException) -> int:
+    """Writes the error on one line; returns the exit code."""
     from ..display.console import fault
 
     text, code = str(error), RUN
@@ -78,9 +76,9 @@ def _failed(error: BaseException) -> int:
     elif isinstance(error, KeyboardInterrupt):
         text = "stopped by Ctrl-C"
     elif isinstance(error, SystemExit):
-        text = f"a module that was imported ended the program (exit code {error.code})"
+        text = f"an imported module called sys.exit (exit code {error.code})"
     elif not isinstance(error, EvalbeamError):
-        text = f"internal error: {type(error).__name__}: {text} (--debug shows where)"
+        text = f"internal error: {type(error).__name__}: {text} (use --debug for the traceback)"
     fault(text)
     return code
 
@@ -103,20 +101,20 @@ class _Version(argparse.Action):
 
 
 @functools.cache
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="evalbeam", description=_ABOUT, epilog=_START)
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and end")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in COMMANDS:
         module.add(commands)
     for command in (parser, *commands.choices.values()):
-        words = "show tracebacks and all logs (or EVALBEAM_DEBUG=1)"
+        words = "show tracebacks and all logs (or set EVALBEAM_DEBUG=1)"
         command.add_argument("--debug", action="store_true", help=words)
     return parser
 
 
 def command() -> NoReturn:
-    """The program `evalbeam`."""
+    """Runs the program `evalbeam`; ends the process with its exit code."""
     end_with(lambda: main(), RUN)
 
 

@@ -29,7 +29,7 @@ from ...transforms.judging.autorater import Autorater, autorater_of
 from ...transforms.judging.prompts import VARIABLE
 from ...transforms.metrics._judged import JudgedMetric
 from ...transforms.metrics.base import Metric
-from ..config.arguments import listed, path_text
+from ..config.arguments import convert_path, convert_to_list
 from ..run.evaluate import evaluate
 from ..run.result import EvaluationResult
 
@@ -69,11 +69,15 @@ class EvalTask:
         autorater_config: Any = None,
         **config: Any,
     ) -> None:
-        self.dataset, self.metrics, self.experiment = path_text(dataset), listed(metrics, "metrics"), experiment
+        self.dataset, self.metrics, self.experiment = (
+            convert_path(dataset),
+            convert_to_list(metrics, "metrics"),
+            experiment,
+        )
         self.autorater_config = autorater_config
         self._autorater, self._config = _autorater(autorater_config), config
         self._columns = dict(metric_column_mapping or {})
-        self._output_uri_prefix = path_text(output_uri_prefix)
+        self._output_uri_prefix = convert_path(output_uri_prefix)
 
     def evaluate(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...schemas.config.evaluation import JudgeConfig
-from ...schemas.config.explain import explained
+from ...schemas.config.explain import explain_error
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.formats.lenient import lenient_json
 from ...schemas.formats.rapid import INPUTS, REPEATED, Asked, answer, read_request, snake
@@ -95,7 +95,7 @@ def _configs(judges: Mapping[str, Any]) -> dict[str, JudgeConfig]:
     try:
         return {name: JudgeConfig.model_validate(given) for name, given in judges.items()}
     except ValidationError as error:
-        raise explained(error, "judges", JudgeConfig) from None
+        raise explain_error(error, "judges", JudgeConfig) from None
 
 
 def _scores(asked: Asked, use: ConfiguredMetric, judges: Mapping[str, JudgeUse]) -> list[Score]:

@@ -1,1 +1,1 @@
-"""What was typed becomes an EvaluationConfig."""
+"""Builds an EvaluationConfig from files, command-line options and Python arguments."""

@@ -1,4 +1,4 @@
-"""ADK's criteria as the metrics and criteria of a run."""
+"""Converts ADK's criteria to the metrics and criteria of a run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .files import load
 _ALLOWED = "{metric: lowest mean}, a list of criteria, or the path of a test_config.json"
 
 
-def with_criteria(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration whose `criteria` are the path of a test_config.json, with the metrics and criteria it stands for.
+def resolve_criteria(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Replaces the path of a test_config.json under `criteria` with the metrics, criteria and judges that it defines.
 
     Raises:
-        ConfigError: The file cannot be used.
+        ConfigError: The file is missing or invalid.
     """
     path, compat, given = config["criteria"], config.get("compat"), config.get("judges")
     try:
@@ -27,29 +27,36 @@ def with_criteria(config: Mapping[str, Any]) -> dict[str, Any]:
     except ConfigError as error:
         raise ConfigError(f"found {path!r:.200}: {error}"[:500], where="criteria", allowed=_ALLOWED) from None
     lenient = isinstance(compat, Mapping) and bool(compat.get("adk_verdicts"))
-    found = run_criteria(read_config(data, path), lenient, given if isinstance(given, Mapping) else {})
+    resolved = convert_criteria(read_config(data, path), lenient, given if isinstance(given, Mapping) else {})
     metrics = config.get("metrics") or []
     if not isinstance(metrics, list | tuple):
-        return dict(config)  # whoever reads the configuration says what is wrong with it
-    metrics = [*metrics, *found["metrics"]]
-    return {**config, **found, "metrics": metrics}
+        return dict(config)  # validation reports the wrong type
+    metrics = [*metrics, *resolved["metrics"]]
+    return {**config, **resolved, "metrics": metrics}
 
 
-def run_criteria(config: AdkConfig, lenient: bool = False, judges: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The `metrics`, `criteria` and `judges` of a run that stand for ADK's criteria: every case must reach every
-    threshold. `judges` are those given beside, by name; models that criteria name are judges of their own.
+def convert_criteria(
+    config: AdkConfig, lenient: bool = False, judges: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Converts ADK's criteria to the `metrics`, `criteria` and `judges` of a run: each case must reach each threshold.
+
+    Args:
+        config: The parsed test_config.json.
+        lenient: Whether a case passes even if a criterion could not be evaluated.
+        judges: Judges of the configuration, by name; models that criteria name become further judges.
 
     Raises:
-        ConfigError: A criterion needs a judge model that is not there, or a custom metric cannot be imported.
+        ConfigError: No metric of that name is installed for a criterion that needs a judge model, or a custom metric
+            cannot be imported.
     """
     known = registry.names("metric")
     absent = [name for name in config.judged if f"adk/{name}" not in known]
     if absent:
         raise ConfigError(
-            f"{', '.join(absent)}: decided by a judge model, and there is no such metric", where="criteria"
+            f"{', '.join(absent)}: needs a judge model, and no such metric is installed", where="criteria"
         )
     models = Judges(judges or {})
-    metrics = [{**_metric(criterion), **models.asked_by(criterion)} for criterion in config.criteria]
+    metrics = [{**_build_metric(criterion), **models.build_parameters(criterion)} for criterion in config.criteria]
     bounds: list[Any] = [{"metric": "failure", "max": 0.0}]
     for criterion in config.criteria:
         bounds.append({"metric": criterion.name, "statistic": "min", "min": criterion.threshold})
@@ -58,7 +65,7 @@ def run_criteria(config: AdkConfig, lenient: bool = False, judges: Mapping[str, 
     return {"metrics": [*metrics, *REPORTED], "criteria": bounds, "judges": {**models.made, **models.given}}
 
 
-def _metric(criterion: Criterion) -> dict[str, Any]:
+def _build_metric(criterion: Criterion) -> dict[str, Any]:
     if criterion.function is not None:
         function = AdkFunction(criterion.name, criterion.function, criterion.threshold)
         return {"metric": function, "name": criterion.name}

@@ -1,4 +1,4 @@
-"""What callers from Python give, brought into the form of a configuration's sections."""
+"""Converts the arguments of `evaluate()` to the sections of a configuration."""
 
 from __future__ import annotations
 
@@ -7,67 +7,67 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...schemas.config.explain import shown
+from ...schemas.config.explain import show_value
 from ...schemas.errors import ConfigError
 from ...schemas.run_folder import RunFolder
 
 _DATASETS = "a path, a pandas DataFrame, an iterable of dicts, or a dict of columns"
 
 
-def path_text(value: Any) -> Any:
-    """A path, or a list of paths, as text; anything else as it is."""
+def convert_path(value: Any) -> Any:
+    """Converts a path, or a list of paths, to text; returns anything else unchanged."""
     if isinstance(value, list | tuple) and value and all(isinstance(one, str | os.PathLike) for one in value):
-        return [path_text(one) for one in value]
+        return [convert_path(one) for one in value]
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def listed(value: Any, where: str) -> list[Any]:
-    """Several things as a list.
+def convert_to_list(value: Any, where: str) -> list[Any]:
+    """Converts an iterable to a list.
 
     Raises:
-        ConfigError: It is one thing: a text, a mapping, a function ...
+        ConfigError: The value is not a collection: a string, a mapping, a function ...
     """
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise ConfigError(f"found {shown(value)}", where=where, allowed="a list")
+        raise ConfigError(f"found {show_value(value)}", where=where, allowed="a list")
     return list(value)
 
 
-def sections_of(
+def build_sections(
     dataset: Any, metrics: Any, runnable: Any, output: Any, config: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Any]:
-    """The arguments of `evaluate` as the sections of a configuration, and the rows that are in memory.
+    """Builds the sections of a configuration from the arguments of `evaluate`; returns them with the in-memory rows.
 
     Raises:
-        ConfigError: One does not have the form that it should have.
+        ConfigError: An argument has the wrong type.
     """
     given = dict(config)
-    of_dataset, out = (_section(given.pop(name, None), name) for name in ("dataset_options", "output_options"))
-    agent = _section(
+    of_dataset, out = (_copy_section(given.pop(name, None), name) for name in ("dataset_options", "output_options"))
+    agent = _copy_section(
         given.pop("agent", None), "agent", "a dict such as {'timeout': 30}; the agent itself is `runnable`"
     )
     if runnable is not None:
-        agent["target"] = path_text(runnable)
-    wanted = listed(metrics, "metrics")
-    out["path"] = path_text(output or out.get("path")) or tempfile.mkdtemp(prefix="evalbeam-")
-    found, rows = dataset_section(dataset, out["path"], of_dataset)
+        agent["target"] = convert_path(runnable)
+    wanted = convert_to_list(metrics, "metrics")
+    out["path"] = convert_path(output or out.get("path")) or tempfile.mkdtemp(prefix="evalbeam-")
+    found, rows = build_dataset_section(dataset, out["path"], of_dataset)
     return {**given, "dataset": found, "metrics": wanted, "agent": agent, "output": out}, rows
 
 
-def _section(value: Any, where: str, allowed: str = "a dict") -> dict[str, Any]:
+def _copy_section(value: Any, where: str, allowed: str = "a dict") -> dict[str, Any]:
     if value is not None and not isinstance(value, Mapping):
-        raise ConfigError(f"found {shown(value)}", where=where, allowed=allowed)
+        raise ConfigError(f"found {show_value(value)}", where=where, allowed=allowed)
     return dict(value or {})
 
 
-def dataset_section(dataset: Any, output: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    """The `dataset` section of what a caller gave, and the rows that are in memory and will lie in `<output>/input`.
+def build_dataset_section(dataset: Any, output: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Builds the `dataset` section; returns it with the in-memory rows, which will be written to `<output>/input`.
 
     Raises:
-        ConfigError: It is no dataset, or in memory and said to be in files.
+        ConfigError: The value is not a dataset, or it is in memory while the options name a path or format.
     """
-    dataset = path_text(dataset)
+    dataset = convert_path(dataset)
     if isinstance(dataset, Mapping):
-        path = path_text(dataset.get("path"))
+        path = convert_path(dataset.get("path"))
         if isinstance(path, str | list) or "query_into" in dataset:
             return {**dataset, **({"path": path} if path else {}), **options}, None
     if isinstance(dataset, str) or (isinstance(dataset, list) and dataset and all(isinstance(d, str) for d in dataset)):
@@ -75,7 +75,7 @@ def dataset_section(dataset: Any, output: str, options: Mapping[str, Any]) -> tu
     if isinstance(dataset, bytes) or not isinstance(dataset, Iterable):
         raise ConfigError(f"found {type(dataset).__name__}", where="dataset", allowed=_DATASETS)
     own = {"path": [RunFolder(output).rows], "format": "jsonl"}
-    if said := next((key for key in own if key in options), None):
-        found = f"found {options[said]!r}, and the dataset is in memory"
-        raise ConfigError(found, where=f"dataset_options.{said}", allowed="a dataset, or the path of one")
+    if given := next((key for key in own if key in options), None):
+        found = f"found {options[given]!r}, but the dataset is in memory"
+        raise ConfigError(found, where=f"dataset_options.{given}", allowed="a dataset, or the path of one")
     return {**own, **options}, dataset

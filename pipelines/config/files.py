@@ -1,4 +1,4 @@
-"""Configuration files, on a disk or on object storage."""
+"""Reads configuration files from local disks or object storage."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from ...schemas.errors import ConfigError
 
 
 def load(source: str) -> Any:
-    """The value of a YAML or JSON file, on any filesystem Beam opens.
+    """Reads a YAML or JSON file from any filesystem Beam opens.
 
     Raises:
-        ConfigError: There is no such file, it is not UTF-8, or no YAML; the message names file, line and column.
+        ConfigError: The file does not exist, is not UTF-8, or not valid; the message names file, line and column.
     """
-
-    raw = _bytes(source)
+    raw = _read_bytes(source)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -24,11 +23,11 @@ def load(source: str) -> Any:
         found = f"found byte 0x{raw[error.start]:02x}"
         raise ConfigError(found, where=f"{source}, line {line}", allowed="UTF-8") from None
     if source.endswith(".json"):
-        return _json(text, source)
+        return _parse_json(text, source)
     return load_yaml(text, source)
 
 
-def _bytes(source: str) -> bytes:
+def _read_bytes(source: str) -> bytes:
     try:
         if "://" in source:
             from ...transforms.io import storage
@@ -46,18 +45,18 @@ def _bytes(source: str) -> bytes:
         raise ConfigError(f"cannot be read: {error}", where=repr(source)[:200]) from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(n for n in names if names.count(n) > 1)!r} stands twice")
-    return found
+        raise ValueError(f"duplicate key {next(n for n in names if names.count(n) > 1)!r}")
+    return mapping
 
 
-def _json(text: str, source: str) -> Any:
+def _parse_json(text: str, source: str) -> Any:
 
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=_build_object)
     except json.JSONDecodeError as error:
         where = f"{source}, line {error.lineno}, column {error.colno}"
         raise ConfigError(f"not valid JSON: {error.msg}", where=where) from None

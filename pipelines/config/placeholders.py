@@ -1,8 +1,8 @@
-"""What a scheduled run leaves open in its configuration: the day it is for, and variables of the environment.
+"""Placeholders of a configuration: the day of a scheduled run, and environment variables.
 
-`{run_date}` and `${NAME}` stand in the paths of a configuration (`dataset.path`, `dataset.query`, `output.path`) and in
-what else depends on the day (`PLACES`), so that one file serves every day and every stage of a deployment. They are
-filled in before anything else is read: tables and manifest show the values as they became.
+`{run_date}` and `${NAME}` are allowed in the paths of a configuration (`dataset.path`, `dataset.query`, `output.path`)
+and in the other keys that depend on the day (`PLACES`), so that one file serves every day and every stage of a
+deployment. They are replaced before validation: tables and manifest contain the final values.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ PLACES = (
     ("output", "bigquery", "run_id"),
     ("output", "bigquery", "run_date"),
 )
-"""Keys in which placeholders are filled in; anywhere else they are text."""
+"""Keys in which placeholders are replaced; in any other key they are plain text."""
 
 _PLACEHOLDER = re.compile(r"\{run_date\}|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|(\$\{\w+:[^{}]*\})")
 
 
-def day(text: str) -> str:
-    """A day as it is written into paths.
+def parse_day(text: str) -> str:
+    """Normalizes a date to the form used in paths, "2026-11-21".
 
     Args:
         text: "2026-11-21", or "20261121".
 
     Raises:
-        ConfigError: It is no day.
+        ConfigError: The text is not a date.
     """
     try:
         return datetime.date.fromisoformat(text).isoformat()
     except ValueError:
-        raise ConfigError(f"found {text!r}", where="--run-date", allowed="a day such as 2026-11-21") from None
+        raise ConfigError(f"found {text!r}", where="--run-date", allowed="a date such as 2026-11-21") from None
 
 
 def fill(data: Any, run_date: str | None, source: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Fills in the placeholders of a configuration, in place.
+    """Replaces the placeholders of a configuration, in place.
 
-    A value that is filled in is not looked at again, so one that contains "{run_date}" stays as it is.
+    Inserted values are not scanned again, so a variable whose value contains "{run_date}" is inserted unchanged.
 
     Args:
-        data: What YAML or JSON and the command line gave, before it is checked.
-        run_date: The day the run is for, see `day`.
+        data: The parsed configuration with the command line's settings, before validation.
+        run_date: The day of the run, see `parse_day`.
         source: Name of the file, for messages.
-        environ: Variables that `${NAME}` may name.
+        environ: Environment variables for `${NAME}`.
 
     Raises:
-        ConfigError: A placeholder has no value, or refers to a secret as keys do that hold one; names the key.
+        ConfigError: A placeholder has no value, or is a reference to a secret, which these keys do not take.
     """
     for place in PLACES:
         *sections, key = place
@@ -66,23 +66,23 @@ def fill(data: Any, run_date: str | None, source: str, environ: Mapping[str, str
             continue
         where, value = f"{source}: {'.'.join(place)}", part[key]
         if isinstance(value, str):
-            part[key] = _filled(value, run_date, where, environ)
+            part[key] = _replace(value, run_date, where, environ)
         elif isinstance(value, list):
-            part[key] = [_filled(v, run_date, where, environ) if isinstance(v, str) else v for v in value]
+            part[key] = [_replace(v, run_date, where, environ) if isinstance(v, str) else v for v in value]
 
 
-def _filled(text: str, run_date: str | None, where: str, environ: Mapping[str, str]) -> str:
-    def value(found: re.Match[str]) -> str:
-        name, secret = found.groups()
+def _replace(text: str, run_date: str | None, where: str, environ: Mapping[str, str]) -> str:
+    def find_value(match: re.Match[str]) -> str:
+        name, secret = match.groups()
         if secret is not None:
-            allowed = "${NAME} for a variable of the environment"
+            allowed = "${NAME} for an environment variable"
             raise ConfigError(f"{secret} refers to a secret", where=where, allowed=allowed)
         if name is None:
             if run_date is None:
                 raise ConfigError("{run_date} has no value", where=where, allowed="--run-date with a day")
             return run_date
         if name not in environ:
-            raise ConfigError(f"the environment has no {name}", where=where, allowed="a variable that is set")
+            raise ConfigError(f"the environment variable {name} is not set", where=where)
         return environ[name]
 
-    return _PLACEHOLDER.sub(value, text)
+    return _PLACEHOLDER.sub(find_value, text)

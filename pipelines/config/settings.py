@@ -1,4 +1,4 @@
-"""From a command line's settings and a file to a configuration."""
+"""Builds a configuration from a file and the settings of a command line."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Setting: TypeAlias = tuple[str, str, Any]
 """(option as typed, dotted key, value)."""
 
 
-def reader(option: str, key: str) -> Callable[[str], Setting]:
-    """What reads an option's text as the value of a key: YAML, or a list with commas where the key is a list.
+def make_reader(option: str, key: str) -> Callable[[str], Setting]:
+    """Returns the parser of an option's text: YAML, or comma-separated names for options that take a list.
 
-    The returned function raises ConfigError where the text is no YAML.
+    The returned function raises ConfigError if the text is not valid YAML.
     """
 
     def read(text: str) -> Setting:
         if option == "--metrics":
-            return option, key, words_of(text)
+            return option, key, split_words(text)
         if option == "--slices":
-            return option, key, slices_of(text)
+            return option, key, parse_slices(text)
         if option in ("--agent", "--output", "--replay"):
             return option, key, text
         from ...schemas.config.yaml_text import load_yaml
@@ -38,10 +38,10 @@ def reader(option: str, key: str) -> Callable[[str], Setting]:
 
 
 def split(rest: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The configuration's file and Beam's options, of what our options left over.
+    """Splits unrecognized arguments into the configuration file, if there is one, and Beam's options.
 
     Raises:
-        ConfigError: Something is neither.
+        ConfigError: An argument is neither.
     """
     source: str | None = None
     flags: list[str] = []
@@ -58,15 +58,15 @@ def split(rest: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def assemble(source: str | None, settings: Sequence[Setting], run_date: str | None = None) -> EvaluationConfig:
-    """The configuration of a file, changed by settings; without a file, of the settings alone.
+    """Builds the configuration of a file with settings applied; without a file, of the settings alone.
 
     Args:
         source: Path of the file.
-        settings: Changes, in order.
-        run_date: The day that `{run_date}` stands for.
+        settings: Changes, applied in order.
+        run_date: Value of `{run_date}`.
 
     Raises:
-        ConfigError: Names file or option, key, what was found and what is allowed.
+        ConfigError: Something is invalid; the message names file or option, key, the value and what is allowed.
     """
     from ...schemas.config.evaluation import EvaluationConfig
 
@@ -78,59 +78,59 @@ def assemble(source: str | None, settings: Sequence[Setting], run_date: str | No
         put(data, key, value, option)
     fill(data, run_date, source or "command line")
     if isinstance(data, dict) and isinstance(data.get("criteria"), str):
-        from .adk_criteria import with_criteria
+        from .adk_criteria import resolve_criteria
 
-        data = with_criteria(data)
+        data = resolve_criteria(data)
     return EvaluationConfig.parse(data, source or "command line")
 
 
 def put(data: Any, key: str, value: Any, option: str) -> None:
-    """Sets a dotted key of nested mappings and lists, making the mappings that are missing.
+    """Sets a dotted key of nested mappings and lists, creating missing mappings.
 
     Raises:
-        ConfigError: The key goes through something that has no keys.
+        ConfigError: A step of the key is neither in a mapping nor in a list.
     """
     *steps, last = key.split(".")
     if not all((*steps, last)):
-        raise ConfigError(f"found the key {key!r}", where=option, allowed="names with a dot between them")
+        raise ConfigError(f"found the key {key!r}", where=option, allowed="names separated by dots")
     at, path = data, ""
     for step in steps:
-        at = _step(at, step, path, option)
+        at = _descend(at, step, path, option)
         path = f"{path}.{step}" if path else step
     if isinstance(at, list):
-        at[_index(at, last, path, option)] = value
+        at[_parse_index(at, last, path, option)] = value
     elif isinstance(at, dict):
         at[last] = value
     else:
-        raise _keyless(at, path, option)
+        raise _make_keyless_error(at, path, option)
 
 
-def _step(at: Any, step: str, path: str, option: str) -> Any:
-    """What stands under a key, as its own from now on: with an alias of YAML's, other keys stand for the same."""
+def _descend(at: Any, step: str, path: str, option: str) -> Any:
+    """Returns the value of a key, replaced by a copy first: a YAML alias may share the value with other keys."""
     if not isinstance(at, list | dict):
-        raise _keyless(at, path, option)
-    place: Any = _index(at, step, path, option) if isinstance(at, list) else step
+        raise _make_keyless_error(at, path, option)
+    place: Any = _parse_index(at, step, path, option) if isinstance(at, list) else step
     found = at[place] if isinstance(at, list) else at.get(place)
     at[place] = {} if found is None and isinstance(at, dict) else copy(found)
     return at[place]
 
 
-def _index(at: list[Any], step: str, path: str, option: str) -> int:
+def _parse_index(at: list[Any], step: str, path: str, option: str) -> int:
     if not step.isdecimal() or int(step) >= len(at):
         allowed = f"0 to {len(at) - 1}" if at else "nothing, it is empty"
-        raise ConfigError(f"{path} is a list and has no {step!r}", where=option, allowed=allowed)
+        raise ConfigError(f"{path} is a list without index {step!r}", where=option, allowed=allowed)
     return int(step)
 
 
-def _keyless(at: Any, path: str, option: str) -> ConfigError:
+def _make_keyless_error(at: Any, path: str, option: str) -> ConfigError:
     return ConfigError(f"{path or 'the configuration'} is {at!r:.100}, which has no keys", where=option)
 
 
-def words_of(text: str, separator: str = ",") -> list[str]:
-    """The words of a list as it is typed, with commas; empty ones are left out."""
+def split_words(text: str, separator: str = ",") -> list[str]:
+    """Splits a comma-separated list into its non-empty words."""
     return [word.strip() for word in text.split(separator) if word.strip()]
 
 
-def slices_of(text: str) -> list[list[str]]:
-    """The lists of columns that are typed as `a,b+c`: by a, and by b and c at once."""
-    return [words_of(columns, "+") for columns in words_of(text)]
+def parse_slices(text: str) -> list[list[str]]:
+    """Parses lists of columns: `a,b+c` is by a, and by b and c combined."""
+    return [split_words(columns, "+") for columns in split_words(text)]

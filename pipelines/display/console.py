@@ -1,4 +1,4 @@
-"""Writing to the user: results to standard output, everything else to standard error, one line each."""
+"""Output to the user: results to standard output, one-line messages to standard error."""
 
 from __future__ import annotations
 
@@ -16,86 +16,86 @@ from typing import TextIO
 from ...schemas.errors import RunError
 
 MOST_CHARACTERS = 2000
-"""Characters of one message."""
+"""Maximum length of one message, in characters."""
 MOST_LINES = 1000
-"""Warnings that are known again."""
+"""Maximum number of warnings remembered to show each only once."""
 NOTHING = "–"
-"""Stands where a number is not defined."""
+"""Placeholder for an undefined number."""
 
 
 def open_streams() -> None:
-    """Gives a process that was started without a standard stream an empty one, lest the next file opened be it."""
+    """Opens missing standard streams on the null device; else the next opened file would take their descriptor."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is not None:
             continue
         try:
             os.fstat(number)
-        except OSError:  # those below it are open, so it is the next to be
+        except OSError:  # lower descriptors are open, so the next one opened gets this number
             os.open(os.devnull, os.O_RDWR)
         setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
 
 
 def say(text: str) -> None:
-    """Writes a result; a reader that has gone away (`| head`) is none of our business.
+    """Writes a result to standard output; a closed pipe (`| head`) is ignored.
 
     Raises:
-        RunError: It cannot be written.
+        RunError: Standard output cannot be written, for example because the disk is full.
     """
     try:
-        _replacing(sys.stdout)
+        _replace_unencodable(sys.stdout)
         print(text.rstrip("\n"), flush=True)
     except OSError as error:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  the interpreter flushes it when it ends
         if not isinstance(error, BrokenPipeError):
-            raise RunError(f"the standard output cannot be written: {error.strerror}") from error
+            raise RunError(f"cannot write to standard output: {error.strerror}") from error
 
 
 def note(text: str) -> None:
-    """Writes a remark."""
+    """Writes a message to standard error."""
     remark(sys.stderr, f"evalbeam: {one_line(text)}\n")
 
 
 def remark(stream: TextIO, text: str) -> None:
-    """Writes at once what may get lost: a terminal that is gone and a disk that is full end nothing."""
+    """Writes and flushes text whose loss is acceptable: a closed terminal or a full disk is ignored."""
     with contextlib.suppress(OSError, ValueError):
         stream.write(text)
         stream.flush()
 
 
 def fault(text: str) -> None:
-    """Writes what went wrong."""
+    """Writes an error message to standard error."""
     note(f"error: {text}")
 
 
 def one_line(text: str) -> str:
-    """The text on one line, without characters that would steer a terminal."""
+    """Returns the text on one line, at most `MOST_CHARACTERS` long, with control characters replaced."""
     words = " ".join(text.split())
-    shown = "".join(c if printable(c) else "\N{REPLACEMENT CHARACTER}" for c in words)
+    shown = "".join(c if is_printable(c) else "\N{REPLACEMENT CHARACTER}" for c in words)
     if len(shown) <= MOST_CHARACTERS:
         return shown
     return f"{shown[: MOST_CHARACTERS * 3 // 4]} … {shown[-MOST_CHARACTERS // 4 :]}"
 
 
-def printable(character: str) -> bool:
-    """Whether a character may go to a terminal as it is; Persian, Indic scripts and emoji need joiners."""
+def is_printable(character: str) -> bool:
+    """Returns true if a character is safe on a terminal; joiners are: Persian, Indic scripts and emoji need them."""
     return character.isprintable() or character in "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 
 def width() -> int:
-    """Columns there are for a table; where nobody looks, enough for long names."""
+    """Returns the columns available for a table; 160 if standard output is not a terminal, enough for long names."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 160
 
 
 @contextlib.contextmanager
 def logs(debug: bool, write: Callable[[str], None], informed: str = "") -> Iterator[None]:
-    """Shows the warnings of other libraries (and of the agent), each once and on one line; with `debug`, as they are.
+    """Shows the warnings of other libraries and of the agent, each once and on one line; with `debug`, all logs as is.
 
-    Beam's own are left out: what matters of them becomes the run's error.
+    Beam's own warnings are dropped: those that matter become the error of the run.
 
     Args:
-        debug: Show everything.
-        write: Writes one line.
-        informed: Logger of Beam whose messages are shown after all.
+        debug: Show all logs.
+        write: Function that writes one line.
+        informed: Name prefix of Beam's loggers whose messages are shown nevertheless; "" for none.
     """
     root = logging.getLogger()
     level, handlers, hook = root.level, root.handlers, threading.excepthook
@@ -103,7 +103,7 @@ def logs(debug: bool, write: Callable[[str], None], informed: str = "") -> Itera
         root.handlers = handlers or [logging.StreamHandler()]
         root.setLevel(logging.INFO)
     else:
-        threading.excepthook = lambda _: None  # Beam's threads end so when the run does
+        threading.excepthook = lambda _: None  # Beam's threads die with exceptions when the run ends
         root.handlers = [_Lines(write, informed)]
         root.setLevel(logging.INFO if informed else logging.WARNING)
     try:
@@ -115,11 +115,11 @@ def logs(debug: bool, write: Callable[[str], None], informed: str = "") -> Itera
 
 
 @contextlib.contextmanager
-def workers_unheard(hush: bool) -> Iterator[None]:
-    """Keeps what worker processes (and C libraries) write to the standard error from the user; ours is still shown.
+def silence_workers(hush: bool) -> Iterator[None]:
+    """Discards what worker processes and C libraries write to standard error; `sys.stderr` of this process is kept.
 
     Args:
-        hush: Whether to do so at all.
+        hush: If false, nothing is discarded.
     """
     remark(sys.stderr, "")
     if not hush:
@@ -127,7 +127,7 @@ def workers_unheard(hush: bool) -> Iterator[None]:
         return
     ours, before = os.dup(2), sys.stderr
     try:
-        if _descriptor(before) == 2:
+        if _get_descriptor(before) == 2:
             sys.stderr = open(ours, "w", buffering=1, encoding=before.encoding, errors=before.errors, closefd=False)  # noqa: SIM115
         with open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), 2)
@@ -138,7 +138,7 @@ def workers_unheard(hush: bool) -> Iterator[None]:
         os.close(ours)
 
 
-def _descriptor(stream: TextIO) -> int | None:
+def _get_descriptor(stream: TextIO) -> int | None:
     try:
         return stream.fileno()
     except (OSError, ValueError):
@@ -147,16 +147,16 @@ def _descriptor(stream: TextIO) -> int | None:
 
 @contextlib.contextmanager
 def stoppable(hint: str = "", told: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Has Ctrl-C and SIGTERM end what runs meanwhile as a run that was stopped, whatever libraries make of it.
+    """Turns Ctrl-C and SIGTERM during the block into a stopped run, whatever libraries do with KeyboardInterrupt.
 
-    A second one, more than a second later, ends the process there and then.
+    A second signal, more than a second later, exits the process immediately.
 
     Args:
-        hint: How to go on, in words.
-        told: Called at once, before anything that runs is ended.
+        hint: Text appended to the error, such as how to resume.
+        told: Called first in the signal handler, before the exception is raised.
 
     Raises:
-        RunError: It was stopped.
+        RunError: A signal arrived.
     """
     caught: list[int] = []
     first = 0.0
@@ -169,14 +169,14 @@ def stoppable(hint: str = "", told: Callable[[], None] = lambda: None) -> Iterat
             told()
             raise KeyboardInterrupt
         if time.monotonic() - first > 1:
-            fault("stopped at once")
+            fault("stopped immediately")
             os._exit(3)
 
     here = threading.current_thread() is threading.main_thread()
     signals = [s for s in (signal.SIGINT, signal.SIGTERM) if here and signal.getsignal(s) is not signal.SIG_IGN]
     before = {s: signal.signal(s, stop) for s in signals}
     try:
-        with _coming_again(caught):
+        with _resend_lost_signal(caught):
             yield
     except BaseException as error:
         if caught:
@@ -189,8 +189,8 @@ def stoppable(hint: str = "", told: Callable[[], None] = lambda: None) -> Iterat
 
 
 @contextlib.contextmanager
-def _coming_again(caught: list[int]) -> Iterator[None]:
-    """Sends a signal again whose exception was lost in a finalizer or in a callback of the garbage collector."""
+def _resend_lost_signal(caught: list[int]) -> Iterator[None]:
+    """Resends a signal whose KeyboardInterrupt was swallowed in a finalizer or in a garbage collector callback."""
     before = sys.unraisablehook
 
     def lost(unraisable: sys.UnraisableHookArgs) -> None:
@@ -221,7 +221,7 @@ class _Lines(logging.Handler):
             return
         try:
             lines = record.getMessage().strip().splitlines()
-        except Exception:  # a log call with wrong arguments is its caller's business
+        except Exception:  # a log call with wrong arguments
             lines = [str(record.msg)]
         line = f"{record.levelname.lower()}: {record.name}: {lines[0] if lines else ''}"
         if line in self._said:
@@ -231,7 +231,7 @@ class _Lines(logging.Handler):
         self.write(line)
 
 
-def _replacing(stream: object) -> None:
-    """Has a stream replace what its encoding cannot show."""
+def _replace_unencodable(stream: object) -> None:
+    """Makes a stream replace characters that its encoding lacks."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="replace")  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What both reports show of a finished run, read back from its tables row by row."""
+"""Digests of a finished run for both reports, read back from its tables row by row."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from ..run.result import RATES, EvaluationResult
 from ..run.tables import Row, columns_of_instances, rows_of
 
 LOOKED_AT = 100_000
-"""Rows of the instances table that are searched for failing ones, and in JSONL and CSV for reasons."""
+"""Maximum rows of the instances table searched for failing ones and, in JSONL and CSV, for reasons."""
 
 
-def empty_columns(columns: Sequence[str], slices: Iterable[Sequence[Json]]) -> str:
-    """What is to be said of columns that no row has a value in; "" where there are none.
+def note_empty_columns(columns: Sequence[str], slices: Iterable[Sequence[Json]]) -> str:
+    """Returns a note on the columns in which no row has a value; "" if there are none.
 
     Args:
         columns: Columns of some slices.
         slices: Values of each slice, in the order of the columns.
     """
     values = zip(columns, zip(*slices, strict=True), strict=True)
-    empty = [repr(column) for column, found in values if not any(value is not None for value in found)]
+    empty = [repr(column) for column, cells in values if all(cell is None for cell in cells)]
     return f"No row has a value in the column {' or '.join(empty)}." if empty else ""
 
 
-def reasons(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[tuple[str, int]]]:
-    """For each metric that did not score every row, how often each code stands in its error column, most often first.
+def count_reasons(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[tuple[str, int]]]:
+    """Counts the codes in the error column of each metric that did not score every row, most frequent first.
 
-    Of JSONL and CSV tables, the first `LOOKED_AT` rows are looked at.
+    In JSONL and CSV tables only the first `LOOKED_AT` rows are counted.
     """
     known = set(columns_of_instances(result))
     short = [r["metric"] for r in summary if not r["slice"] and r["error_count"] + r["skipped_count"]]
@@ -46,21 +46,21 @@ def reasons(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[
     return {name: sorted(c.items(), key=lambda e: (-e[1], e[0])) for name, c in counts.items() if c}
 
 
-def failing(result: EvaluationResult, summary: Sequence[Row], most: int) -> list[tuple[Row, list[str]]]:
-    """The first rows of the instances table on which something failed, and what.
+def find_failing(result: EvaluationResult, summary: Sequence[Row], most: int) -> list[tuple[Row, list[str]]]:
+    """Finds the first rows of the instances table on which something failed; returns each with its faults.
 
-    That is a failed call, a metric's error, or a score that misses its criterion's bound; in a run without such
-    criteria, a score at the worst end of the metric's range. Of the first `LOOKED_AT` rows.
+    A fault is a failed call, a metric's error, or a score that misses its criterion's bound; in a run without such
+    criteria, a score at the worst end of the metric's range. Only the first `LOOKED_AT` rows are searched.
     """
-    metrics = _metrics(result)
+    metrics = _list_metrics(result)
     whole = {r["metric"]: r for r in summary if not r["slice"]}
     bounded = any(whole.get(name, {}).get("threshold") is not None for name in metrics)
-    tests = {name: _worse(whole.get(name, {}), ends, bounded) for name, ends in metrics.items()}
+    tests = {name: _make_test(whole.get(name, {}), ends, bounded) for name, ends in metrics.items()}
     found: list[tuple[Row, list[str]]] = []
     if not any(_may_fail(row, tests.get(name)) for name, row in whole.items() if name not in PERFORMANCE):
         return found
     for row in islice(rows_of(result, "instances"), LOOKED_AT):
-        why = _faults(row, tests)
+        why = _list_faults(row, tests)
         if why:
             found.append((row, why))
             if len(found) == most:
@@ -69,13 +69,13 @@ def failing(result: EvaluationResult, summary: Sequence[Row], most: int) -> list
 
 
 def _may_fail(row: Row, worse: Callable[[float], bool] | None) -> bool:
-    """Whether an instance may have failed, as far as a metric's summary tells; win rates have no scores to look at."""
+    """Returns true if a metric's summary allows a failing instance; win rates have no scores, so they do not count."""
     if row["error_count"] or row["skipped_count"]:
         return True
     return worse is not None and (row["min"] is None or worse(row["min"]) or worse(row["max"]))
 
 
-def _faults(row: Row, tests: Mapping[str, Callable[[float], bool]]) -> list[str]:
+def _list_faults(row: Row, tests: Mapping[str, Callable[[float], bool]]) -> list[str]:
     why = [f"call: {row['error_type'] or row['status']}"] if row["status"] != "ok" else []
     for name, worse in tests.items():
         if row.get(f"{name}/status") == "error":
@@ -85,10 +85,10 @@ def _faults(row: Row, tests: Mapping[str, Callable[[float], bool]]) -> list[str]
     return why
 
 
-def faults(result: EvaluationResult) -> list[tuple[str, int, Row]]:
-    """(code, how often, first row) of what stands in the errors table, the most frequent first.
+def count_faults(result: EvaluationResult) -> list[tuple[str, int, Row]]:
+    """Lists (code, count, first row) of the errors table, most frequent first.
 
-    Of the first `LOOKED_AT` rows.
+    Only the first `LOOKED_AT` rows are counted.
     """
     counts: Counter[str] = Counter()
     first: dict[str, Row] = {}
@@ -98,23 +98,23 @@ def faults(result: EvaluationResult) -> list[tuple[str, int, Row]]:
     return [(code, count, first[code]) for code, count in counts.most_common()]
 
 
-def place_of(error: Row) -> str:
-    """Where a row of the errors table comes from: a place in a file, or an instance and its trial."""
+def locate_error(error: Row) -> str:
+    """Formats the origin of a row of the errors table: file and line, or instance and trial."""
     if error["source"] == "row":
         return f"{error['file']}, line {error['line']}" if error["line"] else str(error["file"])
     return f"{error['instance_id']}" + (f", trial {error['trial']}" if error["trial"] else "")
 
 
-def _metrics(result: EvaluationResult) -> dict[str, tuple[float, float] | None]:
-    """The metrics with columns of their own and their (worst, best) scores, where they have a range."""
-    said = {m["name"]: m for m in result.manifest.get("metrics", ())}
+def _list_metrics(result: EvaluationResult) -> dict[str, tuple[float, float] | None]:
+    """Maps each metric with columns of its own to its (worst, best) scores, or `None` without a range."""
+    described = {m["name"]: m for m in result.manifest.get("metrics", ())}
     names = [c.removesuffix("/score") for c in columns_of_instances(result) if c.endswith("/score")]
-    ends = {name: (m["worst"], m["best"]) for name, m in said.items() if m["worst"] is not None}
+    ends = {name: (m["worst"], m["best"]) for name, m in described.items() if m["worst"] is not None}
     return {name: ends.get(name) for name in names if name not in PERFORMANCE}
 
 
-def _worse(row: Row, ends: tuple[float, float] | None, bounded: bool) -> Callable[[float], bool]:
-    """Whether a score fails: by its threshold, or, where no metric has one, by being the worst possible."""
+def _make_test(row: Row, ends: tuple[float, float] | None, bounded: bool) -> Callable[[float], bool]:
+    """Returns the test of a failing score: beyond its threshold or, if no metric has one, the worst possible."""
     threshold = row.get("threshold")
     if threshold is not None:
         falling = ends is not None and ends[1] < ends[0]

@@ -1,4 +1,4 @@
-"""A finished run as one HTML page that needs nothing else: no script, no font, no address to fetch from."""
+"""Renders a finished run as one self-contained HTML page: no scripts, fonts or external resources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..run.result import EvaluationResult
 from ..run.tables import Row, rows_of, summary_rows
 from .console import NOTHING
 from .costs import HEADINGS, NUMBERS, spent_cells
-from .digest import empty_columns, failing, place_of
+from .digest import find_failing, locate_error, note_empty_columns
 from .terminal import (
     FAULTS,
     counts_text,
@@ -36,24 +36,24 @@ MOST_ERRORS = 100
 MOST_COLUMNS = 200
 """Columns of the dataset shown of a failing instance."""
 MOST_CHARACTERS = 4000
-"""Characters shown of one text."""
+"""Maximum characters shown of one text."""
 
 
 def write_report(result: EvaluationResult) -> str:
-    """Writes the page beside the tables of a run, over one that is there; the same run gives the same bytes.
+    """Writes the page next to the tables of a run, replacing an existing one; the same run gives the same bytes.
 
     Returns:
-        Its path.
+        The path of the page.
     """
     path = storage.join(result.output, PAGE)
     temporary = storage.join(result.output, f".{PAGE}.tmp")
-    storage.write_bytes(temporary, page(result).encode("utf-8", "replace"))
+    storage.write_bytes(temporary, render_page(result).encode("utf-8", "replace"))
     storage.move(temporary, path)
     return path
 
 
-def page(result: EvaluationResult) -> str:
-    """The whole page."""
+def render_page(result: EvaluationResult) -> str:
+    """Renders the whole page."""
     summary = summary_rows(result)
     whole = [r for r in summary if not r["slice"]]
     sections = [
@@ -110,11 +110,11 @@ dt { color: var(--soft); overflow-wrap: anywhere; } dd { margin: 0; min-width: 0
 _NUMBERS = frozenset(("Mean", "CI", "Std", "Median", "Pass rate", "Scored", "Errors", "Skipped", "Rows", "Line"))
 
 _UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
-"""Controls, half surrogates, and what reverses the direction of the text that follows."""
+"""Control characters, lone surrogates, and characters that reverse the direction of the following text."""
 
 
 def _text(value: Json) -> str:
-    """A value as escaped text, cut where it is long; what HTML cannot hold is replaced."""
+    """Converts a value to escaped text of at most `MOST_CHARACTERS`; characters invalid in HTML are replaced."""
     text = value if isinstance(value, str) else NOTHING if value is None else _json(value)
     text = _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text[: MOST_CHARACTERS + 1])
     return escape(text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + " …")
@@ -137,7 +137,7 @@ def _details(title: str, body: str) -> str:
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[str] = _NUMBERS) -> str:
-    """A table of cells that are HTML already; columns of `numbers` are aligned to the right."""
+    """Builds a table of cells that are already HTML; columns under `numbers` are right-aligned."""
     kinds = ['class="n"' if h in numbers else 'class="t" dir="auto"' for h in headings]
     head = "".join(f"<th {k}>{_text(h)}</th>" for k, h in zip(kinds, headings, strict=True))
     body = "\n".join(
@@ -186,7 +186,7 @@ def _judges(result: EvaluationResult) -> str:
 
 
 def _slices(summary: Sequence[Row]) -> str:
-    """For each list of slice columns, a table of slices by metric."""
+    """Builds, for each list of slice columns, a table of slices by metric."""
     groups: dict[tuple[str, ...], dict[str, list[Row]]] = {}
     for row in summary:
         if row["slice"]:
@@ -203,7 +203,7 @@ def _slice_table(columns: tuple[str, ...], slices: Sequence[Sequence[Row]]) -> s
         }
         values = (_text(v if v is None else str(v)) for v in rows[0]["slice"].values())
         body.append([*values, *(cells.get(name, NOTHING) for name in names)])
-    words = empty_columns(columns, [tuple(rows[0]["slice"].values()) for rows in slices])
+    words = note_empty_columns(columns, [tuple(rows[0]["slice"].values()) for rows in slices])
     note = f'<p class="soft">Mean, rows scored / rows. {_text(words)}</p>'
     if len(slices) > MOST_SLICES:
         note += f'<p class="soft">{len(slices) - MOST_SLICES:,} more slices are in the summary table.</p>'
@@ -211,11 +211,11 @@ def _slice_table(columns: tuple[str, ...], slices: Sequence[Sequence[Row]]) -> s
 
 
 def _failing(result: EvaluationResult, summary: Sequence[Row]) -> str:
-    found = failing(result, summary, MOST_FAILING)
-    if not found:
+    rows = find_failing(result, summary, MOST_FAILING)
+    if not rows:
         return ""
-    note = f'<p class="soft">The first {len(found)}, in the order of the instances table.</p>'
-    return _section("Failing instances", note + "\n".join(_instance(row, why) for row, why in found))
+    note = f'<p class="soft">The first {len(rows)}, in the order of the instances table.</p>'
+    return _section("Failing instances", note + "\n".join(_instance(row, why) for row, why in rows))
 
 
 def _instance(row: Row, why: Sequence[str]) -> str:
@@ -230,7 +230,7 @@ def _instance(row: Row, why: Sequence[str]) -> str:
 
 
 def _shown(row: Row) -> Iterator[tuple[str, Json]]:
-    """The columns with something in them, in the order of the table; a metric's score or the reason for none."""
+    """Yields (name, value) of the non-empty columns in table order; for a metric, its score or the reason for none."""
     for name, value in row.items():
         metric, _, part = name.rpartition("/")
         own_status = part == "status" and f"{metric}/score" in row
@@ -243,7 +243,7 @@ def _shown(row: Row) -> Iterator[tuple[str, Json]]:
 def _errors(result: EvaluationResult) -> str:
     total = result.manifest["tables"].get("errors", {}).get("rows", 0)
     rows = [
-        [_text(place_of(r)), _text(r["code"]), _text(r["message"]), _pre(r["raw"]) if r["raw"] else ""]
+        [_text(locate_error(r)), _text(r["code"]), _text(r["message"]), _pre(r["raw"]) if r["raw"] else ""]
         for r in islice(rows_of(result, "errors"), MOST_ERRORS)
     ]
     if not rows:

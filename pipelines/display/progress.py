@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a bar on a terminal, a line now and then in a log."""
+"""Progress display of a run: a bar on a terminal, occasional lines in a log."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ...transforms.runtime import counters
 from .console import remark
 
 TICK = 0.2
-"""Seconds between two looks at the counters."""
+"""Seconds between two readings of the counters."""
 LINE_EVERY = 10.0
-"""Seconds between two lines where the output is no terminal."""
+"""Seconds between two lines if the output is not a terminal."""
 RATE_OVER = 10.0
 """Seconds over which the rate is measured."""
 
@@ -29,18 +29,18 @@ _ERASE = "\r\x1b[K"
 
 @dataclass
 class Progress:
-    """Turns counters into text, one `tick` at a time.
+    """Renders counters as text, one `tick` at a time.
 
     Attributes:
-        read: Gives the counters of all processes (`counters.NAMES`).
-        stream: Where the text goes.
-        bar: Whether `stream` is a terminal, whose last line is drawn anew at each tick.
-        expected: (rows that were read) -> examples to expect.
-        live: Whether an agent is called, or judges are.
-        clock: Seconds, from any start.
-        width: Gives the columns of the terminal.
-        state: What the engine says of the run, in a few words.
-        judged: Whether judges are called; nobody knows beforehand how often.
+        read: Returns the summed counters of all processes (`counters.NAMES`).
+        stream: Output stream.
+        bar: Whether `stream` is a terminal, on which each tick redraws the last line.
+        expected: Function from rows read to expected examples.
+        live: Whether an agent or judges are called.
+        clock: Returns seconds from an arbitrary start.
+        width: Returns the columns of the terminal.
+        state: Returns the engine's state of the run in a few words, or "".
+        judged: Whether judges are called; the number of their calls is not known beforehand.
     """
 
     read: Callable[[], Mapping[str, int]]
@@ -61,7 +61,7 @@ class Progress:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tick(self) -> None:
-        """Looks at the counters once, and shows them where it is time to."""
+        """Reads the counters once and shows them if an update is due."""
         with self._lock:
             self._tick()
 
@@ -72,7 +72,7 @@ class Progress:
             remark(self.stream, text + "\n")
 
     def clear(self) -> None:
-        """Takes the bar away."""
+        """Erases the bar."""
         with self._lock:
             self._clear()
 
@@ -80,7 +80,7 @@ class Progress:
         now, counts = self.clock(), self.read()
         if self._started is None:
             self._started = self._said = now
-        phase = phase_of(counts, self.live)
+        phase = determine_phase(counts, self.live)
         changed = phase != self._phase
         if changed:
             self._phase, self._phase_since = phase, now
@@ -128,13 +128,13 @@ class Progress:
         if rate is not None:
             parts.append(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
             if total is not None and total > done:
-                parts.append(f"ETA {duration((total - done) / rate)}")
+                parts.append(f"ETA {format_duration((total - done) / rate)}")
         parts += [said] if (said := self.state()) else []
         return f"{self._phase}: " + ", ".join(parts)
 
     def _line(self, counts: Mapping[str, int], width: int) -> str:
         text, total = self._text(counts), self._total(counts)
-        elapsed = duration(self.clock() - (self._started or 0.0))
+        elapsed = format_duration(self.clock() - (self._started or 0.0))
         room = width - len(text) - len(elapsed) - 4
         if total and room >= 8:
             size = min(room, 30)
@@ -144,8 +144,11 @@ class Progress:
         return line if len(line) <= width else text[:width]
 
 
-def phase_of(counts: Mapping[str, int], live: bool) -> str:
-    """What a run is at: every row is read before the first is answered, every score is there before one is written."""
+def determine_phase(counts: Mapping[str, int], live: bool) -> str:
+    """Returns the phase of a run.
+
+    Phases do not overlap: all rows are read before the first call, all scores are computed before the first is written.
+    """
     if counts["rows_written"]:
         return WRITING
     if counts["calls_done"] or counts["calls_in_flight"] or counts["rows_scored"]:
@@ -153,39 +156,41 @@ def phase_of(counts: Mapping[str, int], live: bool) -> str:
     return READING
 
 
-def duration(seconds: float) -> str:
-    """Seconds as 0:07, 12:34 or 3:25:45."""
+def format_duration(seconds: float) -> str:
+    """Formats seconds as 0:07, 12:34 or 3:25:45."""
     whole = max(0, round(seconds))
     hours, minutes = whole // 3600, whole // 60 % 60
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
 
 
 @contextmanager
-def shown(stream: TextIO, limit: int | None, trials: int, live: bool, judged: bool = False) -> Iterator[Progress]:
-    """Shows the progress of what this process, and those it starts, does meanwhile.
+def show_progress(
+    stream: TextIO, limit: int | None, trials: int, live: bool, judged: bool = False
+) -> Iterator[Progress]:
+    """Shows the progress of this process and its child processes during the block.
 
     Args:
-        stream: Where to.
-        limit: Rows at most.
-        trials: Examples of each row.
-        live, judged: As of `Progress`.
+        stream: Output stream.
+        limit: Maximum number of rows; `None`: all.
+        trials: Examples for each row.
+        live, judged: As for `Progress`.
     """
     with counters.watched() as folder:
         progress = Progress(
             read=lambda: counters.totals(folder),
             stream=stream,
-            bar=draws(stream),
+            bar=can_draw(stream),
             expected=lambda rows: (rows if limit is None else min(rows, limit)) * trials,
             live=live,
             judged=judged,
         )
-        with ticking(progress, TICK):
+        with tick_regularly(progress, TICK):
             yield progress
 
 
 @contextmanager
-def ticking(progress: Progress, every: float) -> Iterator[None]:
-    """Has a progress look at its counters all so many seconds, and takes its bar away at the end."""
+def tick_regularly(progress: Progress, every: float) -> Iterator[None]:
+    """Ticks a progress display every `every` seconds in a thread during the block; erases its bar at the end."""
     ended = threading.Event()
 
     def tick() -> None:
@@ -202,12 +207,12 @@ def ticking(progress: Progress, every: float) -> Iterator[None]:
         progress.clear()
 
 
-def draws(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that can show a bar."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb" and _shows(stream, _FULL + _EMPTY)
+def can_draw(stream: TextIO) -> bool:
+    """Returns true if a stream is a terminal that can show a bar."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb" and _can_encode(stream, _FULL + _EMPTY)
 
 
-def _shows(stream: TextIO, text: str) -> bool:
+def _can_encode(stream: TextIO, text: str) -> bool:
     try:
         text.encode(stream.encoding or "ascii")
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""How far a run on another machine has come: its journal counts the calls, the engine tells the job's state.
+"""Progress of a run on a remote engine: its journal tells the number of calls, the engine tells the job's state.
 
-The engine's own counters show only the last attempt of a stage, and only once it is over.
+The engine's own counters cover only the last attempt of a stage, and only after it has ended.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ...transforms.journal.segments import OPEN, Torn, pieces
 from ...transforms.runtime.counters import NAMES
 from ..runners import lease
 from ..runners.clusters import jobs_at
-from .progress import Progress, draws, ticking
+from .progress import Progress, can_draw, tick_regularly
 
 LOCAL_TICK, REMOTE_TICK = 2.0, 10.0
-"""Seconds between two looks at a journal on a disk, and on object storage."""
+"""Seconds between two readings of a journal on a local disk and on object storage."""
 
 
 class JournalCounts:
-    """Counts the calls of a run's journals; each byte of them is read once.
+    """Counts the calls in the journals of a run; reads each byte only once.
 
     Args:
         output: Folder of the run.
@@ -35,7 +35,7 @@ class JournalCounts:
         self._counts: dict[str, int] = dict.fromkeys(NAMES, 0)
 
     def __call__(self) -> Mapping[str, int]:
-        """`calls_done` and `calls_failed`; what a journal does not tell is 0."""
+        """Returns all counters; those that a journal does not tell (all but `calls_done`, `calls_failed`) are 0."""
         for path, size in storage.matched_in(self._folder, "*/*/seg-*"):
             of_judges = path.split("/")[-3] == JUDGES
             if not of_judges and size > self._read.get(path.removesuffix(OPEN), 0):
@@ -44,7 +44,7 @@ class JournalCounts:
 
     def _count(self, path: str) -> None:
         name = path.removesuffix(OPEN)
-        torn: list[Torn] = []  # who reads the segment for its answers reports it
+        torn: list[Torn] = []  # reported by whoever reads the segment's answers
         for piece, _, heads in pieces(path, torn.append, self._read.get(name, 0)):
             self._read[name] = piece.offset + piece.size
             self._counts["calls_done"] += len(heads)
@@ -54,7 +54,7 @@ class JournalCounts:
 
 
 class JobState:
-    """What the engine says of a run's job, found by the run's lease.
+    """State of a run's job on its engine; the run's lease names the job.
 
     Args:
         output: Folder of the run.
@@ -65,7 +65,7 @@ class JobState:
         self._holder: lease.Holder | None = None
 
     def __call__(self) -> str:
-        """For example "RUNNING, 3 of 14 stages done"; "" where nothing is known."""
+        """Returns a text such as "RUNNING, 3 of 14 stages done"; "" if nothing is known."""
         if self._holder is None:
             found = lease.latest(self._output)
             self._holder = None if found is None or found.released else found.holder
@@ -86,24 +86,24 @@ class JobState:
 
 
 @contextmanager
-def shown(
+def show_remote_progress(
     stream: TextIO, output: str, live: bool, state: Callable[[], str] | None = None, judged: bool = False
 ) -> Iterator[Progress]:
-    """Shows the progress of a run whose workers are elsewhere.
+    """Shows the progress of a run whose workers are on other machines.
 
     Args:
-        stream: Where to.
+        stream: Output stream.
         output: Folder of the run.
-        live, judged: As of `Progress`.
-        state: Says what the engine says; default: by the run's lease.
+        live, judged: As for `Progress`.
+        state: Returns the state of the job; default: from the run's lease.
     """
     progress = Progress(
         read=JournalCounts(output),
         stream=stream,
-        bar=draws(stream),
+        bar=can_draw(stream),
         live=live,
         judged=judged,
         state=state or JobState(output),
     )
-    with ticking(progress, REMOTE_TICK if "://" in output else LOCAL_TICK):
+    with tick_regularly(progress, REMOTE_TICK if "://" in output else LOCAL_TICK):
         yield progress

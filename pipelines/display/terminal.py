@@ -1,4 +1,4 @@
-"""A finished run as plain text: means with their counts beside them, criteria, and where the tables are."""
+"""Renders a finished run as plain text: means with their counts, criteria, and the paths of the tables."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
 from ..run.result import EvaluationResult
 from ..run.tables import Row, summary_rows
-from .console import NOTHING, printable
+from .console import NOTHING, is_printable
 from .costs import HEADINGS, NUMBERS, spent_cells
 from .digest import (
-    empty_columns,
-    faults,
-    place_of,
-    reasons,
+    count_faults,
+    count_reasons,
+    locate_error,
+    note_empty_columns,
 )
 
 MOST_SLICES = 24
-"""Slices shown of one list of columns."""
+"""Maximum slices shown of one list of columns."""
 MOST_REASONS = 3
 FAULTS = "Unusable rows and failed calls"
 MOST_COLUMNS = 300
-"""Columns shown of one fault."""
+"""Maximum terminal columns of one fault."""
 _NAME_AT_LEAST = 16
 
 _OVER_OTHERS = ("Mn", "Me", "Cf")
-"""Categories of characters that take no column of their own: marks, joiners."""
+"""Unicode categories of characters that take no terminal column: marks and joiners."""
 
 Cell = str
 Values = tuple[Json, ...]
 """Values of a slice's columns."""
 Columns = Sequence[tuple[str, bool]]
-"""(heading, whether its cells are numbers, aligned to the right) of each column."""
+"""(heading, True if its cells are numbers and right-aligned) of each column."""
 
 
 def render(result: EvaluationResult, width: int = 100) -> str:
-    """The summary of a run.
+    """Renders the summary of a run.
 
     Args:
         result: A run with a manifest.
-        width: Columns of the terminal; long names are cut, columns beside the mean and its counts left out, to fit.
+        width: Columns of the terminal. To fit, long names are cut and columns other than mean and counts dropped.
     """
     parts = ["\n".join(_head(result))]
     summary = summary_rows(result)
@@ -58,7 +58,7 @@ def render(result: EvaluationResult, width: int = 100) -> str:
 
 
 def number(value: Json) -> str:
-    """A statistic in at most four significant places."""
+    """Formats a statistic with three decimals, or three significant digits if it is very small or large."""
     if value is None:
         return NOTHING
     if value == 0 or 0.001 <= abs(value) < 10_000:
@@ -67,29 +67,29 @@ def number(value: Json) -> str:
 
 
 def share(value: Json) -> str:
-    """A share in percent."""
+    """Formats a share in [0, 1] as a percentage."""
     return NOTHING if value is None else f"{100 * value:.1f} %"
 
 
 def interval(row: Row) -> str:
-    """The bounds of the mean's confidence interval."""
+    """Formats the confidence interval of a mean."""
     if row["ci_low"] is None or row["ci_high"] is None:
         return NOTHING
     return f"{number(row['ci_low'])} … {number(row['ci_high'])}"
 
 
 def slice_name(values: dict[str, Json]) -> str:
-    """A slice as column=value."""
+    """Formats a slice as column=value, ..."""
     return ", ".join(f"{k}={NOTHING if v is None else v}" for k, v in values.items())
 
 
 def plain(text: str) -> str:
-    """The text on one line, without characters that would steer a terminal."""
-    return "".join(c if printable(c) else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    """Returns the text on one line, with control characters replaced."""
+    return "".join(c if is_printable(c) else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def columns_of(text: str) -> int:
-    """Columns a text takes on a terminal."""
+    """Returns the number of terminal columns that a text takes."""
     return sum(
         0 if unicodedata.category(c) in _OVER_OTHERS else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text
@@ -97,7 +97,7 @@ def columns_of(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """The text in at most `width` columns, its end replaced by an ellipsis where it is longer."""
+    """Shortens a text to at most `width` columns, with an ellipsis at its end."""
     if columns_of(text) <= width:
         return text
     while text and columns_of(text) > width - 1:
@@ -106,13 +106,13 @@ def cut(text: str, width: int) -> str:
 
 
 def table(columns: Columns, rows: Sequence[Sequence[Cell]], width: int, droppable: Sequence[str] = ()) -> list[str]:
-    """Rows under headings, aligned.
+    """Renders rows under headings, aligned.
 
     Args:
-        columns: Headings; the first column is a name, cut where the table would be too wide.
-        rows: A cell for each column.
-        width: Columns there are.
-        droppable: Headings of columns that are left out, one after the other, where cutting names is not enough.
+        columns: Headings; the first column holds names, which are cut if the table would be too wide.
+        rows: One cell for each column.
+        width: Available terminal columns.
+        droppable: Headings of columns to drop, in this order, if cutting names is not enough.
     """
     kept = list(range(len(columns)))
     cells = [[h for h, _ in columns], *([plain(c) for c in row] for row in rows)]
@@ -140,7 +140,7 @@ def _head(result: EvaluationResult) -> Iterator[str]:
 
 
 def counts_text(result: EvaluationResult) -> str:
-    """How many rows there were and what became of them, and how long it took."""
+    """Formats the number of rows by outcome, and the duration of the run."""
     manifest, counts = result.manifest, result.manifest["counts"]
     parts = [f"{counts['rows']:,} rows"]
     trials = (manifest.get("config") or {}).get("trials", 1)
@@ -184,7 +184,7 @@ def _means(rows: Sequence[Row], width: int) -> list[str]:
 
 
 def _slices(summary: Sequence[Row], width: int) -> Iterator[list[str]]:
-    """For each list of slice columns, a table of metrics by slice; as many slices beside each other as fit."""
+    """Renders, for each list of slice columns, tables of metrics by slice, with as many slices per table as fit."""
     groups: dict[tuple[str, ...], dict[Values, dict[str, str]]] = {}
     for row in summary:
         if row["slice"]:
@@ -195,7 +195,7 @@ def _slices(summary: Sequence[Row], width: int) -> Iterator[list[str]]:
         names = list(dict.fromkeys(metric for cells in slices.values() for metric in cells))
         first = max(map(columns_of, names))
         lines = [plain(f"By {', '.join(columns)}: mean, rows scored / rows")]
-        lines += [plain(words)] if (words := empty_columns(columns, slices)) else []
+        lines += [plain(words)] if (words := note_empty_columns(columns, slices)) else []
         shown = list(slices)[:MOST_SLICES]
         while shown:
             size = _fitting(shown, slices, width - first)
@@ -208,7 +208,7 @@ def _slices(summary: Sequence[Row], width: int) -> Iterator[list[str]]:
 
 
 def _fitting(values: Sequence[Values], slices: Mapping[Values, Mapping[str, str]], width: int) -> int:
-    """How many slices fit beside each other, at least one."""
+    """Counts the slices that fit next to each other, at least one."""
     for i, one in enumerate(values):
         width -= 2 + max(map(columns_of, (_heading(one), *slices[one].values())))
         if width < 0:
@@ -221,9 +221,9 @@ def _heading(values: Values) -> str:
 
 
 def unscored(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[str]]:
-    """Why rows have no score, in words with counts, and the metrics of which that holds."""
+    """Groups the metrics by the reasons (with counts) for which rows have no score."""
     metrics: dict[str, list[str]] = {}
-    for name, counts in reasons(result, summary).items():
+    for name, counts in count_reasons(result, summary).items():
         shown = ", ".join(f"{code} {count:,}" for code, count in counts[:MOST_REASONS])
         more = f", {len(counts) - MOST_REASONS} more reasons" if len(counts) > MOST_REASONS else ""
         metrics.setdefault(shown + more, []).append(name)
@@ -239,12 +239,12 @@ def _unscored(result: EvaluationResult, summary: Sequence[Row]) -> Iterator[str]
 
 
 def _faults(result: EvaluationResult) -> Iterator[str]:
-    """The most frequent kinds of what is in the errors table, each with the first of its kind."""
-    found = faults(result)
+    """Yields the most frequent codes of the errors table, each with its first row."""
+    found = count_faults(result)
     if found:
         yield FAULTS
     for code, count, first in found[:MOST_REASONS]:
-        yield cut(plain(f"  {code} {count:,}, first {place_of(first)}: {first['message']}"), MOST_COLUMNS)
+        yield cut(plain(f"  {code} {count:,}, first {locate_error(first)}: {first['message']}"), MOST_COLUMNS)
     more = len(found) - MOST_REASONS
     if more > 0:
         yield f"  … and {more:,} more {'kind' if more == 1 else 'kinds'} in the errors table"
@@ -266,12 +266,12 @@ def _judges(result: EvaluationResult, width: int) -> list[str]:
 
 
 def judged_name(judged: Mapping[str, Json]) -> str:
-    """The metric of a criterion, with the slice it is on."""
+    """Formats the metric of a criterion, with its slice."""
     return judged["metric"] + (f" [{slice_name(judged['slice'])}]" if judged["slice"] else "")
 
 
 def outcome(judged: Mapping[str, Json]) -> str:
-    """What a criterion saw and what it allows; why, where it was not met."""
+    """Formats the observed value and the bounds of a criterion; the reason if it was not met."""
     if judged["verdict"] != "PASSED":
         return judged["reason"]
     allowed = [
@@ -281,7 +281,7 @@ def outcome(judged: Mapping[str, Json]) -> str:
 
 
 def tables_of(result: EvaluationResult) -> list[tuple[str, Json]]:
-    """(name, description) of the run's tables: instances, summary, errors."""
+    """Lists (name, description) of the run's tables: instances, summary, errors."""
     return sorted(result.manifest["tables"].items(), key=lambda t: (t[0] == "errors", t[0]))
 
 

@@ -33,7 +33,7 @@ from ...transforms.runtime.collector import relax_collector
 from ...transforms.runtime.local_objects import holding
 from ...transforms.score import ScoreExamples
 from ...transforms.write import WriteErrors, WriteInstances
-from ..config.arguments import listed, sections_of
+from ..config.arguments import build_sections, convert_to_list
 from ..notebook import plain_pipelines
 from ..runners import lease
 from ..runners import options as engines
@@ -212,8 +212,8 @@ def evaluate(
             is no agent and no row carries an answer.
         RunError: The run itself failed.
     """
-    flags = listed(options, "options")
-    sections, rows = sections_of(dataset, metrics, runnable, output, config)
+    flags = convert_to_list(options, "options")
+    sections, rows = build_sections(dataset, metrics, runnable, output, config)
     plan = make_plan(EvaluationConfig.parse(sections), rows=rows)
     result = run(plan, engines.pipeline_options(flags)).with_order(rows is not None)
     if result.state == FINISHED and result.reason:

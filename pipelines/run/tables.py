@@ -22,6 +22,9 @@ _CELLS = 1 << 17
 """Values that are looked at together at most; as Python objects they take a hundred times their bytes in the file."""
 Row = dict[str, Json]
 
+_CELLS = 1 << 17
+"""Values of a Parquet batch at most: as Python objects they take about a hundred times their bytes in the file."""
+
 
 def rows_of(result: EvaluationResult, table: str, columns: Sequence[str] | None = None) -> Iterator[Row]:
     """Rows of a table in order, under our own column names, NaN as `None`; nothing where the run wrote no such table.

@@ -1,1 +1,1 @@
-"""What an evaluation file may say."""
+"""The schema of configuration files."""

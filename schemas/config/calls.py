@@ -1,4 +1,4 @@
-"""How calls to an agent or a judge are made: limits, timeouts, retries."""
+"""Configuration of the calls to an agent or a judge: limits, timeouts, retries."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from .storage import ConfigPart
 
 
 class RateLimit(ConfigPart):
-    """A rate limit service of Envoy's kind that is asked before each call; what it allows is up to its configuration.
+    """An Envoy-compatible rate limit service, queried before each call; its own configuration sets the limits.
 
     Attributes:
-        service: Its gRPC address, "host:port".
+        service: gRPC address of the service, "host:port".
         domain: Domain of the limit.
-        descriptors: What the limit is for: descriptors, each of keys and values in order. The service says no if it
-            would for one of them.
+        descriptors: Descriptors of the limit, each an ordered mapping of keys to values. A call waits if the service
+            refuses any of them.
     """
 
     service: str = Field(pattern=r"^[^\s/]+:\d+$")
@@ -23,35 +23,35 @@ class RateLimit(ConfigPart):
 
 
 class CallPolicy(ConfigPart):
-    """How the calls of one endpoint are made.
+    """Limits, timeouts and retries of the calls to one endpoint.
 
     Attributes:
-        timeout: Seconds one attempt may take.
-        deadline: Seconds one row may take over all its attempts, the waits between them included; default: no bound.
-        max_attempts: Attempts for each row, the first included. Attempts that are refused for their rate count a tenth.
-        max_in_flight: Calls in flight at once in one worker process, reached within a second or two.
-        max_in_flight_total: Calls in flight at once in the whole run at most, divided over its worker processes;
-            default: no bound of its own.
-        requests_per_minute: Calls the whole run may start in a minute at most, divided over its worker processes and
-            evenly spread; default: no bound of its own. Where the endpoint refuses calls for their rate (HTTP 429),
-            they are paced in any case.
-        tokens_per_minute: Tokens the answers of the whole run may use in a minute at most, given and made, divided
-            over its worker processes; kept by what answers have used so far, so answers must name their usage.
-        rate_limit: A service that is asked for each attempt whether it may begin, so that all who ask it keep one
-            limit together, exactly; default: nobody is asked. Without its word no attempt begins.
-        rate_limit_timeout: Seconds during which the endpoint may do nothing but refuse calls for their rate, or the
-            service of `rate_limit` allow none; then the rows that are left are not called.
-        max_abandoned_calls: Calls of one worker process that may hang at once beyond their timeout without being
-            cancellable (threads, above all); from then on no more calls are made until one of them returns.
-        max_answer_bytes: Size of one answer's JSON at most; a larger one is an invalid answer.
-        failure_threshold: Share of failed calls in (0, 1) among the first `failure_window` calls of a worker process,
-            and then among the last so many until one such window is healthy, beyond which the run makes no more calls;
-            `None` never stops a run.
-        failure_window: Calls that `failure_threshold` looks at.
-        retry_on: Names of further exception types that are worth another attempt, beside timeouts, dropped
-            connections, HTTP 408, 409, 425, 429 and 5xx.
+        timeout: Maximum seconds of one attempt.
+        deadline: Maximum seconds of one row over all attempts and the waits between them; default: unlimited.
+        max_attempts: Attempts for each row, the first included. An attempt refused for its rate counts as a tenth.
+        max_in_flight: Concurrent calls of one worker process, reached within a second or two.
+        max_in_flight_total: Maximum concurrent calls of the whole run, divided among its worker processes; default:
+            unlimited.
+        requests_per_minute: Maximum calls that the whole run starts in a minute, divided among its worker processes
+            and evenly spaced; default: unlimited. If the endpoint refuses calls for their rate (HTTP 429), calls are
+            paced in any case.
+        tokens_per_minute: Maximum input and output tokens of the whole run in a minute, divided among its worker
+            processes. Enforced by the usage that answers report, so answers must report it.
+        rate_limit: A service that must allow each attempt before it starts, so that all its clients share one exact
+            limit; default: none. No attempt starts while the service does not answer.
+        rate_limit_timeout: Maximum seconds during which the endpoint refuses every call for its rate, or the service
+            of `rate_limit` allows none; afterwards the remaining rows are not called.
+        max_abandoned_calls: Maximum calls of one worker process that hang beyond their timeout and cannot be cancelled
+            (mostly threads); at this number no call starts until one of them returns.
+        max_answer_bytes: Maximum size of one answer as JSON, in bytes; a larger one is an invalid answer.
+        failure_threshold: Share of failed calls in (0, 1) above which the run makes no more calls. It applies to the
+            first `failure_window` calls of a worker process, then to the latest `failure_window` calls until one such
+            window is below it; `None` never stops a run.
+        failure_window: Number of calls over which `failure_threshold` is measured.
+        retry_on: Names of further exception types to retry, besides timeouts, dropped connections, HTTP 408, 409, 425,
+            429 and 5xx.
         backoff: Seconds of the first wait between attempts, doubled for each further one, with full jitter.
-        max_backoff: Seconds a wait may last at most.
+        max_backoff: Maximum seconds of one wait.
     """
 
     timeout: float = Field(default=60.0, gt=0)
@@ -74,19 +74,19 @@ class CallPolicy(ConfigPart):
 
     @property
     def processes(self) -> int:
-        """Worker processes that make the calls of the run, as far as that is known where the policy is made."""
+        """Number of worker processes that make the run's calls, as far as known when the policy was made."""
         return self._processes
 
     @property
     def divided(self) -> bool:
-        """Whether it has a limit of the whole run, which is divided over the worker processes."""
+        """True if the policy has a limit of the whole run, which the worker processes divide among them."""
         limits = (self.max_in_flight_total, self.requests_per_minute, self.tokens_per_minute)
         return any(limit is not None for limit in limits)
 
     def for_one_of(self, processes: int) -> CallPolicy:
-        """What one of several worker processes may do; a `CallPolicy` alone, also of a config that inherits from it.
+        """Returns the policy of one of several worker processes: a plain `CallPolicy`, without keys of subclasses.
 
-        Every process may have one call in flight, so more processes than `max_in_flight_total` exceed it.
+        Every process may have one call in flight, so more processes than `max_in_flight_total` exceed that limit.
         """
         own = {name: getattr(self, name) for name in CallPolicy.model_fields}
         if self.max_in_flight_total is not None:

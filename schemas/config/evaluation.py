@@ -1,6 +1,6 @@
-"""What a user may write in eval.yaml: pydantic models that refuse unknown keys.
+"""The models of eval.yaml: pydantic models that reject unknown keys.
 
-`EvaluationConfig.load` reads YAML or JSON text; errors name the key, what was found and what is allowed.
+`EvaluationConfig.load` reads YAML or JSON text; errors name the key, the value found and the values allowed.
 """
 
 from __future__ import annotations
@@ -15,29 +15,28 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ..errors import ConfigError
 from ..values import slice_text
 from .calls import CallPolicy
-from .explain import explained, shown
+from .explain import explain_error, show_value
 from .storage import ConfigPart, DatasetConfig, OutputConfig, Shards
 from .yaml_text import load_yaml
 
 Mode: TypeAlias = Literal["live", "batch", "batch_files"]
-"""How calls are made: at once; in batches that are handed to the provider; in files that somebody else carries."""
+"""How calls are made: directly, in batches submitted to the provider, or in batch files that the user submits."""
 
 
 class AgentConfig(CallPolicy):
-    """Which agent is called, and how; the keys of the call policy stand beside the agent's own.
+    """The agent and the policy of its calls; the keys of the policy are on the same level as the agent's own.
 
     Attributes:
-        type: Registered name of an agent, such as "function"; "auto" finds it from the target; where there is none,
-            the rows carry the answers.
+        type: Registered name of an agent type, such as "function"; "auto" infers it from the target. Without a target,
+            the answers are in the rows.
         target: "module:name" of the agent, the object itself from Python, or an address.
         version: Declared version of the agent, part of its fingerprint.
-        failure_threshold: As in the call policy; by default an agent of which half the first 200 calls fail is asked
-            no more.
-        packages: Wheels, folders with Python code and at most one requirements file that the agent consists of; they
-            are made importable here and on every worker.
-        secrets: Environment variables the agent needs, with a reference to each value (see `transforms.secrets`) that
-            is resolved on the worker. A list of names stands for variables of the same name.
-        mode: As that of a judge; for an agent behind OpenAI's chat completions.
+        failure_threshold: As in the call policy; by default, the calls stop if more than half of the first 200 fail.
+        packages: Wheels, folders with Python code and at most one requirements file of the agent; they are made
+            importable on this machine and on every worker.
+        secrets: Environment variables that the agent needs, with a reference to each value (see `transforms.secrets`)
+            that is resolved on the worker. A list of names refers to variables of the same names.
+        mode: As for a judge; only for agents behind OpenAI's chat completions.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
@@ -61,23 +60,23 @@ class AgentConfig(CallPolicy):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The agent's own parameters beside `target`."""
+        """The agent's own parameters besides `target`."""
         return dict(self.__pydantic_extra__ or {})
 
 
 def _is_secret(name: Any, reference: Any) -> bool:
-    """Whether a name can be that of an environment variable, and its value refers to a secret."""
+    """Returns true if the name is valid for an environment variable and the reference points to a secret."""
     texts = isinstance(name, str) and isinstance(reference, str)
     return texts and bool(re.fullmatch(r"[^=\0]+", name) and re.fullmatch(r"\$\{(env|secret):[^{}]+\}", reference))
 
 
 class PriceConfig(ConfigPart):
-    """What 1,000,000 tokens of a model cost, and the day on which that was so.
+    """Price of 1,000,000 tokens of a model, and the day of that price.
 
     Attributes:
-        input, output: Price of tokens given and made, in any currency, the same for all models.
-        batch_input, batch_output: The same of answers that come by a batch; `None` where they are not known.
-        date: The day.
+        input, output: Prices of input and output tokens, in any currency, the same for all models.
+        batch_input, batch_output: Prices through the batch interface; `None` if unknown.
+        date: The day of the prices.
     """
 
     input: float = Field(ge=0)
@@ -87,21 +86,20 @@ class PriceConfig(ConfigPart):
     date: datetime.date
 
     def cost(self, given: float, made: float, batched: bool = False) -> float | None:
-        """What tokens given and made cost, `None` where that is not known."""
+        """Returns the cost of input tokens (`given`) and output tokens (`made`); `None` if their price is unknown."""
         of_given, of_made = (self.batch_input, self.batch_output) if batched else (self.input, self.output)
         return None if of_given is None or of_made is None else (given * of_given + made * of_made) / 1e6
 
 
 class JudgeConfig(CallPolicy):
-    """A judge model, and how it is called; the keys of the call policy stand beside the judge's own.
+    """A judge model and the policy of its calls; the keys of the policy are on the same level as the judge's own.
 
     Attributes:
-        type: "google", "openai", "anthropic", "function" ...; a function where only a target is given.
-        failure_threshold: As in the call policy; by default a judge of which half the first 200 calls fail is asked no
-            more.
-        mode: "live" asks the judge at once; "batch" hands its questions over to its provider's batch interface, and
-            "batch_files" only writes the files; the same command later takes the answers in.
-        combine_metrics: Whether the questions that several metrics have about a row are put to the judge as one.
+        type: "google", "openai", "anthropic", "function" ...; "function" if only a target is given.
+        failure_threshold: As in the call policy; by default, the calls stop if more than half of the first 200 fail.
+        mode: "live" calls the judge directly. "batch" submits its questions to the provider's batch interface, and
+            "batch_files" only writes the files; the same command run later reads the answers.
+        combine_metrics: Whether the questions of several metrics about a row are combined into one call.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
@@ -115,7 +113,7 @@ class JudgeConfig(CallPolicy):
     @model_validator(mode="before")
     @classmethod
     def _forms(cls, value: Any) -> Any:
-        if isinstance(value, str) and ":" not in value:  # the keys of a judge without its name
+        if isinstance(value, str) and ":" not in value:  # judges: {type: ...} without a name for the judge
             raise ValueError('a mapping with type ..., or "module:name" of a function')
         return value if isinstance(value, Mapping | list | int | float | None) else {"target": value}
 
@@ -153,7 +151,7 @@ class MetricConfig(BaseModel):
 
 
 def _object_name(metric: Any) -> str:
-    """Name of a metric given as an object; "" leaves it to the name it is registered under."""
+    """Returns the name of a metric given as an object; "" if only its registration may name it."""
     name = getattr(metric, "name", None) or getattr(metric, "__name__", "")
     return name if isinstance(name, str) else ""
 
@@ -163,9 +161,9 @@ class CriterionConfig(ConfigPart):
 
     Attributes:
         metric: Output name of the metric.
-        statistic: Column of the summary table the bound is on.
+        statistic: Column of the summary table.
         min, max: Inclusive bounds; at least one.
-        slice: Values of the slice the bound is on, a missing one null; `{}` for the whole dataset.
+        slice: Values of the slice by column, null for a missing value; `{}` for the whole dataset.
     """
 
     metric: str
@@ -189,13 +187,13 @@ class CriterionConfig(ConfigPart):
 
 
 class StatisticsConfig(ConfigPart):
-    """How summaries are computed.
+    """Statistics of the summary table.
 
     Attributes:
         ci: "auto" is Wilson's interval for metrics with a range and for scores that are all 0 or 1, Student's t for
-            others; "normal" is the normal approximation for all, within the range where there is one.
+            others; "normal" is the normal approximation for all, clipped to the range if there is one.
         confidence: Level of the interval, in (0, 1).
-        on_failure: Whether rows whose agent failed are left out of means or count with the metric's worst value.
+        on_failure: "exclude" leaves rows whose agent failed out of means; "worst" counts them with the worst value.
     """
 
     ci: Literal["auto", "normal"] = "auto"
@@ -204,12 +202,12 @@ class StatisticsConfig(ConfigPart):
 
 
 class BudgetConfig(ConfigPart):
-    """What a whole run may spend, agent and judges together, over all its starts.
+    """Bounds on what the whole run spends, agent and judges together, over all its starts.
 
     Attributes:
-        max_calls: Attempts of all calls, those refused for their rate left out. A dataset that needs more is refused
-            before the first call.
-        max_tokens: Tokens of all answers that name their usage, given and made.
+        max_calls: Maximum attempts of all calls, except those refused for their rate. A dataset that needs more is
+            refused before the first call.
+        max_tokens: Maximum input and output tokens of all answers that report their usage.
     """
 
     max_calls: int | None = Field(default=None, ge=1)
@@ -217,12 +215,12 @@ class BudgetConfig(ConfigPart):
 
 
 class CompatConfig(ConfigPart):
-    """Switches that reproduce what another product does where we decided otherwise.
+    """Switches that reproduce the behaviour of another product if evalbeam differs from it.
 
     Attributes:
-        float32: Scores carry the float32 rounding that the Vertex service shows.
-        win_rate_all_rows: Win rates count rows without a verdict too, as EvalTask does.
-        adk_verdicts: A case passes although a criterion could not be evaluated, as with ADK.
+        float32: Round scores to float32, as the Vertex service does.
+        win_rate_all_rows: Count rows without a verdict in win rates, as EvalTask does.
+        adk_verdicts: Pass a case even if a criterion could not be evaluated, as ADK does.
     """
 
     float32: bool = False
@@ -235,17 +233,17 @@ class EvaluationConfig(ConfigPart):
 
     Attributes:
         dataset: The rows.
-        agent: What answers them; recorded answers where left out.
-        metrics: What is measured, in the order of the output columns.
-        judges: The judge models by name; a metric that names none asks "default".
-        baseline: Folder of a finished run whose answers pairwise metrics compare with.
-        prices: Prices of judge models by the model's name; the cost of others is unknown.
+        agent: The agent that answers the rows; default: the rows hold recorded answers.
+        metrics: The metrics, in the order of the output columns.
+        judges: The judge models by name; a metric that names none uses "default".
+        baseline: Folder of a finished run whose answers pairwise metrics compare against.
+        prices: Prices of judge models by model name; the cost of other models is unknown.
         criteria: Bounds that decide the verdict: {metric: minimum} or a list of criteria.
-        slices: Lists of dataset columns by whose values the summary is broken down.
-        trials: How often the agent runs on each row.
+        slices: Lists of dataset columns whose values break down the summary.
+        trials: Number of agent runs for each row.
         budget: Bounds on what the run spends.
-        replay: Output folder of another run whose answers are scored instead of calling the agent.
-        shards: Ranges of the id's hash that the work is cut into, a power of two; default: 256 where an agent is
+        replay: Output folder of another run; its answers are scored instead of calling the agent.
+        shards: Number of ranges of the id's hash that partition the work, a power of two; default: 256 if an agent is
             called, else by the size of the dataset. The tables do not depend on it.
     """
 
@@ -283,25 +281,25 @@ class EvaluationConfig(ConfigPart):
 
     @classmethod
     def parse(cls, data: Any, source: str = "") -> EvaluationConfig:
-        """The config a mapping describes.
+        """Validates a mapping as a configuration.
 
         Args:
-            data: What YAML or JSON gave.
+            data: The parsed YAML or JSON.
             source: Name of the file, for messages.
 
         Raises:
-            ConfigError: Names the first key that is wrong, what was found there and what is allowed.
+            ConfigError: A key or value is invalid; the message names the first such key, the value and what is allowed.
         """
         if not isinstance(data, Mapping):
-            raise ConfigError(f"found {shown(data)}", where=source, allowed="a mapping with dataset, metrics ...")
+            raise ConfigError(f"found {show_value(data)}", where=source, allowed="a mapping with dataset, metrics ...")
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise explained(error, source, cls) from None
+            raise explain_error(error, source, cls) from None
         except RecursionError:
             raise ConfigError("the configuration refers to itself", where=source) from None
 
     @classmethod
     def load(cls, text: str, source: str = "") -> EvaluationConfig:
-        """The config that YAML (or JSON) text describes; see `parse`."""
+        """Parses and validates YAML or JSON text; raises as `parse` and `load_yaml` do."""
         return cls.parse(load_yaml(text, source), source)

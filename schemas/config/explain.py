@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in the words of someone who writes YAML."""
+"""Translates pydantic's errors about a configuration into the terms of someone who writes YAML."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from pydantic import ValidationError
 from ..errors import ConfigError
 
 
-def explained(error: ValidationError, source: str, model: Any) -> ConfigError:
-    """What pydantic found, as an error that names the key, what stands there and what is allowed.
+def explain_error(error: ValidationError, source: str, model: Any) -> ConfigError:
+    """Converts an error of pydantic to one that names the key, the value found and the values allowed.
 
     Args:
-        error: What pydantic raised.
+        error: The error of pydantic.
         source: Name of the file.
         model: The model that was validated.
     """
-    found = error.errors(include_url=False)
-    first = found[0]
-    if first["type"] == "missing":  # perhaps because its name is misspelt
-        beside = (e for e in found if e["type"] == "extra_forbidden" and e["loc"][:-1] == first["loc"][:-1])
+    errors = error.errors(include_url=False)
+    first = errors[0]
+    if first["type"] == "missing":  # a misspelt key beside it explains more than the missing one
+        beside = (e for e in errors if e["type"] == "extra_forbidden" and e["loc"][:-1] == first["loc"][:-1])
         first = next(beside, first)
     loc = [str(p) for p in first["loc"] if not str(p).startswith(("function-", "tagged-"))]
-    loc = loc[:2] if loc[:2] == ["dataset", "path"] else loc  # beyond it stand the names of its types
+    loc = loc[:2] if loc[:2] == ["dataset", "path"] else loc  # pydantic appends the types of the union
     key = ".".join(loc)
     where = f"{source}: {key}" if source and key else key or source
     if first["type"] == "extra_forbidden":
-        return unknown_key(loc[-1], _keys_at(model, loc[:-1]), where)
+        return unknown_key(loc[-1], _list_keys_at(model, loc[:-1]), where)
     if first["type"] == "missing":
         return ConfigError("missing", where=where)
-    value = "something else" if loc[-1:] == ["secrets"] else shown(first["input"])
-    return ConfigError(f"found {value}", where=where, allowed=_allowed(first, loc, model))
+    value = "something else" if loc[-1:] == ["secrets"] else show_value(first["input"])
+    return ConfigError(f"found {value}", where=where, allowed=_describe_allowed_at(first, loc, model))
 
 
 def unknown_key(key: str, known: Sequence[str], where: str) -> ConfigError:
-    """What to say of a key that nobody knows: allowed are the nearest, or all where none is near."""
-    near = difflib.get_close_matches(key, known, n=3) or known
-    return ConfigError(f"unknown key {key!r}", where=where, allowed=", ".join(near))
+    """Builds the error of an unknown key; it lists the closest known keys, or all of them if none is close."""
+    close = difflib.get_close_matches(key, known, n=3) or known
+    return ConfigError(f"unknown key {key!r}", where=where, allowed=", ".join(close))
 
 
 _KINDS = {
@@ -59,33 +59,33 @@ _KINDS = {
     "finite_number": "a finite number",
     "too_short": "at least one",
 }
-"""What pydantic's types of errors ask for, in the words of someone who writes YAML."""
+"""Allowed values by pydantic's error type, in the terms of someone who writes YAML."""
 
 
-def _allowed(error: Any, loc: list[str], model: Any) -> str:
+def _describe_allowed_at(error: Any, loc: list[str], model: Any) -> str:
     if loc == ["dataset", "path"]:
         return "a path, or a list of paths"
     if error["type"] == "model_type":
-        keys = _keys_at(model, loc)
+        keys = _list_keys_at(model, loc)
         return f"a mapping with {', '.join(keys)}" if keys else "a mapping"
-    return wanted(error)
+    return describe_allowed(error)
 
 
-def wanted(error: Any) -> str:
-    """What one of pydantic's errors asks for."""
+def describe_allowed(error: Any) -> str:
+    """Describes the values that an error of pydantic allows."""
     return _KINDS.get(error["type"]) or error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
 
 
-def shown(value: Any) -> str:
-    """A value as it may stand in a message: bounded, however large or entangled it is."""
+def show_value(value: Any) -> str:
+    """Formats a value for a message, with bounded length and depth."""
     short = reprlib.Repr()
     short.maxlist = short.maxdict = short.maxtuple = 5
     short.maxlevel, short.maxstring, short.maxother, short.maxlong = 3, 100, 100, 60
     return "nothing" if value is None else short.repr(value)
 
 
-def _keys_at(model: Any, loc: list[str]) -> list[str]:
-    """Keys of the model at a place, through lists and mappings of models."""
+def _list_keys_at(model: Any, loc: list[str]) -> list[str]:
+    """Lists the keys of the model at a location, through lists and mappings of models."""
     for step in loc:
         if get_origin(model) in (list, dict):
             model = get_args(model)[-1]

@@ -1,4 +1,4 @@
-"""Where rows come from and where tables go: the dataset and output sections of a configuration."""
+"""The dataset and output sections of a configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ColumnType = Literal["string", "int64", "float64", "bool", "timestamp", "json"]
 COLUMN_TYPES: tuple[str, ...] = ("string", "int64", "float64", "bool", "timestamp", "json")
 _TYPES_OF_OTHERS = frozenset(("str", "int", "integer", "float", "double", "number", "boolean", "datetime"))
 QUERY_PATH = "bq://query"
-"""Stands for the result of `dataset.query` where others have a path."""
+"""Path that represents the result of `dataset.query`."""
 
 
 def _power_of_two(value: int) -> int:
@@ -25,11 +25,11 @@ def _power_of_two(value: int) -> int:
 
 
 Shards: TypeAlias = Annotated[int, Field(ge=1, le=4096), AfterValidator(_power_of_two)]
-"""A number of pieces that halve evenly: a power of two."""
+"""A number of shards: a power of two, so that shards can be merged in pairs."""
 
 
 class ConfigPart(BaseModel):
-    """Base of a configuration's parts: unknown keys are refused."""
+    """Base class of a configuration's sections; it rejects unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 
@@ -37,35 +37,38 @@ class ConfigPart(BaseModel):
     @classmethod
     def _no_number(cls, value: Any, info: ValidationInfo) -> Any:
         type_ = cls.model_fields[info.field_name or ""].annotation
-        if isinstance(value, bool) and {int, float} & {type_, *get_args(type_)}:  # YAML's yes and on are no 1
+        if isinstance(value, bool) and {int, float} & {
+            type_,
+            *get_args(type_),
+        }:  # YAML reads yes and on as true, which is no number
             raise ValueError("a number")
         return value
 
 
 class ColumnConfig(ConfigPart):
-    """What one dataset column is: its type, and the standard field it stands for."""
+    """A dataset column: its type, and the standard field that it provides."""
 
     type: ColumnType | None = None
     as_: str | None = Field(default=None, alias="as")
 
 
 class DatasetConfig(ConfigPart):
-    """Where the rows are and how they are read.
+    """The dataset: where its rows are and how they are read.
 
     Attributes:
         path: A file, a folder, a glob, or a list of them, on any filesystem Beam opens; or `bq://project.dataset.table`.
-        query: BigQuery SQL whose result is read instead.
-        query_into: "project.dataset" where BigQuery keeps that result for a day.
-        select: Columns of a BigQuery table that are read; default: all.
-        where: Condition in SQL on the rows of a BigQuery table.
-        format: "auto" goes by the file's ending.
-        dialect: How rows name their fields.
-        id: Column whose value identifies a row; default: the row's canonical input.
+        query: BigQuery SQL; its result is read instead of `path`.
+        query_into: "project.dataset" in which BigQuery keeps that result for a day.
+        select: Columns to read of a BigQuery table; default: all.
+        where: SQL condition on the rows of a BigQuery table.
+        format: "auto" infers the format from the file name.
+        dialect: Naming scheme of the rows' fields; "auto" recognises it.
+        id: Column whose value identifies a row; default: a hash of the row's canonical input.
         columns: For each of the user's columns: a type (string, int64, float64, bool, timestamp, json), the standard
-            field it stands for (prompt, reference ...), or {type: ..., as: ...}.
-        limit: At most so many rows, chosen by hash: the same rows in every format and run.
+            field that it provides (prompt, reference ...), or {type: ..., as: ...}.
+        limit: Maximum number of rows, chosen by hash: the same rows in every format and run.
         sample: Share of rows in (0, 1], chosen by hash.
-        max_invalid_fraction: Share of rows in [0, 1] that may be unusable before the run refuses to start calling.
+        max_invalid_fraction: Maximum share of unusable rows in [0, 1]; beyond it the run stops before the first call.
     """
 
     path: str | list[str] = []
@@ -111,20 +114,20 @@ class DatasetConfig(ConfigPart):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """What readers are told beside the columns."""
+        """Options of the readers besides the columns."""
         names = ("select", "where", "query", "query_into")
         return {name: value for name in names if (value := getattr(self, name))}
 
 
 class BigQueryConfig(ConfigPart):
-    """Tables of BigQuery that a finished run is loaded into.
+    """BigQuery tables into which a finished run is loaded.
 
     Attributes:
         dataset: "project.dataset" of the tables instances, summary and errors.
-        prefix: Stands before their names.
-        write: "replace" the rows that the tables have of the run, or "append" it once and never change it.
-        run_id: Name of the run in the column of that name; default: `output.path`.
-        run_date: The day the run is for, in the column of that name, by which the tables are partitioned.
+        prefix: Prefix of the table names.
+        write: "replace" the rows that the tables already hold of this run, or "append" the run once and for all.
+        run_id: Value of the column `run_id`; default: `output.path`.
+        run_date: Value of the column `run_date`, by which the tables are partitioned: the day of the run.
     """
 
     dataset: str
@@ -143,18 +146,18 @@ class BigQueryConfig(ConfigPart):
 
 
 class OutputConfig(ConfigPart):
-    """Where the tables go.
+    """The tables that a run writes.
 
     Attributes:
-        path: Folder (any filesystem Beam opens) of this run's tables and manifest.
+        path: Folder of the run's tables and manifest, on any filesystem Beam opens.
         format: Format of the instances, summary and errors tables.
-        compression: Of Parquet ("zstd", "snappy", "none"); of JSONL and CSV ("none", "gzip").
-        column_style: What the metrics' columns and aggregates are called (see `schemas/names.py`).
-        shards: Files of the instances table, a power of two; default 1 for each 128 MB of rows.
+        compression: "zstd", "snappy" or "none" for Parquet; "none" or "gzip" for JSONL and CSV.
+        column_style: Naming scheme of the metrics' columns and aggregates (see `schemas/names.py`).
+        shards: Number of files of the instances table, a power of two; default: 1 for each 128 MB of rows.
         overwrite: Replace a finished run at `path`, or what an unfinished run of another agent left there.
-        resume_anyway: Go on with an unfinished run at `path` although its agent has changed since.
-        escape_formulas: Prefix cells that a spreadsheet would run as formulas with an apostrophe (CSV only).
-        bigquery: Tables of BigQuery that a finished run is loaded into as well; needs Parquet on gs://.
+        resume_anyway: Resume an unfinished run at `path` even if its agent has changed.
+        escape_formulas: Prefix cells that a spreadsheet would evaluate as formulas with an apostrophe (CSV only).
+        bigquery: BigQuery tables into which a finished run is also loaded; needs Parquet on gs://.
     """
 
     path: str = "evalbeam-out"
@@ -173,10 +176,10 @@ class OutputConfig(ConfigPart):
         if not value.strip():
             raise ValueError("the path of a folder")
         if value.startswith("~"):
-            raise ValueError("the home folder written out, as in ${HOME}/runs: nothing expands a ~ here")
+            raise ValueError("the home folder written out, as in ${HOME}/runs (~ is not expanded)")
         if "://" in value and not re.match("gs://[^/]", value):
             raise ValueError("a local folder, or gs://bucket/folder")
-        if "://" in value and re.search(r"[*?[]", value):  # there a name cannot be told from a glob
+        if "://" in value and re.search(r"[*?[]", value):  # Beam would read it as a glob
             raise ValueError("a folder of object storage without *, ? and [ in its name")
         return value
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from ...schemas.config.explain import shown
+from ...schemas.config.explain import show_value
 from ...schemas.errors import AgentError, ConfigError, RowError
 from ...schemas.instance import Instance
 from ...schemas.json import Json
@@ -108,7 +108,7 @@ class HttpAgent(Agent, Batched):
         for text in templates.texts(self.body):
             check_text(text, "agent.body")
         if self._preset is not None and not isinstance(self.body, Mapping | None):
-            found = f"found {shown(self.body)}"
+            found = f"found {show_value(self.body)}"
             raise ConfigError(found, where="agent.body", allowed="keys beside or instead of the preset's")
         for name, path in self.answer.items():
             if name not in ANSWER:

@@ -1,4 +1,4 @@
-"""`evalbeam adk-eval`, `adk-migrate` and `to-evalset`: ADK's files and words at the command line."""
+"""The commands `adk-eval`, `adk-migrate` and `to-evalset`, which work on ADK's files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from .base import CRITERION, PASSED
 
 _ABOUT = """\
-Evaluates an ADK agent on eval sets, with the arguments of `adk eval`: calls it for every case, many at once, judges
-each by the criteria, and writes ADK's result files to the agent's .adk/eval_history, where `adk web` shows them.
-Options that are not listed go to Apache Beam."""
+Evaluates an ADK agent on eval sets, with the arguments of `adk eval`. The cases run concurrently. Each is scored
+against the criteria, and ADK's result files are written to the agent's .adk/eval_history, where `adk web` shows them.
+Unlisted options are passed to Apache Beam."""
 _EXAMPLES = """\
 examples:
   evalbeam adk-eval agents/hello_world agents/hello_world/hello_world.evalset.json
@@ -24,29 +24,29 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("adk-eval", help=words, description=_ABOUT, epilog=_EXAMPLES)
     parser.set_defaults(handle=_adk_eval)
     parser.add_argument("agent", metavar="AGENT", help='folder of the agent, or "module:name"')
-    words = "files, each with or without :case,case; folders of *.test.json; ids of sets in the agent's folder"
+    words = "files, optionally followed by :case,case; folders of *.test.json; ids of sets in the agent's folder"
     parser.add_argument("eval_sets", nargs="+", metavar="EVAL_SET", help=words)
-    words = "criteria (default: test_config.json beside a single file, else ADK's own)"
+    words = "criteria (default: test_config.json next to a single file, else ADK's defaults)"
     parser.add_argument("--config_file_path", metavar="PATH", help=words)
-    parser.add_argument("--print_detailed_results", action="store_true", help="show every case, turn by turn")
-    parser.add_argument("--num_runs", type=int, default=1, metavar="N", help="how often each case is run")
-    parser.add_argument("--output", metavar="FOLDER", help="where the tables go (default: a temporary folder)")
+    parser.add_argument("--print_detailed_results", action="store_true", help="show every case turn by turn")
+    parser.add_argument("--num_runs", type=int, default=1, metavar="N", help="number of runs of each case")
+    parser.add_argument("--output", metavar="FOLDER", help="folder of the tables (default: a temporary folder)")
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run at --output")
-    parser.add_argument("--turn_timeout", type=float, metavar="SECONDS", help="seconds a turn may take (default: 300)")
-    parser.add_argument("--max_in_flight", type=int, metavar="N", help="conversations at once (default: 64)")
-    words = "a case passes although a criterion could not be evaluated, as with `adk eval`"
+    parser.add_argument("--turn_timeout", type=float, metavar="SECONDS", help="timeout of one turn (default: 300)")
+    parser.add_argument("--max_in_flight", type=int, metavar="N", help="concurrent conversations (default: 64)")
+    words = "pass a case even if a criterion could not be evaluated, as `adk eval` does"
     parser.add_argument("--adk_verdicts", action="store_true", help=words)
 
-    words = "write an older eval set in the current form"
+    words = "convert an older eval set to the current format"
     migrate = commands.add_parser(
-        "adk-migrate", help=words, description="Writes an eval set of any form as an EvalSet."
+        "adk-migrate", help=words, description="Converts an eval set of any format to an EvalSet."
     )
     migrate.set_defaults(handle=_migrate)
     migrate.add_argument("source", metavar="OLD", help="file to read")
     migrate.add_argument("destination", metavar="NEW", help="file to write")
-    migrate.add_argument("--initial_session_file", metavar="PATH", help="session of cases that do not say theirs")
+    migrate.add_argument("--initial_session_file", metavar="PATH", help="session for cases without one")
 
-    about = "Writes the answers of a finished run as an EvalSet that expects them, as `adk web` saves a session."
+    about = "Writes the answers of a finished run as the expected answers of an EvalSet, as `adk web` saves a session."
     saved = commands.add_parser("to-evalset", help="write a run's answers as an ADK eval set", description=about)
     saved.set_defaults(handle=_to_evalset)
     saved.add_argument("output", metavar="OUTPUT", help="folder of the run")
@@ -65,10 +65,12 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
 
     files = eval_files(args.eval_sets, args.agent if os.path.isdir(args.agent) else "")
     if args.config_file_path is None and len(files) > 1:
-        note("ADK's own criteria: of several files none's test_config.json is used (--config_file_path)")
+        note("several files: ADK's default criteria are used; pass --config_file_path to use a test_config.json")
     config = config_of(files, args.config_file_path)
     options = {k: v for k in ("turn_timeout", "max_in_flight") if (v := getattr(args, k)) is not None}
-    logging.getLogger("google_adk").setLevel(logging.NOTSET if args.debug else logging.CRITICAL)  # the tables say it
+    logging.getLogger("google_adk").setLevel(
+        logging.NOTSET if args.debug else logging.CRITICAL
+    )  # the tables hold the errors
     with stoppable(told=Engine.end), logs(args.debug, note):
         evaluation = adk_evaluate(
             args.agent,
@@ -93,7 +95,7 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _write_results(agent: str, evaluation: Any) -> None:
-    """Writes ADK's result files into the agent's folder."""
+    """Writes ADK's result files to the agent's folder; a failure is only reported."""
     import os
 
     from ...adk.evaluate import write_results
@@ -110,9 +112,9 @@ def _write_results(agent: str, evaluation: Any) -> None:
 def _migrate(args: argparse.Namespace, rest: list[str]) -> int:
     from ...adk.eval_sets import adk_migrate
     from ...display.console import say
-    from .base import no_more
+    from .base import reject_arguments
 
-    no_more(rest)
+    reject_arguments(rest)
     count = adk_migrate(args.source, args.destination, args.initial_session_file)
     say(f"{args.destination}: {count} cases")
     return PASSED
@@ -121,9 +123,9 @@ def _migrate(args: argparse.Namespace, rest: list[str]) -> int:
 def _to_evalset(args: argparse.Namespace, rest: list[str]) -> int:
     from ...adk.eval_sets import to_evalset
     from ...display.console import say
-    from .base import no_more
+    from .base import reject_arguments
 
-    no_more(rest)
+    reject_arguments(rest)
     count = to_evalset(args.output, args.destination, args.eval_set_id)
     say(f"{args.destination}: {count} cases")
     return PASSED

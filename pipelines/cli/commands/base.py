@@ -1,8 +1,8 @@
-"""What the commands share.
+"""Helpers shared by the commands.
 
-A command is a function `(args, rest) -> exit code`, given the parsed arguments and those that no option took, and set
-as the `handle` of its parser by the `add` of the module it stands in. Importing such a module costs milliseconds:
-everything heavy is imported by the function that needs it.
+A command is a function `(args, rest) -> exit code` of the parsed arguments and the unrecognized ones. The function
+`add` of its module sets it as the `handle` of its parser. Heavy imports stay inside the functions that need them, so
+that importing a command module takes milliseconds.
 """
 
 from __future__ import annotations
@@ -11,31 +11,35 @@ from typing import Any
 
 from ....schemas.errors import ConfigError
 
-SLICES = "by columns, with commas; a+b by both at once"
-"""What the option --slices is given, in words."""
+SLICES = "by columns, separated by commas; a+b combines two"
+"""Help text of the value of --slices."""
 PASSED, CRITERION, CONFIG, RUN = 0, 1, 2, 3
 """Exit codes."""
 
 
-def no_more(rest: list[str]) -> None:
-    """Refuses arguments that no option took."""
+def reject_arguments(rest: list[str]) -> None:
+    """Rejects unrecognized arguments.
+
+    Raises:
+        ConfigError: There is one.
+    """
     if rest:
         raise ConfigError(f"unknown argument {rest[0]!r}", allowed="see --help")
 
 
-def request_at(stream: Any, command: str) -> bytes:
-    """What is at the standard input.
+def read_request(stream: Any, command: str) -> bytes:
+    """Reads the request from standard input.
 
     Raises:
-        ConfigError: It is a terminal.
+        ConfigError: Standard input is a terminal.
     """
     if stream.isatty():
-        raise ConfigError("no request at the input", allowed=f"evalbeam {command} < request.json")
+        raise ConfigError("no request on standard input", allowed=f"evalbeam {command} < request.json")
     return stream.buffer.read()
 
 
 def show_result(result: Any, say: Any) -> None:
-    """Shows a run's summary."""
+    """Writes the summary of a run with `say`."""
     from ...display.console import width
     from ...display.terminal import render
 
@@ -43,7 +47,7 @@ def show_result(result: Any, say: Any) -> None:
 
 
 def show_end(result: Any) -> int:
-    """Shows how a run ended; returns the exit code."""
+    """Shows the summary of a run and, if it failed, the reason; returns the exit code."""
     from ...display.console import fault, say
 
     show_result(result, say)

@@ -1,4 +1,4 @@
-"""`evalbeam compare`: what changed from one run to another."""
+"""The command `compare`: what changed from one run to another."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ....schemas.errors import ConfigError
-from .base import SLICES, no_more
+from .base import SLICES, reject_arguments
 
 _ABOUT = """\
-Compares two runs over the same dataset, instance by instance. Ends with 1 where a metric is worse: where the whole
-interval of its mean difference lies beyond the tolerance, over all instances or in a slice."""
+Compares two runs over the same dataset, instance by instance. Exits with 1 if a metric got worse: if the whole
+confidence interval of its mean difference lies beyond the tolerance, over all instances or in a slice."""
 
 
 def add(commands: Any) -> None:
@@ -19,11 +19,13 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("compare", help="compare two runs", description=_ABOUT)
     parser.add_argument("before", metavar="BEFORE", help="folder of the first run")
     parser.add_argument("after", metavar="AFTER", help="folder of the second run")
-    parser.add_argument("--metrics", metavar="NAMES", help="metrics to compare, with commas (default: all)")
+    parser.add_argument("--metrics", metavar="NAMES", help="metrics to compare, comma-separated (default: all)")
     parser.add_argument("--slices", metavar="COLUMN,...", help=f"break the comparison down {SLICES}")
-    words = "what a mean may change by; METRIC=X for one metric; repeatable (default: 0)"
+    words = "allowed change of a mean; METRIC=X for one metric; repeatable (default: 0)"
     parser.add_argument("--tolerance", action="append", default=[], metavar="X", help=words)
-    parser.add_argument("--confidence", type=_level, default=0.95, metavar="LEVEL", help="of the intervals (0.95)")
+    parser.add_argument(
+        "--confidence", type=_parse_level, default=0.95, metavar="LEVEL", help="confidence level (default: 0.95)"
+    )
     words = "write each score that changed to a .jsonl, .csv or .parquet file"
     parser.add_argument("--changes", metavar="FILE", help=words)
     parser.set_defaults(handle=_compare)
@@ -31,30 +33,30 @@ def add(commands: Any) -> None:
 
 def _compare(args: argparse.Namespace, rest: list[str]) -> int:
     from ...compare import changes, compare, write_changes
-    from ...config.settings import slices_of, words_of
+    from ...config.settings import parse_slices, split_words
     from ...display.console import say, width
     from ...display.differences import render
 
-    no_more(rest)
-    metrics = words_of(args.metrics) if args.metrics is not None else ()
-    slices = slices_of(args.slices or "")
-    whole, single = _tolerances(args.tolerance)
+    reject_arguments(rest)
+    metrics = split_words(args.metrics) if args.metrics is not None else ()
+    slices = parse_slices(args.slices or "")
+    whole, single = _parse_tolerances(args.tolerance)
     level = args.confidence
-    found = compare(
+    comparison = compare(
         args.before, args.after, metrics=metrics, slices=slices, tolerance=whole, tolerances=single, confidence=level
     )
     if args.changes is not None:
         write_changes(changes(args.before, args.after, metrics=metrics), args.changes)
-    say(render(found, width()))
-    return found.exit_code
+    say(render(comparison, width()))
+    return comparison.exit_code
 
 
-def _tolerances(given: Iterable[str]) -> tuple[float, dict[str, float]]:
-    """(that of all metrics, those of single ones)."""
+def _parse_tolerances(given: Iterable[str]) -> tuple[float, dict[str, float]]:
+    """Returns (tolerance of all metrics, tolerances of single metrics by name)."""
     whole, single = 0.0, {}
     for text in given:
         name, equals, value = text.rpartition("=")
-        number = _number(value, "--tolerance", "a number, 0 or more, or METRIC=NUMBER")
+        number = _parse_number(value, "--tolerance", "a number, 0 or more, or METRIC=NUMBER")
         if equals:
             single[name] = number
         else:
@@ -62,11 +64,11 @@ def _tolerances(given: Iterable[str]) -> tuple[float, dict[str, float]]:
     return whole, single
 
 
-def _level(text: str) -> float:
-    return _number(text, "--confidence", "a number between 0 and 1")
+def _parse_level(text: str) -> float:
+    return _parse_number(text, "--confidence", "a number between 0 and 1")
 
 
-def _number(text: str, where: str, allowed: str) -> float:
+def _parse_number(text: str, where: str, allowed: str) -> float:
     try:
         return float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`evalbeam check-grounding`: the Check Grounding API at the standard input and output."""
+"""The command `check-grounding`: the Check Grounding API on standard input and output."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import sys
 from typing import Any
 
 from ....schemas.errors import ConfigError
-from .base import PASSED, no_more, request_at
+from .base import PASSED, read_request, reject_arguments
 
 _ABOUT = """\
-Reads a request of Vertex AI's Check Grounding API (JSON) at the input and writes the API's response. No service is
-called, unless the checker is one. example: evalbeam check-grounding < request.json"""
+Reads a request of Vertex AI's Check Grounding API (JSON) from standard input and writes the API's response. No service
+is called unless the checker is one. Example: evalbeam check-grounding < request.json"""
 
 
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser("check-grounding", help="check one answer against facts", description=_ABOUT)
     parser.set_defaults(handle=_check_grounding)
-    words = "who compares claims with facts: a name, or {type: NAME, parameters ...} (default: lexical)"
+    words = "checker of claims against facts: a name, or {type: NAME, parameters ...} (default: lexical)"
     parser.add_argument("--checker", default="lexical", metavar="CHECKER", help=words)
-    words = "documents (JSONL, Parquet, CSV) or a search app in which the facts are found, instead of in the request"
+    words = "retrieve the facts from documents (JSONL, Parquet, CSV) or a search app instead of from the request"
     parser.add_argument("--facts-from", metavar="CORPUS", help=words)
     parser.add_argument("--language", default="en", metavar="CODE", help="language of the answer (default: en)")
 
@@ -33,8 +33,8 @@ def _check_grounding(args: argparse.Namespace, rest: list[str]) -> int:
     from ...compat.check_grounding import check_grounding
     from ...display.console import logs, note, say
 
-    no_more(rest)
-    request = request_at(sys.stdin, "check-grounding")
+    reject_arguments(rest)
+    request = read_request(sys.stdin, "check-grounding")
     try:
         checker = yaml.safe_load(args.checker)
     except yaml.YAMLError:

@@ -1,17 +1,17 @@
-"""The small commands: what there is to measure with, an example to start from, and a look at a run."""
+"""The commands `metrics`, `init`, `show` and `journal`."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from .base import PASSED, no_more, show_result
+from .base import PASSED, reject_arguments, show_result
 
 
 def add(commands: Any) -> None:
     """Adds the commands."""
     metrics = commands.add_parser(
-        "metrics", help="list the metrics", description="Lists the metrics, or tells all about one of them."
+        "metrics", help="list the metrics", description="Lists the metrics, or describes one of them."
     )
     metrics.add_argument("name", nargs="?", metavar="NAME", help="name of one metric")
     metrics.set_defaults(handle=_metrics)
@@ -19,8 +19,10 @@ def add(commands: Any) -> None:
     init = commands.add_parser(
         "init", help="write an example", description="Writes eval.yaml with comments, a sample agent and a few rows."
     )
-    init.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="where to (default: the current folder)")
-    init.add_argument("--force", action="store_true", help="write over files that are there")
+    init.add_argument(
+        "folder", nargs="?", default=".", metavar="FOLDER", help="target folder (default: the current folder)"
+    )
+    init.add_argument("--force", action="store_true", help="overwrite existing files")
     init.set_defaults(handle=_init)
 
     for name, handle, words, about in _OF_A_RUN:
@@ -28,7 +30,7 @@ def add(commands: Any) -> None:
         parser.set_defaults(handle=handle)
         parser.add_argument("output", metavar="OUTPUT", help="folder of the run")
         if handle is _journal:
-            words = "first bring the journals of a finished run into one Parquet file each"
+            words = "first compact each journal of a finished run into one Parquet file"
             parser.add_argument("--compact", action="store_true", help=words)
 
 
@@ -36,7 +38,7 @@ def _metrics(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import say, width
     from ..catalogue import describe, overview
 
-    no_more(rest)
+    reject_arguments(rest)
     say(describe(args.name) if args.name else overview(width()))
     return PASSED
 
@@ -45,7 +47,7 @@ def _init(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import say
     from ..init import write_example
 
-    no_more(rest)
+    reject_arguments(rest)
     say(write_example(args.folder, args.force))
     return PASSED
 
@@ -54,7 +56,7 @@ def _show(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import say
     from ...run.result import EvaluationResult
 
-    no_more(rest)
+    reject_arguments(rest)
     show_result(EvaluationResult.load(args.output), say)
     return PASSED
 
@@ -63,16 +65,16 @@ def _journal(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.calls import calls_report
     from ...display.console import say
 
-    no_more(rest)
+    reject_arguments(rest)
     if args.compact:
         from ...run.resume import compact_all
 
-        say(f"{compact_all(args.output):,} records in one file each\n")
+        say(f"compacted {compact_all(args.output):,} records\n")
     say(calls_report(args.output))
     return PASSED
 
 
 _OF_A_RUN = (
     ("show", _show, "show the summary of a finished run", "Shows a run's summary."),
-    ("journal", _journal, "show the calls of a run", "Shows what a run has called so far, from its journal."),
+    ("journal", _journal, "show the calls of a run", "Shows the calls that a run has made so far, from its journal."),
 )

@@ -1,4 +1,4 @@
-"""`evalbeam cancel` and `evalbeam wait`: runs that go on, here or on an engine elsewhere."""
+"""The commands `cancel` and `wait` for active runs, on this machine or on a remote engine."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import argparse
 from typing import Any
 
 from ....schemas.errors import ConfigError
-from .base import PASSED, no_more, show_end
+from .base import PASSED, reject_arguments, show_end
 
 _CANCEL = """\
-Stops a run's calls, wherever it goes on: none is started any more, those in flight may end, and the run writes the
-tables it has. With --now its engine ends it at once, without tables. The same command then goes on with the rest."""
+Stops the calls of a run, on whatever engine it is active: no call is started, calls in flight may finish, and the run
+writes the tables of the rows it has. With --now the engine cancels the job immediately, without tables. Starting the
+same run again resumes it with the remaining calls."""
 _WAIT = """\
-Waits for a run that goes on elsewhere, and ends as `evalbeam run` would: with the exit code of its manifest, or with 3
-where its job ended without one."""
+Waits for a run on a remote engine and exits as `evalbeam run` would: with the exit code of its manifest, or with 3 if
+its job ended without one."""
 
 
 def add(commands: Any) -> None:
     """Adds the commands."""
     cancel = commands.add_parser("cancel", help="stop the calls of a run", description=_CANCEL)
-    cancel.add_argument("--now", action="store_true", help="end the run on its engine at once, without tables")
+    cancel.add_argument("--now", action="store_true", help="cancel the job immediately, without tables")
     wait = commands.add_parser("wait", help="wait for the end of a run", description=_WAIT)
-    wait.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="wait at most so long")
+    wait.add_argument("--timeout", type=_parse_seconds, metavar="SECONDS", help="maximum time to wait")
     for command, handle in ((cancel, _cancel), (wait, _wait)):
         command.set_defaults(handle=handle)
         command.add_argument("output", metavar="OUTPUT", help="folder of the run")
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
@@ -41,9 +42,9 @@ def _cancel(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import say
     from ...run.resume import cancel
 
-    no_more(rest)
+    reject_arguments(rest)
     cancel(args.output, now=args.now)
-    ends = "the same command goes on with the rest" if args.now else "the run ends with the tables it has"
+    ends = "start it again to resume" if args.now else "the run writes the tables of the rows it has"
     say(f"{args.output}: no more calls are made; {ends}")
     return PASSED
 
@@ -52,6 +53,6 @@ def _wait(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import stoppable
     from ...run.wait import wait
 
-    no_more(rest)
+    reject_arguments(rest)
     with stoppable():
         return show_end(wait(args.output, args.timeout))

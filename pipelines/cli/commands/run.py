@@ -1,4 +1,4 @@
-"""`evalbeam run` and `evalbeam check`: the same configuration, run or only looked at."""
+"""The commands `run` and `check`, which take the same arguments."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from ....schemas.config.evaluation import EvaluationConfig
 
 _RUN_ABOUT = """\
-Runs an evaluation and shows its summary. CONFIG is a YAML or JSON file; everything in it can be changed, or given
-without a file, by the options below. Options that are not listed go to Apache Beam, for example
---runner=FlinkRunner --flink_master=localhost:8081."""
+Runs an evaluation and shows its summary. CONFIG is a YAML or JSON file; the options below override it or replace it.
+Unlisted options are passed to Apache Beam, for example --runner=FlinkRunner --flink_master=localhost:8081."""
 _RUN_EXAMPLES = """\
 examples:
   evalbeam run eval.yaml
@@ -23,8 +22,8 @@ examples:
   evalbeam run --dataset data/*.jsonl --agent my_agent:ask --metrics trajectory_exact_match,exact_match --output out
 """
 _CHECK_ABOUT = """\
-Shows what `evalbeam run` would do with the same arguments: finds every part and file, reads the first rows and tells
-which columns the metrics lack and how many calls to expect. Nothing is called and nothing is written."""
+Shows what `evalbeam run` would do with the same arguments: finds every part and file, reads the first rows, and reports
+missing columns and the expected number of calls. Nothing is called and nothing is written."""
 
 
 def add(commands: Any) -> None:
@@ -36,7 +35,7 @@ def add(commands: Any) -> None:
     check = commands.add_parser(
         "check", help="show what a run would do", usage=usage.format("check"), description=_CHECK_ABOUT
     )
-    words = "hand the run to the engine and leave (DataflowRunner); `evalbeam wait` follows it"
+    words = "submit the run and exit (DataflowRunner); `evalbeam wait` follows it"
     run.add_argument("--no-wait", action="store_true", help=words)
     for command, handle in ((run, _run), (check, _check)):
         command.set_defaults(handle=handle)
@@ -44,7 +43,7 @@ def add(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace, rest: list[str]) -> int:
-    from ...display.console import logs, note, stoppable, workers_unheard
+    from ...display.console import logs, note, silence_workers, stoppable
 
     config, flags = config_of(args, rest)
     from ....transforms.calls.engine import Engine
@@ -61,19 +60,22 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
         plan = make_plan(config)
     live, path = plan.calls, config.output.path
     hush = engines.has_worker_processes(options) and not args.debug
-    hint = "; the same command goes on with the calls that are left" if live else ""
-    if kept := paid(path) if live and state(plan) == "unfinished" else 0:
-        note(f"{path} holds an unfinished run: {kept} calls are paid for and not made again")
+    hint = "; the same command resumes with the remaining calls" if live else ""
+    if reused := paid(path) if live and state(plan) == "unfinished" else 0:
+        note(f"{path} holds an unfinished run: {reused} completed calls are reused")
     if args.no_wait:
         submit(plan, options)
-        note(f"submitted; `evalbeam wait {path}` follows it")
+        note(f"submitted; follow it with `evalbeam wait {path}`")
         return PASSED
-    with workers_unheard(hush), stoppable(hint, Engine.end):
+    with silence_workers(hush), stoppable(hint, Engine.end):
         here = engines.calls_from_here(options)
         limit, trials = config.dataset.limit, config.trials
         judged = bool(plan.judges)
-        local = progress.shown(sys.stderr, limit, trials, live, judged) if here else None
-        with local or remote.shown(sys.stderr, path, live, judged=judged) as bar, logs(args.debug, bar.say):
+        local = progress.show_progress(sys.stderr, limit, trials, live, judged) if here else None
+        with (
+            local or remote.show_remote_progress(sys.stderr, path, live, judged=judged) as bar,
+            logs(args.debug, bar.say),
+        ):
             result = run(plan, options)
     try:
         write_report(result)
@@ -92,17 +94,17 @@ def _check(args: argparse.Namespace, rest: list[str]) -> int:
 
     with logs(args.debug, note):
         options = engines.pipeline_options(flags)
-        found = check(config)
-        engine = look_at(options, found.plan)
-    say(f"{found.render(width())}\n{engine.render()}")
-    problems = [*found.problems, *engine.problems]
+        report = check(config)
+        engine = look_at(options, report.plan)
+    say(f"{report.render(width())}\n{engine.render()}")
+    problems = [*report.problems, *engine.problems]
     for problem in problems:
         fault(problem)
     return CONFIG if problems else PASSED
 
 
 def config_of(args: argparse.Namespace, rest: list[str]) -> tuple[EvaluationConfig, list[str]]:
-    """The configuration a command line describes, and the options that are left for Beam."""
+    """Builds the configuration of a command line; returns it with the remaining options, which are Beam's."""
     from ...config.settings import assemble, split
 
     source, flags = split(rest)
@@ -114,69 +116,74 @@ def config_of(args: argparse.Namespace, rest: list[str]) -> tuple[EvaluationConf
 
 
 def settings_of(args: argparse.Namespace) -> list[tuple[str, str, Any]]:
-    """(option, dotted key, value) of the options given."""
-    found: list[tuple[str, str, Any]] = list(args.settings or ())
+    """Lists (option, dotted key, value) of the options given."""
+    settings: list[tuple[str, str, Any]] = list(args.settings or ())
     if args.dataset:
-        found.append(("--dataset", "dataset.path", args.dataset[0] if len(args.dataset) == 1 else args.dataset))
+        settings.append(("--dataset", "dataset.path", args.dataset[0] if len(args.dataset) == 1 else args.dataset))
     if args.overwrite:
-        found.append(("--overwrite", "output.overwrite", True))
+        settings.append(("--overwrite", "output.overwrite", True))
     if args.resume_anyway:
-        found.append(("--resume-anyway", "output.resume_anyway", True))
-    return found
+        settings.append(("--resume-anyway", "output.resume_anyway", True))
+    return settings
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Adds the options that set keys of the configuration."""
 
     def setting(flag: str, key: str, metavar: str, words: str) -> None:
-        from ...config.settings import reader
+        from ...config.settings import make_reader
 
         parser.add_argument(
-            flag, action="append", dest="settings", metavar=metavar, type=reader(flag, key), help=f"{words} ({key})"
+            flag,
+            action="append",
+            dest="settings",
+            metavar=metavar,
+            type=make_reader(flag, key),
+            help=f"{words} ({key})",
         )
 
     words = "files, folders or globs of JSONL, CSV or Parquet (dataset.path)"
     parser.add_argument("--dataset", nargs="+", action="extend", metavar="PATH", help=words)
-    setting("--agent", "agent.target", "MODULE:NAME", "the agent; left out, the rows carry the answers")
-    setting("--metrics", "metrics", "NAME,...", "names, or module:name; `evalbeam metrics` lists them")
-    setting("--output", "output.path", "FOLDER", "where the tables go")
+    setting("--agent", "agent.target", "MODULE:NAME", "the agent; default: the answers are in the rows")
+    setting("--metrics", "metrics", "NAME,...", "names, or module:name; see `evalbeam metrics`")
+    setting("--output", "output.path", "FOLDER", "folder of the tables")
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run (output.overwrite)")
-    text = "go on with an unfinished run although its agent has changed (output.resume_anyway)"
+    text = "resume an unfinished run even if its agent has changed (output.resume_anyway)"
     parser.add_argument("--resume-anyway", action="store_true", help=text)
-    words = "the day that {run_date} stands for in paths, queries and the keys of output.bigquery"
-    parser.add_argument("--run-date", metavar="DAY", type=_day, help=words)
+    words = "value of {run_date} in paths, queries and the keys of output.bigquery"
+    parser.add_argument("--run-date", metavar="DAY", type=_parse_day, help=words)
     setting("--replay", "replay", "RUN", "score the answers of the run in folder RUN; no agent is called")
     setting("--format", "output.format", "FORMAT", "parquet, jsonl or csv")
-    setting("--trials", "trials", "N", "how often the agent runs on each row")
+    setting("--trials", "trials", "N", "number of agent runs for each row")
     setting("--slices", "slices", "COLUMN,...", f"break the summary down {SLICES}")
     setting("--limit", "dataset.limit", "N", "at most N rows, chosen by hash")
-    setting("--sample", "dataset.sample", "SHARE", "a share of the rows, chosen by hash: 0.1 is a tenth")
+    setting("--sample", "dataset.sample", "SHARE", "share of the rows in (0, 1], chosen by hash")
     parser.add_argument("--workers", type=int, metavar="N", help="worker processes of the local engine (default: none)")
     parser.add_argument(
         "--set",
         action="append",
         dest="settings",
         metavar="KEY=VALUE",
-        type=reader_of_set,
-        help="set any key of the configuration; KEY is dotted, VALUE is YAML; may be repeated",
+        type=read_setting,
+        help="set any key of the configuration; KEY is dotted, VALUE is YAML; repeatable",
     )
 
 
-def _day(text: str) -> str:
-    from ...config.placeholders import day
+def _parse_day(text: str) -> str:
+    from ...config.placeholders import parse_day
 
-    return day(text)
+    return parse_day(text)
 
 
-def reader_of_set(text: str) -> tuple[str, str, Any]:
-    """(option, key, value) of a `--set`.
+def read_setting(text: str) -> tuple[str, str, Any]:
+    """Parses the value of `--set` as (option, key, value).
 
     Raises:
-        ConfigError: It is not KEY=VALUE, or the value is no YAML.
+        ConfigError: The text is not KEY=VALUE, or VALUE is not valid YAML.
     """
-    from ...config.settings import reader
+    from ...config.settings import make_reader
 
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"found {text!r}", where="--set", allowed="KEY=VALUE, such as dataset.limit=100")
-    return reader(f"--set {key.strip()}", key.strip())(value)
+    return make_reader(f"--set {key.strip()}", key.strip())(value)

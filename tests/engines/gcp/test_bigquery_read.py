@@ -120,7 +120,7 @@ def test_a_query_is_kept_in_a_table_of_its_own(source: tuple[str, str], warehous
     dataset = {"query": f"SELECT * FROM `{name}` WHERE NOT kept -- half of them", "query_into": warehouse.dataset}
     config = {"dataset": dataset, "metrics": METRICS, "output": {"path": str(tmp_path / "check")}}
     before = {t.table_id for t in warehouse.client.list_tables(warehouse.dataset)}
-    assert "not known before they are read" in check(EvaluationConfig.parse(config)).render(120)
+    assert "unknown until they are read" in check(EvaluationConfig.parse(config)).render(120)
     assert {t.table_id for t in warehouse.client.list_tables(warehouse.dataset)} == before
     found = evaluate(dataset, METRICS, output=str(tmp_path / "query"))
     (made,) = {t.table_id for t in warehouse.client.list_tables(warehouse.dataset)} - before

@@ -13,7 +13,7 @@ import pytest
 
 from evalbeam import EvaluationConfig, EvaluationResult
 from evalbeam.pipelines.check import check as module
-from evalbeam.pipelines.check.check import check, size_text
+from evalbeam.pipelines.check.check import check, format_size
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.run.resume import prepare
 
@@ -60,7 +60,7 @@ def test_nothing_is_called_and_nothing_is_written(capsys: pytest.CaptureFixture[
     assert main(given) == 0
     assert [p for p in sorted(Path().iterdir()) if p.name != "__pycache__"] == before
     out = capsys.readouterr().out
-    assert "calls to expect: 90 (3 trials for each row)" in out
+    assert "expected calls: 90 (3 trials for each row)" in out
     assert "reference missing in 10 of 20 rows" in out
     assert "columns prompt (string), n (int64), tags (list), zip (string), reference (string)" in out
 
@@ -99,7 +99,7 @@ def test_inputs_that_the_agent_gives_are_not_lacking() -> None:
     assert recorded.lacking()["trajectory_exact_match"] == {"predicted_trajectory": 20, "reference_trajectory": 20}
     assert recorded.lacking()["exact_match"] == {"response": 20, "reference": 10}
     text = recorded.render(120)
-    assert "20 of the first 20 rows carry no answer" in text
+    assert "20 of the first 20 rows have no answer" in text
     assert text.count("scores nothing") == 2
 
 
@@ -140,7 +140,7 @@ def test_rows_are_counted_or_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [r.counted for r in found] == [True, False, False, False]
     assert [abs((r.rows or 0) / 3000 - 1) < 0.1 for r in found[:3]] == [True] * 3
     assert found[3].rows is None
-    assert "not known" in found[3].render(100)
+    assert "unknown" in found[3].render(100)
 
 
 def test_an_output_with_a_finished_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +153,7 @@ def test_an_output_with_a_finished_run(capsys: pytest.CaptureFixture[str]) -> No
     allowed = "another path, or output.overwrite (--overwrite)"
     assert err == f"evalbeam: error: output.path: out holds a finished run (allowed: {allowed})\n"
     assert main(["check", *given, "--overwrite"]) == 0
-    assert "replaced with --overwrite" in capsys.readouterr().out
+    assert "use --overwrite to replace it" in capsys.readouterr().out
 
 
 def test_an_output_with_an_unfinished_run() -> None:
@@ -196,7 +196,7 @@ def test_dialects_and_slices_are_told() -> None:
     ],
 )
 def test_sizes(size: int, text: str) -> None:
-    assert size_text(size) == text
+    assert format_size(size) == text
 
 
 def test_judges_of_agent_evaluation_are_named(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_replayed_run_is_looked_at_and_makes_no_call(capsys: pytest.CaptureFix
     capsys.readouterr()
     assert main(["check", *given]) == 0
     said = capsys.readouterr().out
-    assert "replayed: the answers are those of first, nothing is called" in said
-    assert "calls to expect" not in said
+    assert "replayed: the answers are those of first; no agent is called" in said
+    assert "expected calls" not in said
     assert main(["check", "--dataset", "rows.jsonl", "--metrics", "exact_match", "--replay", "first"]) == 2
     assert "replay: without an agent the rows carry the answers (allowed: with the agent" in capsys.readouterr().err

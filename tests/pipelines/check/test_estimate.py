@@ -11,8 +11,8 @@ import pytest
 from evalbeam import evaluate
 from evalbeam.pipelines.check import estimate as module
 from evalbeam.pipelines.check.check import CheckReport, check
-from evalbeam.pipelines.check.estimate import imagined, span
-from evalbeam.pipelines.check.forecast import made_up
+from evalbeam.pipelines.check.estimate import add_expected_answer, format_span
+from evalbeam.pipelines.check.forecast import make_up_answer
 from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.conversation import pair_turns
 from evalbeam.schemas.instance import Example, Instance, Invocation, Usage
@@ -30,7 +30,7 @@ def agreeing(messages: list[dict[str, str]], schema: dict[str, Any], vote: int) 
     """A scripted judge that always says the same; a token is what the estimate takes for one."""
     characters = sum(len(m["content"]) for m in messages)
     SEEN.append((messages[-1]["content"], vote))
-    return Reply(value=made_up(schema, 0), usage=Usage(characters // module.CHARACTERS, 50))
+    return Reply(value=make_up_answer(schema, 0), usage=Usage(characters // module.CHARACTERS, 50))
 
 
 def answer(prompt: str) -> str:
@@ -73,10 +73,10 @@ def test_money_is_known_where_the_price_is(tmp_path: Path) -> None:
     assert one.output_tokens is not None
     assert one.cost[0] == pytest.approx((one.input_tokens[0] * 2 + one.output_tokens[0] * 10) / 1e6)
     shown = [" ".join(line.split()) for line in checked(tmp_path, ROWS).render(140).splitlines()]
-    assert shown[-2].startswith("answers of the agent are the rows' own")
+    assert shown[-2].startswith("the agent's answers are those of the rows")
     assert any(line.startswith("groundedness other m-2 36 – 60 ") and line.endswith("unknown") for line in shown)
     assert next(line for line in shown if line.startswith("all ")).endswith("unknown")
-    assert "asked calls to expect: about 92 – 140, as the first rows are; none was made now" in shown
+    assert "asked expected calls: about 92 – 140, estimated from the first rows; none was made by this check" in shown
 
 
 def test_batches_are_estimated_at_their_own_price(tmp_path: Path) -> None:
@@ -102,14 +102,16 @@ def test_rows_beyond_the_first_ones_are_like_them(tmp_path: Path) -> None:
 
 def test_a_live_agent_is_taken_to_answer() -> None:
     row = {"prompt": "a", "reference": "b", "reference_trajectory": [{"tool_name": "t", "tool_input": {}}]}
-    found = imagined(Example(Instance("0", row), Invocation("not_called")), baseline=True)
+    found = add_expected_answer(Example(Instance("0", row), Invocation("not_called")), baseline=True)
     assert (found.get("response"), found.get("baseline_model_response")) == ("b", "b")
     assert [call.tool_name for call in found.invocation.predicted_trajectory or ()] == ["t"]
     turns = [{"prompt": "a", "reference": "one"}, {"prompt": "b"}]
-    led = imagined(Example(Instance("0", {"conversation": turns}), Invocation("not_called")))
+    led = add_expected_answer(Example(Instance("0", {"conversation": turns}), Invocation("not_called")))
     assert [actual and actual.response for _, actual in pair_turns(led)] == ["one", module.RESPONSE]
-    scenario = imagined(Example(Instance("0", {"scenario": {"starting_prompt": "hi"}}), Invocation("not_called")))
-    assert len(scenario.turns) == 1
+    scenario = add_expected_answer(
+        Example(Instance("0", {"scenario": {"starting_prompt": "hi"}}), Invocation("not_called"))
+    )
+    assert len(scenario.invocation.turns or ()) == 1
 
 
 @pytest.mark.parametrize(
@@ -164,10 +166,10 @@ def test_a_budget_of_tokens_below_the_instructions_alone_is_refused(tmp_path: Pa
     assert reason.startswith(f"20 calls to judges ({SHARED}) take at least ")
     assert reason.endswith(f" tokens for their instructions alone, budget.max_tokens allows 100; {SPENT}")
     warned = checked(tmp_path, ROWS, ["fluency"], budget={"max_tokens": 100}, judges=judges).render(140)
-    assert "warning: budget.max_tokens 100 is less than about " in warned
+    assert "warning: budget.max_tokens 100 is less than the judges' expected " in warned
 
 
 def test_bounds_that_are_one_are_shown_once() -> None:
-    assert [span(None), span((2.0, 2.0)), span((1.2, 3000.0)), span((0.5, 0.51), exact=True)] == [
+    assert [*map(format_span, (None, (2.0, 2.0), (1.2, 3000.0))), format_span((0.5, 0.51), exact=True)] == [
         "unknown", "2", "1 – 3,000", "0.5 – 0.51",
     ]  # fmt: skip

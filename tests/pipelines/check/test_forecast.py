@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.pipelines.check.forecast import forecast, made_up
+from evalbeam.pipelines.check.forecast import forecast, make_up_answer
 from evalbeam.schemas.instance import Chunk, Example, Instance, Invocation
 from evalbeam.schemas.judging import Answer, Ask
 from evalbeam.schemas.result import ScoreError
@@ -59,7 +59,7 @@ def test_what_is_asked_lies_within_the_forecast(data: st.DataObject) -> None:
     def answer(ask: Ask) -> Answer:
         seen.append(ask)
         failing = data.draw(st.integers(0, 9)) == 0
-        return error if failing else Answer(made_up(ask.schema, -data.draw(st.integers(0, 1))))
+        return error if failing else Answer(make_up_answer(ask.schema, -data.draw(st.integers(0, 1))))
 
     score, _ = driven(metric.judged(EXAMPLE), answer)
     asked, found = Counter(ask.judge for ask in seen), forecast(metric, EXAMPLE)
@@ -75,7 +75,7 @@ def test_judges_that_agree_are_asked_the_least(metric: Any) -> None:
 
     def answer(ask: Ask) -> Answer:
         seen.append(ask)
-        return Answer(made_up(ask.schema, -1))
+        return Answer(make_up_answer(ask.schema, -1))
 
     driven(metric.judged(EXAMPLE), answer)
     found = forecast(metric, EXAMPLE)
@@ -104,7 +104,7 @@ def test_a_metric_that_finds_nothing_to_ask_asks_nothing() -> None:
 @pytest.mark.parametrize("end", [0, -1])
 def test_made_up_answers_have_the_shape(end: int) -> None:
     shape = object_of(why=TEXT, sure=BOOL, score=one_of(1, 2, 3), parts=list_of(object_of(number={"type": "integer"})))
-    value: Any = made_up({**shape, "properties": {**shape["properties"], "share": {"type": "number"}}}, end)
+    value: Any = make_up_answer({**shape, "properties": {**shape["properties"], "share": {"type": "number"}}}, end)
     assert fitted({k: v for k, v in value.items() if k != "share"}, shape) == {
         k: v for k, v in value.items() if k != "share"
     }

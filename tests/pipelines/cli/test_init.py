@@ -26,7 +26,7 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_it_checks_and_runs_as_it_stands(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(p.name for p in example.iterdir()) == sorted(FILES)
     assert main(["check", "eval.yaml"]) == 0
-    assert "calls to expect: 4" in capsys.readouterr().out
+    assert "expected calls: 4" in capsys.readouterr().out
     assert main(["run", "eval.yaml"]) == 0
     found = EvaluationResult.load("out")
     means = {r["metric"]: r["mean"] for r in found.summary_table.to_dict("records") if not r["slice"]}

@@ -22,8 +22,8 @@ from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.config.files import load
 from evalbeam.pipelines.config.settings import (
     assemble,
+    make_reader,
     put,
-    reader,
     split,
 )
 from evalbeam.schemas.config.yaml_text import load_yaml
@@ -82,7 +82,7 @@ def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 
 def test_flags_are_settings(folder: Path) -> None:
-    parser = cli._parser()
+    parser = cli._build_parser()
     given = [
         "run",
         "--dataset",
@@ -127,8 +127,8 @@ def test_flags_are_settings(folder: Path) -> None:
 
 
 def test_settings_win_over_the_file_and_later_ones_over_earlier() -> None:
-    read = reader("--set", "trials")
-    config = assemble("eval.yaml", [read("7"), read("9"), reader("--set", "agent.timeout")("2.5")])
+    read = make_reader("--set", "trials")
+    config = assemble("eval.yaml", [read("7"), read("9"), make_reader("--set", "agent.timeout")("2.5")])
     assert (config.trials, config.agent.timeout, config.agent.target) == (9, 2.5, "cli_agent:ask")
 
 
@@ -145,7 +145,7 @@ def test_settings_win_over_the_file_and_later_ones_over_earlier() -> None:
     ],
 )
 def test_values_are_yaml(text: str, value: Any) -> None:
-    assert reader("--set", "k")(text) == ("--set", "k", value)
+    assert make_reader("--set", "k")(text) == ("--set", "k", value)
 
 
 def test_keys_are_dotted() -> None:
@@ -200,7 +200,7 @@ def test_our_flags_are_none_of_beams() -> None:
     from apache_beam.options.pipeline_options import PipelineOptions
 
     beams = {f"--{name}" for name in PipelineOptions([]).get_all_options()}
-    actions = [a for sub in cli._parser()._subparsers._group_actions[0].choices.values() for a in sub._actions]  # type: ignore[union-attr,attr-defined]
+    actions = [a for sub in cli._build_parser()._subparsers._group_actions[0].choices.values() for a in sub._actions]  # type: ignore[union-attr,attr-defined]
     ours = {flag for action in actions for flag in action.option_strings}
     assert "--dataset" in ours
     assert not ours & beams
@@ -286,8 +286,8 @@ def test_the_verdict_is_the_exit_code(criteria: str, code: int) -> None:
             )
         ),
         (["show", "app"], "app/manifest.json: is not the manifest of a run (allowed: another folder)"),
-        (["run", "twice.yaml"], "twice.yaml, line 2, column 1: not valid YAML: the key 'metrics' stands twice"),
-        (["run", "twice.json"], "twice.json: not valid JSON: the key 'metrics' stands twice"),
+        (["run", "twice.yaml"], "twice.yaml, line 2, column 1: not valid YAML: duplicate key 'metrics'"),
+        (["run", "twice.json"], "twice.json: not valid JSON: duplicate key 'metrics'"),
         (
             ["run", "--set", "datset.path=a", "--metrics", "bleu"],
             "command line: datset: unknown key 'datset' (all",
@@ -372,7 +372,7 @@ def test_an_unforeseen_exception_is_one_line(
     monkeypatch.setattr("evalbeam.pipelines.run.build.make_plan", broken)
     assert main(["run", "eval.yaml"]) == 3
     err = capsys.readouterr().err
-    assert err == "evalbeam: error: internal error: RuntimeError: first second �[31m (--debug shows where)\n"
+    assert err == "evalbeam: error: internal error: RuntimeError: first second �[31m (use --debug for the traceback)\n"
     assert main(["run", "--debug", "eval.yaml"]) == 3
     assert "Traceback" in capsys.readouterr().err
     monkeypatch.setenv("EVALBEAM_DEBUG", "1")
@@ -386,7 +386,7 @@ def test_code_that_ends_the_program(capsys: pytest.CaptureFixture[str], monkeypa
     assert "agent.target: importing 'cli_exits' failed: SystemExit: 0" in capsys.readouterr().err
     monkeypatch.setattr("evalbeam.pipelines.run.build.make_plan", lambda _: sys.exit(0))
     assert main(["run", "eval.yaml"]) == 3
-    assert "ended the program (exit code 0)" in capsys.readouterr().err
+    assert "called sys.exit (exit code 0)" in capsys.readouterr().err
 
 
 _PROCESSES = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from evalbeam.pipelines.config.adk_criteria import run_criteria
-from evalbeam.pipelines.config.adk_models import MODEL, judge_of
+from evalbeam.pipelines.config.adk_criteria import convert_criteria
+from evalbeam.pipelines.config.adk_models import MODEL, build_judge
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.formats.adk_config import read_config
 
 
 def criteria(given: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
     own = {"final_response_match_v2": {"threshold": 0.8, "judgeModelOptions": options}, "safety_v1": 1}
-    return run_criteria(read_config({"criteria": own}, "x"), judges=given)
+    return convert_criteria(read_config({"criteria": own}, "x"), judges=given)
 
 
 def test_a_criterions_model_is_its_judge() -> None:
@@ -58,7 +58,7 @@ def test_one_model_with_two_configurations_is_two_judges() -> None:
     ],
 )
 def test_names_of_models_tell_their_provider(model: str, kind: str, name: str) -> None:
-    assert judge_of(model, {}, "x") == {"type": kind, "model": name}
+    assert build_judge(model, {}, "x") == {"type": kind, "model": name}
 
 
 def test_what_cannot_be_asked_is_refused_before_any_call() -> None:
@@ -68,7 +68,7 @@ def test_what_cannot_be_asked_is_refused_before_any_call() -> None:
         criteria(judgeModel="gpt-5", judgeModelConfig={"safetySettings": []})
     with pytest.raises(ConfigError, match="num_samples is 'many'"):
         criteria(numSamples="many")
-    found = judge_of("gemini-2.5-pro", {"thinking_config": {"thinking_budget": 1}}, "x")
+    found = build_judge("gemini-2.5-pro", {"thinking_config": {"thinking_budget": 1}}, "x")
     assert found["request"] == {"thinking_config": {"thinking_budget": 1}}
 
 

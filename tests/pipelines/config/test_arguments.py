@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evalbeam import ConfigError, EvalTask, evaluate
-from evalbeam.pipelines.config.arguments import dataset_section, path_text
+from evalbeam.pipelines.config.arguments import build_dataset_section, convert_path
 
 ROWS = [{"prompt": "a", "response": "yes", "reference": "yes"}]
 
@@ -43,15 +43,15 @@ def test_paths_may_be_objects(rows: Path, tmp_path: Path) -> None:
     ],
 )
 def test_files_are_files(dataset: Any, path: Any) -> None:
-    section, rows = dataset_section(dataset, "out", {"max_invalid_fraction": 0.5})
+    section, rows = build_dataset_section(dataset, "out", {"max_invalid_fraction": 0.5})
     assert (section["path"], section["max_invalid_fraction"], rows) == (path, 0.5, None)
 
 
 @pytest.mark.parametrize("dataset", [ROWS, ({"prompt": p} for p in "ab"), {"prompt": ["a"]}, []])
 def test_rows_are_rows(dataset: Any) -> None:
-    section, rows = dataset_section(dataset, "out", {})
+    section, rows = build_dataset_section(dataset, "out", {})
     assert (section, rows) == ({"path": ["out/input/rows.jsonl"], "format": "jsonl"}, dataset)
-    assert path_text(dataset) is dataset
+    assert convert_path(dataset) is dataset
 
 
 @pytest.mark.parametrize(

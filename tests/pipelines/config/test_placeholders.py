@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.pipelines.cli.main import main
-from evalbeam.pipelines.config.placeholders import day, fill
+from evalbeam.pipelines.config.placeholders import fill, parse_day
 from evalbeam.schemas.errors import ConfigError
 
 ENVIRON = {"BUCKET": "gs://b", "NESTED": "{run_date}${BUCKET}"}
@@ -66,10 +66,10 @@ def test_what_is_no_configuration_is_left_to_its_check(data: object) -> None:
 
 
 def test_days() -> None:
-    assert day("2026-11-21") == day("20261121") == "2026-11-21"
+    assert parse_day("2026-11-21") == parse_day("20261121") == "2026-11-21"
     for wrong in ("2026-13-01", "yesterday", "", "2026-11-21T00:00:00"):
         with pytest.raises(ConfigError, match="--run-date"):
-            day(wrong)
+            parse_day(wrong)
 
 
 def test_a_day_is_run_again_by_the_same_command(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from evalbeam.pipelines.display.progress import Progress, duration, phase_of, shown
+from evalbeam.pipelines.display.progress import Progress, determine_phase, format_duration, show_progress
 from evalbeam.transforms.runtime import counters
 
 NONE = dict.fromkeys(counters.NAMES, 0)
@@ -41,7 +41,7 @@ class Stage:
     [(0, "0:00"), (7.4, "0:07"), (754, "12:34"), (3600, "1:00:00"), (12345, "3:25:45"), (-3, "0:00")],
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_durations(seconds: float, text: str) -> None:
     ],
 )
 def test_phases(counts: dict[str, int], live: bool, phase: str) -> None:
-    assert phase_of({**NONE, **counts}, live) == phase
+    assert determine_phase({**NONE, **counts}, live) == phase
 
 
 def test_lines_come_at_changes_and_every_ten_seconds() -> None:
@@ -172,7 +172,7 @@ class Narrow(io.StringIO):
 
 
 def test_a_terminal_without_block_characters_gets_lines() -> None:
-    with shown(Narrow(), limit=3, trials=2, live=True) as progress:
+    with show_progress(Narrow(), limit=3, trials=2, live=True) as progress:
         assert not progress.bar
         assert progress.expected(10) == 6
         assert progress.expected(2) == 4

@@ -64,7 +64,7 @@ def test_both_are_shown_while_a_run_goes_on(tmp_path: Path, monkeypatch) -> None
     folder.mkdir(parents=True)
     (folder / "seg-1").write_bytes(encoded("k1", "run", Outcome({"response": "x"})))
     text = io.StringIO()
-    with remote.shown(text, str(tmp_path), True, lambda: "RUNNING") as progress:
+    with remote.show_remote_progress(text, str(tmp_path), True, lambda: "RUNNING") as progress:
         while not text.getvalue():
             progress.tick()
     assert text.getvalue() == "calling: 1 rows, 0 failed, RUNNING\n"

@@ -114,7 +114,7 @@ def test_a_slice_by_a_column_of_no_row_is_told(tmp_path: Path) -> None:
     columns = ("grup", "x" + HOSTILE)
     words = [plain(f"No row has a value in the column {column!r}.") for column in columns]
     assert re.findall(r"No row has .*", render(result)) == words
-    text = html.page(result)
+    text = html.render_page(result)
     assert " ".join(Reader(text).text).count("No row has a value in the column") == 2
     assert not re.search("[\x00-\x08\x1b\u202e]", text)
 
@@ -222,7 +222,7 @@ def test_a_run_that_was_stopped_has_not_passed(bound: float, seen: str, tmp_path
     shown = render(result)
     assert "Run stopped: 4 rows" in shown
     assert f"Criteria: NOT_EVALUATED\n  NOT_EVALUATED  exact_match: {judged['reason']}" in shown
-    page = re.sub("<style>.*?</style>", "", html.page(result), flags=re.S)
+    page = re.sub("<style>.*?</style>", "", html.render_page(result), flags=re.S)
     assert page.count('class="verdict NOT_EVALUATED"') == 3
     for text in (shown, page):
         assert not re.search("PASSED|FAILED", text)
@@ -279,7 +279,7 @@ class Reader(HTMLParser):
 
 
 def test_the_page_needs_nothing_else_and_escapes_everything(result: EvaluationResult) -> None:
-    text = html.page(result)
+    text = html.render_page(result)
     page = Reader(text)
     assert not page.tags & {"script", "img", "link", "iframe", "object", "embed", "form"}
     assert not [a for a in page.attributes if a[0] in ("src", "href", "style") or a[0].startswith("on")]
@@ -347,7 +347,7 @@ def browsed(folder: Path, page: str, width: int, dark: bool) -> list[str]:
 
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (360, False)])
 def test_a_browser_shows_it(result: EvaluationResult, tmp_path: Path, width: int, dark: bool) -> None:
-    title, inner, content, background, ink = browsed(tmp_path, html.page(result), width, dark)
+    title, inner, content, background, ink = browsed(tmp_path, html.render_page(result), width, dark)
     assert title == f"Evaluation {result.output}"  # no script of the dataset has run
     assert int(inner) == width
     assert int(content) <= width  # tables scroll on their own, the page does not

@@ -175,4 +175,4 @@ def test_check_says_what_is_asked_jointly(tmp_path: Path) -> None:
     found = check(EvaluationConfig.parse(config)).render(200)
     line = next(line for line in found.splitlines() if "asked jointly" in line)
     joined = "fluency, coherence, pairwise_question_answering_quality, rubric, relevance, groundedness"
-    assert f"of default: {joined}; by themselves: written, chunks" in line
+    assert f"of default: {joined}; separately: written, chunks" in line

@@ -12,7 +12,7 @@ import pytest
 from evalbeam import evaluate
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.display.calls import calls_report
-from evalbeam.pipelines.display.html import page
+from evalbeam.pipelines.display.html import render_page
 from evalbeam.pipelines.display.terminal import render
 from evalbeam.pipelines.run.build import make_plan
 from evalbeam.pipelines.run.resume import cancel
@@ -199,11 +199,11 @@ def test_what_judges_cost_stands_in_summary_page_and_terminal(tmp_path: Path) ->
     assert "fluency default m-1 40 0 4,000 400 0.012" in shown
     assert "coherence other m-2 40 0 4,000 400 unknown" in shown
     assert "all 120 0 12,000 1,200 unknown" in shown
-    body = page(result)
+    body = render_page(result)
     assert "<h2>Judges</h2>" in body
     assert '<td class="n">unknown</td>' in body
     again = evaluate([{**row, "reference": "x"} for row in ROWS], ["exact_match"], output=str(tmp_path / "plain"))
-    assert "Tokens in" not in render(again) + page(again)
+    assert "Tokens in" not in render(again) + render_page(again)
 
 
 def test_the_cost_is_that_of_the_answers_kept(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import pytest
 
 from evalbeam import EvaluationResult, Example, Metric, Score, evaluate
-from evalbeam.pipelines.display.digest import failing
-from evalbeam.pipelines.display.html import page
+from evalbeam.pipelines.display.digest import find_failing
+from evalbeam.pipelines.display.html import render_page
 from evalbeam.pipelines.run.tables import rows_of, summary_rows
 
 ROWS = [
@@ -90,7 +90,7 @@ def test_reports_are_the_same_under_all_names(tmp_path: Path, format_: str) -> N
     results = [run(tmp_path / format_, names, format=format_) for names in ("flat", "databricks", "mlflow3")]
     tables = [[*rows_of(result, "instances")] for result in results]
     assert tables[0] == tables[1] == tables[2]
-    faults = [[why for _, why in failing(result, summary_rows(result), 10)] for result in results]
+    faults = [[why for _, why in find_failing(result, summary_rows(result), 10)] for result in results]
     assert faults[0] == faults[1] == faults[2]
     assert faults[0] == [["exact_match: 0", "mild: 0"]]
-    assert all("exact_match" in page(result) for result in results)
+    assert all("exact_match" in render_page(result) for result in results)

@@ -122,7 +122,7 @@ def test_a_run_without_its_lease_is_still_a_run(capsys: pytest.CaptureFixture[st
     for left in (*Path("out/lease").iterdir(), Path("out/manifest.json")):
         left.unlink()
     assert main([*COMMAND, "out", "--agent", "agent_of_belongings:ask"]) == 0
-    assert "1 calls are paid for" in capsys.readouterr().err
+    assert "1 completed calls are reused" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
