@@ -1,4 +1,4 @@
-"""What a run may spend on calls, counted over all its worker processes and all its starts."""
+"""The budget of a run for calls, counted over all its worker processes and all its starts."""
 
 from __future__ import annotations
 
@@ -8,26 +8,22 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ..io import storage
 from .stop import OVER_BUDGET, POLL
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The bounds of one start of a run, and what the starts before it have spent.
+    """The bounds of one start of a run, and what earlier starts have spent.
 
     Attributes:
-        folder: Where the processes tell each other what they have spent, of this start alone.
-        max_calls: Attempts of all calls, those refused for the rate left out; `None` is no bound.
-        max_tokens: Tokens of all answers, given and made; `None` is no bound.
-        calls, tokens: Spent by earlier starts, as the journals say.
+        folder: Folder in which the processes of this start publish what they have spent.
+        max_calls: Most attempts of all calls, except those refused for the rate; `None` is no bound.
+        max_tokens: Most tokens of all answers, input and output; `None` is no bound.
+        calls, tokens: Spent by earlier starts, according to the journals.
     """
 
     folder: str
@@ -39,13 +35,14 @@ class Budget:
 
 @dataclass
 class SpendTracker:
-    """What a run has spent as far as this process knows: its own calls exactly, those of others as they last said.
+    """What a run has spent as far as this process knows: its own calls exactly, those of others as last published.
 
-    Processes speak through the names of empty objects, `<name>-<calls>-<tokens>`: one list tells all.
+    A process publishes its spending as the name of an empty object, `<name>-<calls>-<tokens>`, so that one listing
+    reads all of them. No lock spans processes: a budget may be exceeded by what they spend within `POLL` seconds.
 
     Attributes:
         budget: The bounds.
-        clock: Seconds, for tests.
+        clock: Returns seconds; injected by tests.
     """
 
     budget: Budget
@@ -54,18 +51,18 @@ class SpendTracker:
     _calls: int = 0
     _tokens: int = 0
     _others: tuple[int, int] = (0, 0)
-    _said: str | None = None
+    _published: str | None = None
     _looked: float = float("-inf")
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self) -> str | None:
-        """Counts an attempt that begins; or says why none may."""
+        """Counts an attempt that begins, or returns the reason why none may begin."""
         if (reason := self.spent()) is None:
             self._calls += 1
         return reason
 
     def give_back(self) -> None:
-        """An attempt was refused for its rate: it did no work."""
+        """Takes back an attempt that was refused for its rate, since it did no work."""
         self._calls -= 1
 
     def pay(self, tokens: int) -> None:
@@ -73,7 +70,7 @@ class SpendTracker:
         self._tokens += tokens
 
     def spent(self) -> str | None:
-        """Which bound is reached, if any."""
+        """Returns which bound is reached, or `None`."""
         budget = self.budget
         calls = budget.calls + self._calls + self._others[0]
         if budget.max_calls is not None and calls >= budget.max_calls:
@@ -84,26 +81,26 @@ class SpendTracker:
         return None
 
     def exchange(self, now: bool = False) -> None:
-        """Tells the other processes and hears them, at most every `POLL` seconds unless it has to be now."""
+        """Publishes this process's spending and reads that of the others, at most every `POLL` seconds unless `now`."""
         with self._lock:
             if not now and self.clock() - self._looked < POLL:
                 return
             self._looked = self.clock()
             try:
-                self._tell(f"{self._name}-{self._calls}-{self._tokens}")
-                self._others = self._heard()
-            except Exception as error:  # each filesystem has exceptions of its own; the journal says what was paid
-                _log.warning("the processes of the run could not tell each other what they spent: %s", error)
+                self._publish(f"{self._name}-{self._calls}-{self._tokens}")
+                self._others = self._read_others()
+            except Exception as error:  # each filesystem has its own exceptions; the journal keeps what was paid
+                _log.warning("the processes of the run could not exchange what they have spent: %s", error)
 
-    def _tell(self, words: str) -> None:
-        before = self._said
-        if words != before:
-            storage.write_bytes(storage.join(self.budget.folder, words), b"")
-            self._said = words
+    def _publish(self, name: str) -> None:
+        before = self._published
+        if name != before:  # write before delete: a reader takes the largest figures if it sees both objects
+            storage.write_bytes(storage.join(self.budget.folder, name), b"")
+            self._published = name
             if before is not None:
                 storage.delete([storage.join(self.budget.folder, before)])
 
-    def _heard(self) -> tuple[int, int]:
+    def _read_others(self) -> tuple[int, int]:
         latest: dict[str, tuple[int, int]] = {}
         for path in storage.below(self.budget.folder):
             name, calls, tokens = path.rpartition("/")[2].split("-")

@@ -1,7 +1,26 @@
-"""The calls of one Beam bundle: submitted and taken back on its own thread, made by the engine.
+"""The calls of one Beam bundle: submitted and taken back on the bundle's thread, made on the engine's loop.
 
-A bundle's thread submits groups (batches of calls) and takes back those that are finished; everything else happens on
-the thread of the engine's loop. A call belongs to the bundle that submitted it.
+A bundle's thread submits groups (batches of calls) and takes back the finished ones. Everything else runs on the thread
+of the engine's loop. The two threads share two deques, counters that one thread alone writes, and one condition:
+
+    bundle's thread                                 loop's thread
+
+    submit(group)
+      _waiting.append(group) -------------------->  _feed(), while there is room:
+      post(_feed) if the loop has room                _waiting.popleft(), queue.submit(calls)
+                                                    started(): a call left the queue, maybe _feed()
+    wait_for_room(), wait_for_some()
+      1. _awaited = condition                       ended(outcome):
+      2. check the condition                          1. record it, change the group and the counters
+      3. _changed.wait(_POLL)  <-- notify --------    2. _finished.append(group) with its last outcome
+                                                      3. read _awaited, notify if it holds
+    finished()
+      _finished.popleft()  <----------------------
+      _taken += bytes, post(_feed) if over bytes
+
+No wake-up is lost: the bundle's thread writes `_awaited` before it looks at the state, and the loop's thread writes the
+state before it looks at `_awaited`, so at least one of them sees what the other wrote. `_over_bytes` and `_taken` work
+the same way. A deque's `append` and `popleft` are atomic in CPython.
 """
 
 from __future__ import annotations
@@ -23,29 +42,33 @@ MAX_HELD_BYTES = 256 << 20
 """Bytes of answers, as the journal keeps them, that a bundle holds before it waits for its batches to leave."""
 
 _POLL = 1.0
+"""Seconds after which a waiting thread looks again, to run `tick` and to check the loop."""
 _TAKEN_AT_ONCE = 64
+"""Groups that are taken back at once if calls are queued: each wake-up of the bundle's thread interrupts the loop's."""
 _BLOCKED = 30.0
+"""Seconds beyond the longest timeout after which a loop that does not answer is taken to be blocked."""
 _BLOCKING = (
-    "a coroutine blocks the event loop, so no call can go on (allowed: await in coroutines; or a plain function, "
-    "which runs on a thread)"
+    "a coroutine blocks the event loop, so no call can continue (allowed: a coroutine that awaits, or a plain "
+    "function, which runs on a thread)"
 )
 
 
 class Bundle:
     """The calls of one bundle of one DoFn instance; its methods are called on the bundle's thread.
 
-    Tickets begin in order, each once the one before it has: so few calls are on their way at any time that large
-    answers never pile up, though their batches leave whole.
+    Groups begin in the order in which they were submitted, each one only when the calls of those before it have
+    started (almost all of them, if there are several endpoints). So few groups are open at any time that large answers
+    do not pile up, although a batch leaves only when it is complete.
 
     Args:
-        clients: Where the calls go, by the name of their endpoint.
-        record: Called on the loop's thread with each call that was made and its outcome, before its place is free;
-            returns the bytes of the outcome.
-        tick: Called on the bundle's thread now and then while it waits.
-        due: Whether `tick` should put away now what was recorded.
-        full: Whether no call may start before it has; `go_on` says that it did.
+        clients: The client of each endpoint, by the name of the endpoint.
+        record: Called on the loop's thread with each call that was made and its outcome; returns the bytes of the
+            outcome.
+        tick: Called on the bundle's thread, about every second while it waits.
+        due: Returns whether `tick` should write the recorded outcomes to storage now.
+        full: Returns whether no call may start before `tick` has written them; `go_on` says that it did.
         most_bytes: No further group begins while the outcomes that are not taken back, and those expected of the
-            calls that have begun, are more.
+            calls that have begun, have more bytes than this.
     """
 
     def __init__(
@@ -63,7 +86,7 @@ class Bundle:
         self._clients, self._record, self._tick, self._due, self._most_bytes = clients, record, tick, due, most_bytes
         self._submitted = self._begun = self._started = self._ended = 0
         self._arrived = self._taken = 0
-        self._laden = self._feeding = False
+        self._over_bytes = self._feeding = False
         self._waiting: deque[tuple[int, list[tuple[Queue, list[PendingCall]]]]] = deque()
         self._ahead = (
             1 if len(clients) == 1 else 256 + 2 * sum(client.policy.max_in_flight for client in clients.values())
@@ -75,57 +98,60 @@ class Bundle:
         self._pinged: float | None = None
 
     def submit(self, group: CallGroup, calls: list[Call]) -> None:
-        """Queues the calls of a group that have no outcome yet."""
+        """Queues those calls of a group that have no outcome yet."""
         self.open += 1
         self.held += len(calls)
         if not group.remaining:
             self._finished.append(group)
             return
         self._submitted += group.remaining
-        found, pending_calls = group.outcomes, defaultdict[EndpointClient, list[PendingCall]](list)
+        outcomes, pending_calls = group.outcomes, defaultdict[EndpointClient, list[PendingCall]](list)
         now = self._queue.loop.time()
         for i, call in enumerate(calls):
-            if found[i] is None:
+            if outcomes[i] is None:
                 client = self._clients[call.endpoint]
                 pending_calls[client].append(PendingCall(self, client, group, i, call, now))
         for client in pending_calls:
             client.open()
         groups = [(client.queue, group) for client, group in pending_calls.items()]
         self._waiting.append((group.remaining, groups))
-        if self._begun - self._started < self._ahead:  # else the next call that starts has them begin
+        if self._begun - self._started < self._ahead:  # else the next call that starts feeds them
             groups[0][0].post(self._feed)
 
     def finished(self) -> Iterator[CallGroup]:
-        """Takes the groups all of whose calls have ended, one by one in the order they ended."""
+        """Yields the groups whose calls have all ended, in the order in which they ended."""
         while self._finished:
             group = self._finished.popleft()
             self.open -= 1
             self.held -= len(group.outcomes)
             yield group
             self._taken += group.size
-            if self._laden:
+            if self._over_bytes:
                 self._queue.post(self._feed)
 
     def wait_for_room(self, slack: int, max_held: int) -> None:
-        """Waits until more calls are wanted: at most `slack` queued, and at most `max_held` calls not taken back."""
+        """Waits until at most `slack` calls are queued and at most `max_held` calls are not taken back."""
         if self._queued() > slack:
-            self._wait(lambda: self._queued() <= slack // 2 or (self._laden and bool(self._finished)))
+            self._wait(lambda: self._queued() <= slack // 2 or (self._over_bytes and bool(self._finished)))
         if self.held > max_held:
             self._wait(lambda: bool(self._finished))
 
     def wait_for_some(self) -> None:
-        """Waits until groups are finished: several at once where many are open and small, and calls are queued."""
+        """Waits until a group is finished, or several groups if many are open and calls are queued."""
         self._wait(
-            lambda: len(self._finished) >= (min(self.open, _TAKEN_AT_ONCE) if self._queued() and not self._laden else 1)
+            lambda: (
+                len(self._finished)
+                >= (min(self.open, _TAKEN_AT_ONCE) if self._queued() and not self._over_bytes else 1)
+            )
         )
 
     def go_on(self) -> None:
-        """What was recorded has been put away."""
+        """Starts calls again: the recorded outcomes are in storage, so `full` may be false now."""
         for client in self._clients.values():
             client.queue.post(client.queue.wake)
 
     def cancel(self) -> None:
-        """Ends all calls; their results are lost."""
+        """Ends all calls; their outcomes are lost."""
         self.cancelled = True
         self._finished.clear()
         if self._submitted:
@@ -135,7 +161,7 @@ class Bundle:
 
     @property
     def _queue(self) -> Queue:
-        """Any of the queues: all are on the same loop."""
+        """Any one of the queues, since all use the same loop."""
         return next(iter(self._clients.values())).queue
 
     def _queued(self) -> int:
@@ -144,7 +170,7 @@ class Bundle:
     def _wait(self, condition: Callable[[], bool]) -> None:
         while True:
             with self._changed:
-                self._awaited = condition  # before the check: the loop looks at it after each change
+                self._awaited = condition  # before the check: the loop's thread reads it after each change
                 if not condition() and self._error is None and not self._due():
                     self._changed.wait(_POLL)
                 self._awaited = None
@@ -152,11 +178,15 @@ class Bundle:
                 raise self._error
             if condition():
                 return
-            self._look_at_loop()
+            self._check_loop()
             self._tick()
 
-    def _look_at_loop(self) -> None:
-        """Raises where the loop has ended, or where a coroutine has blocked it for longer than a call may take."""
+    def _check_loop(self) -> None:
+        """Sends the loop a ping, and checks that the last one was answered.
+
+        Raises:
+            RunError: The loop has ended, or a coroutine has blocked it for longer than a call may take.
+        """
         now, queue = time.monotonic(), self._queue
         patience = _BLOCKED + max(client.policy.timeout for client in self._clients.values())
         if self._pinged is not None and now - self._pinged > patience:
@@ -164,16 +194,16 @@ class Bundle:
             raise RunError(_BLOCKING)
         if self._pinged is None:
             self._pinged = now
-            queue.post(self._answer)
+            queue.post(self._pong)
 
-    def _answer(self) -> None:
+    def _pong(self) -> None:
         self._pinged = None
 
-    # The loop's thread from here on.
+    # Everything below runs on the loop's thread.
 
     def _feed(self) -> None:
-        """Has groups begin, as long as there is room."""
-        if self._feeding:  # a call that is not made ends at once and comes back here
+        """Starts groups as long as there is room."""
+        if self._feeding:  # a call that is not made ends within `queue.submit`, which leads back here
             return
         self._feeding = True
         while self._waiting and not self.cancelled and self._has_room():
@@ -186,17 +216,17 @@ class Bundle:
     def _has_room(self) -> bool:
         if self._begun - self._started >= self._ahead:
             return False
-        self._laden = True  # before the look at what is taken: who takes looks at it afterwards
+        self._over_bytes = True  # before `_taken` is read: `finished` writes `_taken` first and then reads this
         open_ = self._begun - self._ended
         mean = self._arrived / max(1, self._ended)
         if self._arrived - self._taken + mean * open_ <= self._most_bytes or not (open_ or self._finished):
-            self._laden = False
+            self._over_bytes = False
         else:
             self._notify()
-        return not self._laden
+        return not self._over_bytes
 
     def started(self) -> None:
-        """A call has left the queue."""
+        """Notes that a call has left the queue."""
         self._started += 1
         if self._waiting and self._begun - self._started < self._ahead:
             self._feed()
@@ -204,7 +234,7 @@ class Bundle:
             self._notify()
 
     def ended(self, pending: PendingCall, outcome: Outcome) -> None:
-        """A call has its outcome."""
+        """Records an outcome, and finishes the group if it was the last one."""
         if self.cancelled:
             return
         counters.add("calls_done")
@@ -222,11 +252,11 @@ class Bundle:
         if not group.remaining:
             self._finished.append(group)
             self._notify()
-        if self._laden:
+        if self._over_bytes:
             self._feed()
 
     def fail(self, error: BaseException) -> None:
-        """Something beside a call failed: no more calls are started, and the bundle's thread will raise it."""
+        """Starts no more calls, since something other than a call failed; the bundle's thread raises the error."""
         self._error = self._error or error
         self.cancelled = True
         self._notify(True)

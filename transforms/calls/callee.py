@@ -1,4 +1,4 @@
-"""What the engine calls: somebody's function, with its answers read and checked."""
+"""The callable that the engine calls: a user's function whose answers are read and checked."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ...schemas.json import Json
 def reading(
     ask: Callable[..., Any], given: Callable[[Call], tuple[Any, ...]], read: Callable[[Any, Call], Json]
 ) -> Callable[[Call], Any]:
-    """A callable of a call; a coroutine function where `ask` is one, with `ask`'s `close` where it has one.
+    """Builds a callable of a call: a coroutine function if `ask` is one, with the `close` of `ask` if it has one.
 
     Args:
         ask: A coroutine function, or a function that may block and may return an awaitable.
-        given: What `ask` is given for a call.
-        read: What is kept of what it returned; raises where that is no answer.
+        given: Returns the arguments of `ask` for a call.
+        read: Returns the part of the result that is kept; raises if the result is no answer.
     """
 
     def call(call: Call) -> Any:

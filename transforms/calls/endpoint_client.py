@@ -1,4 +1,4 @@
-"""One endpoint as a bundle sees it."""
+"""The client through which a bundle calls one endpoint."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from ...schemas.config.calls import CallPolicy
 from .budget import SpendTracker
 from .errors import ClassifiedError, classify_error
 from .loop import Loop
-from .rate_limit_service import RemoteRateLimiter, connected
+from .rate_limit_service import RemoteRateLimiter, connect_limiter
 from .stop import Breaker
 from .timeouts import Timeouts
 
 
 class Queue(Protocol):
-    """The queue in which the calls of a client wait, as its users see it; `EndpointQueue` is the one there is.
+    """The queue in which the calls of a client wait, as its users see it; implemented by `EndpointQueue`.
 
     Attributes:
-        loop: On whose thread everything but `post` runs.
-        throttled: Seconds for which calls were held back so far.
+        loop: The event loop; all methods except `post` run on its thread.
+        throttled: Seconds for which calls have been held back so far.
     """
 
     loop: Loop
     throttled: float
 
     def post(self, action: Callable[..., None], *arguments: Any) -> None:
-        """Has the loop's thread do something."""
+        """Runs an action on the loop's thread; may be called on any thread."""
         ...
 
     def submit(self, pending_calls: list[Any]) -> None:
@@ -40,28 +40,29 @@ class Queue(Protocol):
         ...
 
     def drop(self, sink: Any, client: EndpointClient) -> None:
-        """Forgets the calls of a client whose outcomes `sink` would take."""
+        """Drops the calls of a client whose outcomes `sink` would take."""
         ...
 
     def stop(self, client: EndpointClient, reason: str) -> None:
-        """Makes no more calls of a client."""
+        """Starts no more calls of a client."""
         ...
 
     def expire(self, pending: Any) -> None:
-        """An attempt has taken too long."""
+        """Ends an attempt that has taken too long."""
         ...
 
     def wake(self) -> None:
-        """Something that the calls waited for has changed."""
+        """Looks at the queue again, since something that calls wait for has changed."""
         ...
 
 
 class EndpointClient:
-    """One caller's way to its endpoint in this process: a callable made at the first call, and its limits.
+    """One caller's access to an endpoint in this process: a callable that is created at the first call, and its limits.
 
     Attributes:
-        stopped: Why no more calls are made; other runs of this process, which may share the queue, go on.
-        context: Context variables that each call begins with; what a call sets is seen by no other.
+        stopped: The reason why no more calls are made, or `None`. Other runs of this process may share the queue
+            and continue.
+        context: Context variables with which each call starts; no other call sees what a call sets.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class EndpointClient:
         self.remote_limiter: RemoteRateLimiter | None = None
 
     def open(self) -> None:
-        """Makes the callable unless it is there; called on a bundle thread, which gets what that raises."""
+        """Creates the callable unless it exists. Runs on a bundle's thread, so that the bundle gets what it raises."""
         with self._lock:
             if self.call is None:
                 self.context = copy_context()
@@ -90,19 +91,19 @@ class EndpointClient:
                 self.on_loop = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
                     getattr(call, "__call__", None)  # noqa: B004
                 )
-                self.remote_limiter = connected(
+                self.remote_limiter = connect_limiter(
                     self.policy, self.queue.loop, self.queue.wake, partial(self.queue.stop, self)
                 )
                 self.call = call
 
     def close(self) -> None:
-        """Ends what the callable holds open, where it has a coroutine function `close`."""
+        """Closes the rate limiter, and the callable if it has a coroutine function `close`."""
         if self.remote_limiter is not None:
             self.remote_limiter.close()
         close = getattr(self.call, "close", None)
         if close is not None and not self.queue.loop.is_closed():
             asyncio.run_coroutine_threadsafe(close(), self.queue.loop)
 
-    def understand(self, error: BaseException) -> ClassifiedError:
-        """What an exception of a call means."""
+    def classify(self, error: BaseException) -> ClassifiedError:
+        """Classifies an exception that a call raised."""
         return classify_error(error, self.policy.retry_on)

@@ -1,7 +1,17 @@
-"""The window of one endpoint: which calls are in flight, which wait, and what happens when an attempt ends.
+"""The queue of one endpoint: which calls are in flight, which wait, and what happens when an attempt ends.
 
-Everything here runs on the thread of one event loop. A place in the window is free again as soon as an attempt ends,
-is given up or waits for its next try, whoever takes the result and whenever.
+Everything here runs on the thread of one event loop. A call is in one of these states:
+
+    submit() ---> _waiting -- _start() --> in flight -- result, error, timeout --> _ended()
+                  |  ^  ^                      |                                   ^
+        sink full |  |  |                      | error or timeout, retried         |
+                  v  |  +-- _retry() -- _backing_off                               |
+               _aside                                                              |
+           (until wake())    stop(): what is not in flight ends without a call ----+
+
+The window counts the calls in flight alone: a place is free as soon as an attempt ends, is abandoned or backs off,
+whoever takes the outcome and whenever. An attempt that times out is abandoned: nobody reads its result, and it counts
+towards `max_abandoned_calls` until it ends.
 """
 
 from __future__ import annotations
@@ -21,16 +31,18 @@ from ...schemas.errors import RunError
 from ...schemas.usage import tokens_of, usage_in, with_earlier
 from ..runtime import counters
 from .endpoint_client import EndpointClient
-from .errors import RETRIED, ClassifiedError, is_of_the_end
+from .errors import RETRIED, ClassifiedError, is_shutdown_error
 from .loop import Loop
 from .pending_call import PendingCall, Sink
 from .rate_limit_service import RemoteRateLimiter
 from .rate_limiter import DOUBLING, AdaptiveRateLimiter
 from .retries import RetryBudget
-from .stop import kind_of
+from .stop import class_of_reason
 from .threads import Job, Threads
 
 _GRACE = 1.0
+"""Seconds that a cancelled coroutine may clean up before it counts as abandoned."""
+# These texts are the `error_message` of an outcome: tables and journals contain them.
 _SLOW = "no answer within the timeout"
 _LATE = "no answer within the deadline of the row"
 _REFUSED = "the endpoint has done nothing but refuse calls for their rate during rate_limit_timeout"
@@ -38,7 +50,7 @@ _ABANDONED = "max_abandoned_calls earlier calls neither answer nor end"
 
 
 class EndpointQueue:
-    """The window and the queue of one endpoint; everything but `post` runs on the loop's thread."""
+    """The window and the queue of one endpoint; all methods except `post` run on the loop's thread."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
@@ -49,14 +61,14 @@ class EndpointQueue:
         self.abandoned: set[Any] = set()
         self._waiting: deque[PendingCall] = deque()
         self._aside: list[PendingCall] = []
-        self._resting: dict[PendingCall, asyncio.TimerHandle] = {}
+        self._backing_off: dict[PendingCall, asyncio.TimerHandle] = {}
         self._threads = Threads(loop)
         self._pumping = False
         self._alarm_at = math.inf
         self._held_since: float | None = None
 
     def post(self, action: Callable[..., None], *arguments: Any) -> None:
-        """Has the loop's thread do something.
+        """Runs an action on the loop's thread; may be called on any thread.
 
         Raises:
             RunError: The loop has ended.
@@ -67,19 +79,19 @@ class EndpointQueue:
             raise RunError("the thread that makes the calls has ended") from None
 
     def open(self, policies: list[CallPolicy]) -> None:
-        """Takes over the limits of those who use the queue: the least of each."""
+        """Takes over the limits of those who use the queue: the smallest of each."""
         self.limiter.open(policies)
         for policy in policies:
             self.retries.grow(policy)
 
     def close(self) -> None:
-        """Ends the threads that are idle."""
+        """Ends the idle threads."""
         self._threads.close()
 
     def stop(self, client: EndpointClient, reason: str) -> None:
-        """Makes no more calls of a client: those in flight may end, the others are not called."""
+        """Starts no more calls of a client: those in flight may end, the others end as not called."""
         client.stopped = client.stopped or reason
-        for pending in self._taken_out(lambda f: f.client is client):
+        for pending in self._take_out(lambda f: f.client is client):
             self._start(pending, self.loop.time())
         self._pump()
 
@@ -91,35 +103,36 @@ class EndpointQueue:
         self._pump()
 
     def drop(self, sink: Sink, client: EndpointClient) -> None:
-        """Forgets the calls of a sink: those queued are not made, those in flight are cancelled."""
-        self._taken_out(lambda f: f.sink is sink)
+        """Drops the calls of a sink: queued ones are not made, those in flight are cancelled."""
+        self._take_out(lambda f: f.sink is sink)
         for pending in [f for f in client.timeouts.attempts if f.sink is sink]:
             self._abandon(pending, pending.began + client.policy.timeout - self.loop.time())
         self._pump()
 
-    def _taken_out(self, of: Callable[[PendingCall], bool]) -> list[PendingCall]:
-        """Calls that are not in flight, none of which waits for anything any more."""
-        found = [f for f in chain(self._waiting, self._aside, self._resting) if of(f)]
+    def _take_out(self, of: Callable[[PendingCall], bool]) -> list[PendingCall]:
+        """Removes calls that are not in flight from wherever they wait, and returns them."""
+        removed = [f for f in chain(self._waiting, self._aside, self._backing_off) if of(f)]
         self._waiting = deque(f for f in self._waiting if not of(f))
         self._aside = [f for f in self._aside if not of(f)]
-        for pending in found:
-            if (timer := self._resting.pop(pending, None)) is not None:
+        for pending in removed:
+            if (timer := self._backing_off.pop(pending, None)) is not None:
                 timer.cancel()
-        return found
+        return removed
 
     def expire(self, pending: PendingCall) -> None:
-        """An attempt has taken too long."""
+        """Abandons an attempt that has taken too long."""
         self._abandon(pending, 0.0)
         self._finish_attempt(pending, None, TimeoutError(_SLOW if self._left(pending) > 0 else _LATE), 0.0)
 
     def wake(self) -> None:
-        """Something that the calls waited for has changed."""
+        """Looks at all waiting calls again: a sink may have room, or a permit may have come."""
         self._waiting.extendleft(reversed(self._aside))
         self._aside.clear()
         self._pump()
 
     def _pump(self) -> None:
-        if self._pumping:  # a call that ends while it is started would come back here for each further one
+        """Starts waiting calls as long as the window, the rate and their sinks allow."""
+        if self._pumping:  # a call that ends while it starts would recurse, once for each call
             return
         if self.loop.ended:
             return
@@ -129,14 +142,14 @@ class EndpointQueue:
         try:
             while self._waiting and self.in_flight < self.limiter.limit:
                 left -= 1
-                if not left:  # calls that end at once leave the loop to others now and then
+                if not left:  # calls that end at once: a full window of them, then other callbacks have a turn
                     self.loop.call_soon(self._pump)
                     return
                 pending = self._waiting[0]
                 if pending.sink.cancelled:
                     self._waiting.popleft()
                     continue
-                if pending.sink.full():  # its thread may wait for calls of others before it comes to put them away
+                if pending.sink.full():  # others go first: the thread of a full sink may itself wait for their calls
                     self._aside.append(self._waiting.popleft())
                     continue
                 if not self._may_start(pending.client.remote_limiter, now):
@@ -152,6 +165,7 @@ class EndpointQueue:
                 self._shown = self.in_flight
 
     def _may_start(self, remote_limiter: RemoteRateLimiter | None, now: float) -> bool:
+        """Returns whether the rate allows a call now; if not, something will wake the queue when it may."""
         if remote_limiter is not None and not remote_limiter.ready(
             min(len(self._waiting), self.limiter.limit - self.in_flight)
         ):
@@ -171,18 +185,19 @@ class EndpointQueue:
         return True
 
     def _alarm(self, seconds: float) -> None:
-        """Looks at the queue again after some time, unless it is looked at earlier anyway."""
+        """Looks at the queue again after some time, unless an earlier alarm is set."""
         due = self.loop.time() + seconds
         if due < self._alarm_at:
             self._alarm_at = due
-            self.loop.call_at(due, self._rung, due)
+            self.loop.call_at(due, self._on_alarm, due)
 
-    def _rung(self, due: float) -> None:
+    def _on_alarm(self, due: float) -> None:
         if due == self._alarm_at:
             self._alarm_at = math.inf
             self._pump()
 
     def _start(self, pending: PendingCall, now: float) -> None:
+        """Starts the next attempt of a call, or ends the call if there may be none."""
         sink, client = pending.sink, pending.client
         if not pending.attempts:
             pending.first, pending.queued = now, now - pending.submitted
@@ -197,7 +212,9 @@ class EndpointQueue:
             client.stopped = why
             self.loop.call_soon(self.stop, client, why)
         if why is not None:
-            self._ended(pending, with_earlier(None, pending.earlier), kind_of(why), "NotCalled", f"not called: {why}")
+            self._ended(
+                pending, with_earlier(None, pending.earlier), class_of_reason(why), "NotCalled", f"not called: {why}"
+            )
             return
         self.in_flight += 1
         pending.attempts += 1
@@ -224,8 +241,8 @@ class EndpointQueue:
             value = await awaitable
         except GeneratorExit:
             raise
-        except BaseException as caught:  # SystemExit would end the loop; a cancellation is looked at below
-            error = caught.with_traceback(None)  # or it would keep this frame, and with it the answer
+        except BaseException as caught:  # SystemExit would end the loop; a cancellation is handled below
+            error = caught.with_traceback(None)  # its traceback would keep this frame alive, and with it the answer
         if pending.attempt is task:
             self._finish_attempt(pending, value, error, self.loop.time() - pending.began)
         elif self.abandoned:
@@ -240,15 +257,15 @@ class EndpointQueue:
             self._finish_attempt(pending, job.value, job.error, job.seconds)
 
     def _left(self, pending: PendingCall) -> float:
-        """Seconds the row has left."""
+        """Returns the seconds until the deadline of the row; infinite without one."""
         deadline = pending.client.policy.deadline
         return math.inf if deadline is None else pending.first + deadline - self.loop.time()
 
     def _abandon(self, pending: PendingCall, grace: float) -> None:
-        """Gives an attempt up: its place is free at once, and it counts as abandoned until it has really ended.
+        """Abandons an attempt: its place is free at once, and it counts as abandoned until it really ends.
 
         Args:
-            grace: Seconds that a thread may go on before it counts; coroutines are cancelled and have one.
+            grace: Seconds that a thread may run on before it counts; a cancelled coroutine has `_GRACE`.
         """
         attempt = pending.attempt
         self._free(pending)
@@ -256,11 +273,11 @@ class EndpointQueue:
             attempt.cancel()
             grace = _GRACE
         if grace > 0.0:
-            self.loop.call_later(grace, self._look_after, attempt)
+            self.loop.call_later(grace, self._count_abandoned, attempt)
         else:
-            self._look_after(attempt)
+            self._count_abandoned(attempt)
 
-    def _look_after(self, attempt: asyncio.Task[Any] | Job | None) -> None:
+    def _count_abandoned(self, attempt: asyncio.Task[Any] | Job | None) -> None:
         if attempt is not None and not attempt.done():
             self.abandoned.add(attempt)
 
@@ -273,27 +290,27 @@ class EndpointQueue:
         self.in_flight -= 1
 
     def _finish_attempt(self, pending: PendingCall, value: Any, error: BaseException | None, seconds: float) -> None:
-        """The attempt has ended: that is the call's outcome, or there is another attempt."""
+        """Ends an attempt: its result is the call's outcome, or there is another attempt."""
         if pending.attempt is not None:
             self._free(pending)
         client = pending.client
         try:
-            if error is not None and is_of_the_end(error):
+            if error is not None and is_shutdown_error(error):
                 raise RunError(f"the process that makes the calls is ending: {error}")
-            classified = None if error is None else client.understand(error)
+            classified = None if error is None else client.classify(error)
             if self.limiter.counts_tokens or client.spending is not None:
                 self._used(pending, tokens_of(value if classified is None else classified.spent))
             if classified is None or classified.kind not in RETRIED:
                 self.retries.answered()
                 self.limiter.accepted()
-            elif classified.spent is not None:  # an answer that cannot be used, and tokens that show it was one
+            elif classified.spent is not None:  # the tokens show that the endpoint answered, though unusably
                 self.retries.answered()
             if classified is None:
                 answer = value if pending.earlier is None else with_earlier(value, pending.earlier)
                 self._ended(pending, answer, "ok", latency=seconds)
             else:
                 self._failed(pending, classified)
-        except Exception as broken:  # whatever it is, the bundle's thread must not wait for ever
+        except Exception as broken:  # the bundle's thread must not wait for ever, whatever it is
             pending.sink.fail(broken)
         self._pump()
 
@@ -305,6 +322,7 @@ class EndpointQueue:
             pending.client.spending.pay(tokens)
 
     def _failed(self, pending: PendingCall, error: ClassifiedError) -> None:
+        """Ends the call with an error, or lets it back off until its next attempt."""
         policy, now = pending.client.policy, self.loop.time()
         if error.kind == "rate_limited":
             pending.refusals += 1
@@ -314,6 +332,7 @@ class EndpointQueue:
             self.limiter.refused(now, pending.began, pause)
             if self.limiter.stalled(now) >= policy.rate_limit_timeout:
                 self.stop(pending.client, _REFUSED)
+        # Each retry after a timeout may leave one more attempt that never ends; half of those allowed go without.
         crowded = error.kind == "timeout" and 2 * len(self.abandoned) >= policy.max_abandoned_calls
         gone = crowded or pending.client.stopped is not None
         wait = (
@@ -325,7 +344,7 @@ class EndpointQueue:
         else:
             pending.earlier = usage_in(spent)
             pending.backoff += wait
-            self._resting[pending] = self.loop.call_later(wait, self._again, pending)
+            self._backing_off[pending] = self.loop.call_later(wait, self._retry, pending)
 
     def _ended(
         self,
@@ -336,8 +355,8 @@ class EndpointQueue:
         message: str | None = None,
         latency: float | None = None,
     ) -> None:
-        """The call has its outcome."""
-        if self.loop.ended:
+        """Gives the outcome of a call to its sink."""
+        if self.loop.ended:  # answers of a process that is ending say nothing of the agent
             return
         queued, backoff, refusals = pending.queued, pending.backoff, pending.refusals
         outcome = Outcome(value, kind, error_type, message, pending.attempts, latency, queued, backoff, refusals)
@@ -348,7 +367,7 @@ class EndpointQueue:
         if kind not in NOT_MADE and (reason := pending.client.breaker.ended(kind != "ok")):
             self.stop(pending.client, reason)
 
-    def _again(self, pending: PendingCall) -> None:
-        del self._resting[pending]
+    def _retry(self, pending: PendingCall) -> None:
+        del self._backing_off[pending]
         self._waiting.appendleft(pending)
         self._pump()

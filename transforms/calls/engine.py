@@ -1,6 +1,6 @@
 """The engine of slow calls: one event loop for each process, one queue for each endpoint.
 
-The process shares the loop and the queues' limits, nothing more: calls belong to the bundles that submit them.
+Bundles of a process share the loop and the limits of the queues, nothing more: a call belongs to its bundle.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from .loop import Loop
 from .threads import LoopExecutor, Threads
 
 _SWITCH, _SWITCH_OF_PLACE = 0.0005, 0.0000025
-"""Seconds for which a busy thread keeps the loop from calls that end; with thousands in flight it has always some to go
-on with, and to change threads costs more."""
+"""Switch interval in seconds, and seconds for each place of the windows if that is more (beyond 200 places). A short
+interval lets the loop handle ended calls although another thread is busy; with thousands of calls in flight the loop
+always has some to handle, and switching threads costs more than it gains."""
 _YOUNG, _YOUNG_OF_PLACE = 10_000, 20
-"""New objects between two looks for garbage: Python's default of 700 is less than the calls in flight have, and less
-than 20 for each of them is what calls that begin and end come to by turns."""
-
+"""Objects allocated between two runs of the garbage collector, and objects for each place if that is more. Python's
+default of 700 is less than the calls in flight hold, so that the collector would run for nothing; calls that begin and
+end by turns allocate fewer than 20 objects each."""
 _FEW = 10_000
-"""Objects that are frozen on purpose are more: Python 3.12 itself begins with some hundred."""
+"""Frozen objects from which on somebody has called `gc.freeze` on purpose: Python 3.12 starts with a few hundred."""
 
 
 class Engine:
-    """The loop of this process, on a daemon thread: a abandoned call never keeps the process from ending."""
+    """The event loop of this process, on a daemon thread, so that an abandoned call never keeps the process alive."""
 
     _here: Engine | None = None
     _lock = threading.Lock()
@@ -50,25 +51,25 @@ class Engine:
         self._clients: dict[Hashable, tuple[EndpointClient, int, str]] = {}
         self._queues: dict[str, EndpointQueue] = {}
         self._spending: dict[str, SpendTracker] = {}
-        self._frozen = False  # by others, on purpose: it stays so
+        self._frozen = False  # by others, on purpose: then it is left so
         self._switching, self._thresholds = sys.getswitchinterval(), gc.get_threshold()
         self._thread = threading.Thread(target=self._run, name="evalbeam-loop", daemon=True)
         self._thread.start()
 
     @classmethod
     def here(cls) -> Engine:
-        """The engine of this process. It stays for the life of the process, since agents keep clients bound to it."""
+        """Returns the engine of this process. It lives as long as the process: agents keep clients bound to it."""
         with cls._lock:
             engine = cls._here
             if engine is not None and engine.pid == os.getpid() and engine.loop.ended and engine.alive():
-                engine.loop.call_soon_threadsafe(engine.loop.stop)  # the process did not end after all
+                engine.loop.call_soon_threadsafe(engine.loop.stop)  # `end` was called, but the process did not end
             if engine is None or engine.pid != os.getpid() or engine.loop.ended or not engine.alive():
                 engine = cls._here = Engine()
             return engine
 
     @classmethod
     def forget(cls, loop: asyncio.AbstractEventLoop) -> None:
-        """Has the next run start a loop of its own, since this one is stuck; should it go on one day, it ends."""
+        """Lets the next run start a new loop, since this one is blocked; it stops if it ever continues."""
         loop.call_soon_threadsafe(loop.stop)
         with cls._lock:
             if cls._here is not None and cls._here.loop is loop:
@@ -76,23 +77,23 @@ class Engine:
 
     @classmethod
     def end(cls) -> None:
-        """Has no call begin any more, and none in flight come to anything, since this process is ending.
+        """Starts no more calls and drops the outcomes of those in flight, since this process is ending.
 
-        What an agent answers, or how it fails, while clients and threads are taken away from it says nothing of it.
+        While the interpreter takes clients and threads away from an agent, its answers and errors say nothing about it.
         """
-        if (engine := cls._here) is not None:  # without the lock, which a thread that is no more may hold
+        if (engine := cls._here) is not None:  # without the lock: a thread that no longer exists may hold it
             engine.loop.ended = True
 
     def alive(self) -> bool:
-        """Whether the loop runs."""
+        """Returns whether the loop runs."""
         return self._thread.is_alive()
 
     def idle(self) -> bool:
-        """Whether nobody uses the engine."""
+        """Returns whether nobody uses the engine."""
         return not self._clients and not self._queues
 
     def spending(self, budget: Budget) -> SpendTracker:
-        """The spending of a run in this process; all who call for the run share it."""
+        """Returns the spending of a run in this process; all callers of the run share it."""
         with self._lock:
             return self._spending.setdefault(budget.folder, SpendTracker(budget))
 
@@ -104,7 +105,7 @@ class Engine:
         policy: CallPolicy,
         spending: SpendTracker | None = None,
     ) -> EndpointClient:
-        """The client of the caller `token` stands for, made for the first of its DoFn instances in this process."""
+        """Returns the client of the caller `token`; the first of its DoFn instances in this process creates it."""
         with self._lock:
             if not self._clients:
                 self._remember()
@@ -124,14 +125,14 @@ class Engine:
         connect: Callable[[str], Callable[[Call], Any]],
         spending: SpendTracker | None = None,
     ) -> dict[str, EndpointClient]:
-        """The client of each of a caller's endpoints; each is left as `(token, endpoint)`."""
+        """Returns the client of each endpoint of a caller; call `leave((token, endpoint))` for each of them."""
         return {
             name: self.join((token, name), name, partial(connect, name), policy, spending)
             for name, policy in endpoints.items()
         }
 
     def leave(self, token: Hashable) -> None:
-        """One of a client's users has ended; with the last one the client is closed, with its last client the queue."""
+        """Removes a user of a client. The last user closes the client, the last client closes the queue."""
         with self._lock:
             client, users, endpoint = self._clients.pop(token)
             if users > 1:
@@ -143,16 +144,16 @@ class Engine:
                 self._restore_tuning()
 
     def _remember(self) -> None:
-        """Notes how this process does without calls."""
-        self._frozen = self._frozen or gc.get_freeze_count() >= _FEW  # counting many takes a tenth of a second
+        """Saves the settings of the interpreter before the first call, and freezes all objects that exist."""
+        self._frozen = self._frozen or gc.get_freeze_count() >= _FEW  # once: counting a million objects takes 0.1 s
         if not self._frozen:
-            gc.freeze()  # a walk over all that Beam has loaded stops every call for a tenth of a second
+            gc.freeze()  # a full collection over all that Beam has loaded would stop every call for 0.1 s
         self._switching, self._thresholds = sys.getswitchinterval(), gc.get_threshold()
 
     def _tune_for_calls(self) -> None:
-        """Has this process see to calls that end before all else."""
+        """Tunes the interpreter for handling ended calls quickly; see the constants above."""
         places = sum(client.policy.max_in_flight for client, _, _ in self._clients.values())
-        if self._thresholds[0]:  # else nobody wants garbage to be looked for
+        if self._thresholds[0]:  # else somebody has switched the collector off
             gc.set_threshold(max(_YOUNG, _YOUNG_OF_PLACE * places), *self._thresholds[1:])
         sys.setswitchinterval(min(self._switching, max(_SWITCH, _SWITCH_OF_PLACE * places)))
 
@@ -178,7 +179,7 @@ class Engine:
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
-            self.loop.run_forever()  # for ever, unless an agent stops the loop it runs on
+            self.loop.run_forever()  # until an agent stops the loop it runs on, or `forget` does
             self.loop.ended = True
             for task in asyncio.all_tasks(self.loop):
                 task.cancel()
@@ -189,11 +190,11 @@ class Engine:
 
 def _connect(connect: Callable[[], Callable[[Call], Any]]) -> Callable[[Call], Any]:
     call = connect()
-    _end_first()  # after the imports of `connect`, which may register handlers of their own
+    _register_end()  # after the imports of `connect`, which may register handlers of their own
     return call
 
 
-def _end_first() -> None:
-    """Has `Engine.end` run before all that was registered for the end of the process so far: the last comes first."""
+def _register_end() -> None:
+    """Registers `Engine.end` as the last handler of the process so far: `atexit` runs the last one first."""
     atexit.unregister(Engine.end)
     atexit.register(Engine.end)

@@ -1,4 +1,4 @@
-"""What an exception of a call means: worth another attempt or not, how long to wait, and its text."""
+"""Classifies the exceptions of calls: worth another attempt or not, how long to wait, and the text to keep."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...schemas.calls import CallClass
 from ...schemas.errors import JudgeError
 
 RETRIED: frozenset[str] = frozenset(("transient", "rate_limited", "timeout"))
-"""Classes that are worth another attempt."""
+"""Classes of errors that are worth another attempt."""
 MAX_TEXT = 1000
-"""Characters of an error's text at most."""
+"""Most characters of an error's text, since tables and journals contain it."""
 _LINKS = 10
-"""Errors that led to an error, and are looked at, at most."""
+"""Most errors of a chain of causes that are looked at: a chain may be a cycle."""
 
 # Exception types of the common clients, by name: none of these libraries is a dependency.
 _BY_NAME: dict[str, CallClass] = {
@@ -91,14 +91,14 @@ _DURATION = re.compile(
 
 
 class ClassifiedError(NamedTuple):
-    """An exception, understood.
+    """An exception and its class.
 
     Attributes:
         kind: Its class.
         error_type: Name of its type.
         message: Its text without addresses and durations.
-        retry_after: Seconds the callee asked to wait, where it did.
-        spent: `{"usage": ...}`, as an answer names it, where the call used tokens all the same.
+        retry_after: Seconds the callee asked to wait, if it did.
+        spent: `{"usage": ...}`, in the form of an answer, if the failed call used tokens.
     """
 
     kind: CallClass
@@ -109,10 +109,10 @@ class ClassifiedError(NamedTuple):
 
 
 def classify_error(error: BaseException, retry_on: tuple[str, ...] = ()) -> ClassifiedError:
-    """Understands an exception by the names of its types and by the HTTP or gRPC status it carries.
+    """Classifies an exception by the names of its types and by the HTTP or gRPC status it carries.
 
     Args:
-        error: What the call raised.
+        error: The exception the call raised.
         retry_on: Names of further types ("MyError" or "module.MyError") that are transient.
     """
     kind = _kind(error, retry_on)
@@ -122,13 +122,13 @@ def classify_error(error: BaseException, retry_on: tuple[str, ...] = ()) -> Clas
 
 
 def classify_status(status: int, error_type: str, message: str, retry_on: tuple[str, ...] = ()) -> ClassifiedError:
-    """Understands an HTTP status that came without an exception; `error_type` is what the exception's name would be."""
+    """Classifies an HTTP status without an exception; `error_type` is the name the exception would have."""
     kind = "transient" if error_type in retry_on and status != 429 else _by_status(status)
     return ClassifiedError(kind or _PERMANENT, error_type, clean(message))
 
 
-def is_of_the_end(error: BaseException | None) -> bool:
-    """Whether a call failed because Python no longer gives it threads: the main thread has ended, others go on."""
+def is_shutdown_error(error: BaseException | None) -> bool:
+    """Returns whether a call failed because the interpreter shuts down, when it starts no more threads."""
     links = 0
     while error is not None and links < _LINKS:
         if isinstance(error, RuntimeError) and "interpreter shutdown" in str(error):
@@ -138,7 +138,8 @@ def is_of_the_end(error: BaseException | None) -> bool:
 
 
 def clean(text: str) -> str:
-    """An error's text without memory addresses and durations, so that two runs say the same, and not too long."""
+    """Removes memory addresses and durations from a text, so that two runs give the same one, and shortens it."""
+    # Four times as long as the result, since the substitutions shorten it; a text of megabytes would be slow.
     text = _DURATION.sub("<duration>", _ADDRESS.sub("", text[: 4 * MAX_TEXT]))
     return text[:MAX_TEXT].encode("utf-8", "replace").decode()
 
@@ -149,7 +150,7 @@ def _kind(error: BaseException, retry_on: tuple[str, ...]) -> CallClass:
         return "rate_limited" if _status(error) == 429 else "transient"
     by_status = _by_status(_status(error))
     by_name: CallClass | None = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
-    if by_status == "transient" and by_name == "timeout":  # 504 of a client that has a type for it
+    if by_status == "transient" and by_name == "timeout":  # a 504, if the client has a type of its own for it
         return by_name
     return by_status or by_name or _PERMANENT
 
@@ -169,8 +170,8 @@ def _by_status(status: int | str | None) -> CallClass | None:
 
 
 def _status(error: BaseException) -> int | str | None:
-    """The HTTP status, or the name of the gRPC status, that an exception carries."""
-    if isinstance(error, SystemExit):  # its code is an exit status
+    """Returns the HTTP status, or the name of the gRPC status, that an exception carries."""
+    if isinstance(error, SystemExit):  # its `code` is an exit status
         return None
     response = _attribute(error, "response")
     for holder, name in (
@@ -196,7 +197,7 @@ def _status(error: BaseException) -> int | str | None:
 
 
 def _retry_after(error: BaseException) -> float | None:
-    """Seconds of a `retry_after` attribute or a Retry-After header (seconds or an HTTP date)."""
+    """Reads the seconds of a `retry_after` attribute or of a Retry-After header (seconds or an HTTP date)."""
     given, date = _attribute(error, "retry_after"), None
     for holder in (error, _attribute(error, "response")):
         headers = _attribute(holder, "headers")
@@ -215,7 +216,7 @@ def _seconds_between(now: datetime, moment: datetime | None) -> float | None:
 
 
 def _moment(date: Any) -> datetime | None:
-    """What an HTTP date says; by the callee's clock, which may be another than ours."""
+    """Parses an HTTP date, which is by the callee's clock."""
     try:
         moment = parsedate_to_datetime(str(date))
     except (TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""One call on its way through its attempts, and who takes what comes of it."""
+"""A call that has no outcome yet, and the sink that takes its outcome."""
 
 from __future__ import annotations
 
@@ -12,33 +12,43 @@ from .threads import Job
 
 
 class Sink(Protocol):
-    """Takes what comes of calls: the bundle that submitted them. All of it is used on the loop's thread.
+    """Takes the outcomes of calls: the bundle that submitted them. The loop's thread calls all of it.
 
     Attributes:
-        cancelled: Whether nobody wants the outcomes any more.
+        cancelled: Whether the outcomes are no longer wanted.
     """
 
     cancelled: bool
 
     def full(self) -> bool:
-        """Whether no call may start before what was recorded is put away."""
+        """Returns whether no call may start until the recorded outcomes are written to storage."""
         ...
 
     def started(self) -> None:
-        """A call has left the queue."""
+        """Notes that a call has left the queue."""
         ...
 
     def ended(self, pending: PendingCall, outcome: Outcome) -> None:
-        """A call has its outcome."""
+        """Takes the outcome of a call."""
         ...
 
     def fail(self, error: BaseException) -> None:
-        """Something beside a call failed."""
+        """Notes that something other than a call failed."""
         ...
 
 
 class PendingCall:
-    """One call on its way through its attempts."""
+    """A call, its attempts so far and the times measured on the way.
+
+    Attributes:
+        attempts, refusals: Attempts made, and how many of them were refused for the rate.
+        submitted, first, began: When it was submitted, when its first and its last attempt began, on the loop's clock.
+        queued, backoff: Seconds waited before the first attempt, and between attempts.
+        tokens: Tokens that the current attempt was expected to use when it began.
+        attempt: The task or job that runs; `None` if none does, or if it was abandoned.
+        alarm: Timer of the row's deadline, if it comes before the timeout.
+        earlier: Usage of the attempts before this one.
+    """
 
     __slots__ = (
         "alarm", "attempt", "attempts", "backoff", "began", "call", "client", "earlier", "first", "group", "index",
@@ -61,10 +71,10 @@ class CallGroup:
     """A batch and the outcomes of its calls, in the order of the calls.
 
     Attributes:
-        item: The batch; the engine does not look at it.
-        outcomes: One for each call, `None` while it has none.
+        item: The batch; opaque to the engine.
+        outcomes: One for each call, `None` until the call has ended.
         remaining: Calls without an outcome.
-        size: Bytes of the outcomes of the calls that were made.
+        size: Bytes of the outcomes, except those found in the journal.
     """
 
     __slots__ = ("item", "outcomes", "remaining", "size")

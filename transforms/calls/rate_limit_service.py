@@ -1,8 +1,8 @@
-"""Permission for each call from a rate limit service of Envoy's kind, which counts for all who ask it.
+"""A client of rate limit services that speak Envoy's protocol: such a service counts the calls of all its clients.
 
-Beam's `EnvoyRateLimiter` speaks the same protocol (`ShouldRateLimit`, with one hit for each call), but sleeps on the
-thread that asks. Here a few questions are on their way at once, no more than calls could start, so that the service's
-latency never makes the calls wait for each other. A service that cannot be asked gives no permission.
+Beam's `EnvoyRateLimiter` uses the same protocol (`ShouldRateLimit`, with one hit for each call), but sleeps on the
+thread that asks. Here a few requests are sent at once, no more than calls could start, so that calls do not wait for
+each other because of the service's latency. A service that cannot be reached permits nothing.
 """
 
 from __future__ import annotations
@@ -17,21 +17,25 @@ from ...schemas.config.calls import CallPolicy, RateLimit
 
 METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 MOST = 16
-"""Questions on their way, and permits that are not used yet, at once."""
+"""Most requests in flight and unused permits together: a permit counts against the quota although no call uses it."""
 
 _TIMEOUT = 5.0
+"""Seconds after which a request to the service has failed."""
 _RECONNECT = 5000
+"""Most milliseconds between two attempts of gRPC to connect; its default is two minutes."""
 _FIRST, _LONGEST = 0.05, 5.0
+"""Seconds of the first and the longest pause if the service names none; doubled after each refusal."""
 _JITTER = 0.1
+"""Share by which a pause that the service names is prolonged at random, so that workers do not return together."""
 
 
 class Answer(NamedTuple):
-    """What the service says.
+    """The answer of the service.
 
     Attributes:
         granted: Whether a call may start.
-        wait: Seconds until the limit is reset, where the service says that.
-        error: Why it could not be asked, if so.
+        wait: Seconds until the limit is reset; 0 if the service does not say.
+        error: Name of the gRPC status if the request failed.
     """
 
     granted: bool
@@ -40,23 +44,23 @@ class Answer(NamedTuple):
 
 
 Ask: TypeAlias = Callable[[Callable[[Answer], None]], None]
-"""Asks for one permit without waiting and calls back on the loop's thread."""
+"""Requests one permit without waiting, and calls back on the loop's thread."""
 
 
 class RemoteRateLimiter:
     """The permits of one client of a queue; everything runs on the loop's thread.
 
-    After a refusal one question alone is asked, once the limit is reset; each permit allows twice as many.
+    After a refusal a single request is sent once the limit is reset; each permit doubles the number of requests.
 
     Args:
-        loop: Whose clock is used.
-        limit: Whom to ask for what; named in the reason why calls end.
+        loop: The loop whose clock and timers are used.
+        limit: The service and its descriptors; named in the reason why calls end.
         patience: Seconds without any permit, though calls wait, after which no more calls are made.
-        ask: Asks the service.
-        wake: Called when a permit has come, or a refusal, and when the next question may be asked.
-        stop: Called with the reason where patience has ended.
-        close: Ends what `ask` holds open.
-        spread: Draws from [0, 1), for tests.
+        ask: Requests a permit.
+        wake: Called after each permit and each refusal, and when the next request may be sent.
+        stop: Called with the reason when patience has ended.
+        close: Closes the connection that `ask` uses.
+        draw: Draws from [0, 1); injected by tests.
     """
 
     def __init__(
@@ -68,10 +72,10 @@ class RemoteRateLimiter:
         wake: Callable[[], None],
         stop: Callable[[str], None],
         close: Callable[[], None] = lambda: None,
-        spread: Callable[[], float] = random.random,
+        draw: Callable[[], float] = random.random,
     ) -> None:
         self.close = close
-        self._loop, self._limit, self._patience, self._spread = loop, limit, patience, spread
+        self._loop, self._limit, self._patience, self._draw = loop, limit, patience, draw
         self._ask, self._wake, self._stop = ask, wake, stop
         self._here = self._asked = self._wanted = 0
         self._width = 1
@@ -81,31 +85,31 @@ class RemoteRateLimiter:
 
     @property
     def refused(self) -> bool:
-        """Whether the service's last word was no, or there was none."""
+        """Whether the last request was refused or failed, and the next one is not sent yet."""
         return self._paused
 
     def ready(self, wanted: int) -> bool:
-        """Whether there is a permit; else asks for as many as are wanted.
+        """Returns whether there is a permit; if not, requests as many as are wanted.
 
         Args:
             wanted: Calls that could start, at least 1.
         """
         self._wanted = wanted
-        self._question()
+        self._request_permits()
         return self._here > 0
 
     def use(self) -> None:
-        """A call starts."""
+        """Uses a permit for a call that starts."""
         self._here -= 1
 
-    def _question(self) -> None:
+    def _request_permits(self) -> None:
         if self._without_since is None and not self._here:
             self._without_since = self._loop.time()
         while not self._paused and self._asked < self._width and self._asked + self._here < min(MOST, self._wanted):
             self._asked += 1
-            self._ask(self._answered)
+            self._ask(self._on_answer)
 
-    def _answered(self, answer: Answer) -> None:
+    def _on_answer(self, answer: Answer) -> None:
         self._asked -= 1
         if answer.granted:
             self._here += 1
@@ -125,15 +129,15 @@ class RemoteRateLimiter:
 
     def _pause(self, answer: Answer) -> float:
         if answer.error is None and answer.wait > 0.0:
-            return answer.wait * (1.0 + _JITTER * self._spread())
+            return answer.wait * (1.0 + _JITTER * self._draw())
         self._backoff, wait = min(_LONGEST, 2 * self._backoff), self._backoff
-        return wait * (0.5 + self._spread())
+        return wait * (0.5 + self._draw())
 
     def _resume(self) -> None:
         self._paused = False
         self._wanted = 0
         self._wake()
-        if not self._wanted:  # no call waits any more
+        if not self._wanted:  # `wake` has not called `ready`: no call waits any more
             self._without_since = None
 
     def _reason(self, answer: Answer) -> str:
@@ -145,18 +149,21 @@ class RemoteRateLimiter:
 
 
 class RateLimitClient:
-    """Asks a rate limit service over gRPC, without TLS as Beam does; the calls of a channel are made by its threads.
+    """Sends requests to a rate limit service over gRPC, without TLS as Beam does, on the threads of a channel.
+
+    The messages are those of `apache_beam.io.components.rate_limit_pb2`, which is internal to Beam: if it moves, the
+    import fails at the first call of an endpoint with `rate_limit` (test_rate_limit_service.py covers it).
 
     Args:
-        limit: Whom to ask for what.
-        loop: On whose thread answers arrive.
+        limit: The service and its descriptors.
+        loop: The loop on whose thread answers arrive.
     """
 
     def __init__(self, limit: RateLimit, loop: asyncio.AbstractEventLoop) -> None:
         import grpc
         from apache_beam.io.components import rate_limit_pb2
 
-        words: Any = rate_limit_pb2  # its classes are made when it is imported
+        words: Any = rate_limit_pb2  # `Any`: protobuf creates its classes at import, unseen by type checkers
         self._loop, self._ok = loop, words.RateLimitResponse.OK
         self._channel = grpc.insecure_channel(limit.service, [("grpc.max_reconnect_backoff_ms", _RECONNECT)])
         self._call: Any = self._channel.unary_unary(
@@ -168,12 +175,12 @@ class RateLimitClient:
         self._request = words.RateLimitRequest(domain=limit.domain, descriptors=descriptors, hits_addend=1)
 
     def ask(self, done: Callable[[Answer], None]) -> None:
-        """Asks for one permit; see `Ask`."""
+        """Requests one permit; see `Ask`."""
         future = self._call.future(self._request, timeout=_TIMEOUT)
         future.add_done_callback(lambda _: self._pass_on(done, self._answer(future)))
 
     def close(self) -> None:
-        """Ends the connection, and with it the questions that are on their way."""
+        """Closes the connection, which cancels the requests in flight."""
         self._channel.close()
 
     def _pass_on(self, done: Callable[[Answer], None], answer: Answer) -> None:
@@ -191,10 +198,10 @@ class RateLimitClient:
         return Answer(response.overall_code == self._ok, max(waits, default=0.0))
 
 
-def connected(
+def connect_limiter(
     policy: CallPolicy, loop: asyncio.AbstractEventLoop, wake: Callable[[], None], stop: Callable[[str], None]
 ) -> RemoteRateLimiter | None:
-    """The permits that the calls of a client need, `None` where its policy names no service."""
+    """Connects a client to the rate limit service of its policy; `None` if the policy names none."""
     limit = policy.rate_limit
     if limit is None:
         return None

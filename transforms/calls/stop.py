@@ -1,4 +1,4 @@
-"""When a run should make no more calls: a breaker in each process, and one object in storage that all of them read."""
+"""Stops the calls of a run: a breaker in each process, and one object in storage that all processes read."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ...schemas.calls import CallClass
 from ..io import storage
 
 POLL = 2.0
-"""Seconds between two looks at the stop object, by each bundle."""
+"""Seconds between two looks of a bundle at the stop object: each look is a request to the storage."""
 OVER_BUDGET = "over budget"
-"""How a reason begins that is a spent budget."""
+"""Start of a reason that says that the budget is spent."""
 _log = logging.getLogger(__name__)
 
 
-def kind_of(reason: str) -> CallClass:
-    """What the calls are that are not made for a reason."""
+def class_of_reason(reason: str) -> CallClass:
+    """Returns the class of calls that are not made for a reason."""
     return "over_budget" if reason.startswith(OVER_BUDGET) else "not_called"
 
 
 class Breaker:
-    """Trips when more than a share of the last calls failed, at the head of a run only.
+    """Trips if more than a share of the last calls failed, but only at the start of a run.
 
-    It goes off for good with the first full window that is healthy: later failures are the rows' own.
+    The first healthy full window disables it for good: after that, failures are due to the rows.
 
     Args:
         share: In (0, 1); `None` never trips.
-        window: Calls that are looked at, at least 1.
+        window: Number of last calls that count, at least 1.
     """
 
     def __init__(self, share: float | None, window: int) -> None:
@@ -37,7 +37,7 @@ class Breaker:
         self._last: deque[bool] | None = None if share is None else deque(maxlen=window)
 
     def ended(self, failed: bool) -> str | None:
-        """Counts a call that has its outcome; why no more should be made, if so."""
+        """Counts a call that has ended; returns the reason if no more should be made."""
         last = self._last
         if last is None or self._share is None:
             return None
@@ -55,8 +55,8 @@ class StopFlag:
     """The object whose presence stops a run; its text says why.
 
     Args:
-        path: Where it is or will be.
-        clock: Seconds, for tests.
+        path: Path of the object.
+        clock: Returns seconds; injected by tests.
     """
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -65,7 +65,10 @@ class StopFlag:
         self._known = False
 
     def seen(self) -> str | None:
-        """Why the run should stop, once somebody has said so; looks at most every `POLL` seconds."""
+        """Returns the reason why the run should stop, or `None`; looks at most every `POLL` seconds.
+
+        A reason is returned once, since the caller acts on it for good.
+        """
         now = self._clock()
         if self._known or now - self._looked < POLL:
             return None
@@ -74,21 +77,21 @@ class StopFlag:
             if not storage.exists(self._path):
                 return None
             reason = storage.read_bytes(self._path).decode("utf-8", "replace")
-        except Exception as error:  # each filesystem has exceptions of its own; there is another look soon
-            _log.warning("whether the run should stop could not be read: %s", error)
+        except Exception as error:  # each filesystem has its own exceptions; the next look is soon
+            _log.warning("cannot read whether the run should stop: %s", error)
             return None
         self._known = True
         return reason or "stopped"
 
     def put(self, reason: str) -> None:
-        """Stops the run in all its processes; the first reason stays. What storage refuses is put again next time."""
+        """Stops the run in all its processes; the first reason stays. A failed write is repeated by the next call."""
         if self._known:
             return
         try:
             if not storage.exists(self._path):
                 storage.write_whole(self._path, reason.encode())
         except Exception as error:
-            _log.warning("the other processes could not be told to make no more calls: %s", error)
+            _log.warning("cannot tell the other processes to make no more calls: %s", error)
             return
         self._known = True
         _log.warning("no more calls are made: %s", reason)

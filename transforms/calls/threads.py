@@ -1,4 +1,4 @@
-"""Daemon threads on which sync callables run: as many as are wanted at once, and one that hangs is replaced."""
+"""Daemon threads for sync callables: as many as are needed at once, and one that hangs is replaced."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Job:
     """One attempt of a sync callable, which runs in a context of its own.
 
     Attributes:
-        value: What it returned.
-        error: What it raised, `None` where it returned.
-        seconds: How long it took.
+        value: The value it returned.
+        error: The exception it raised; `None` if it returned.
+        seconds: Seconds it took.
     """
 
     __slots__ = ("_over", "argument", "call", "context", "error", "seconds", "tell", "value")
@@ -36,7 +36,7 @@ class Job:
         self.seconds = 0.0
 
     def run(self) -> None:
-        """Runs on a worker thread; nothing it raises leaves it, `SystemExit` included."""
+        """Runs the callable on a worker thread; catches whatever it raises, `SystemExit` included."""
         began = time.monotonic()
         try:
             self.value = self.context.run(self.call, self.argument)
@@ -46,16 +46,20 @@ class Job:
         self._over = True
 
     def done(self) -> bool:
-        """Whether it has ended, as a task says it."""
+        """Returns whether it has ended; named as in `asyncio.Task`."""
         return self._over
 
 
 class Threads:
     """Starts threads on demand, keeps them for the next job, and reports finished jobs to an event loop in batches.
 
-    Not an executor of the standard library: those are joined when the interpreter ends, which a abandoned call would
-    block for ever. A job that hangs keeps its thread; since a thread is started whenever none is idle, it is replaced
-    by the next job. `start`, `close` and `release` are called on the loop's thread.
+    The executors of the standard library will not do: the interpreter joins their threads at its end, and an abandoned
+    call would block that for ever. A job that hangs keeps its thread; since a thread is started whenever none is idle,
+    the next job replaces it. `start`, `close` and `release` are called on the loop's thread.
+
+    A worker appends its job to `_ended` before it reads `_reporting`, and `_collect` clears `_reporting` before it
+    reads `_ended`. So a job is either seen by the `_collect` that is scheduled or schedules another one; two workers
+    that both schedule one do no harm, since the second finds nothing.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -70,7 +74,7 @@ class Threads:
         """Runs a job at once.
 
         Raises:
-            BlockingIOError: The system gives no further thread.
+            BlockingIOError: The system starts no further thread.
         """
         if self._idle:
             self._idle -= 1
@@ -122,20 +126,21 @@ class Threads:
 
 
 class LoopExecutor(ThreadPoolExecutor):
-    """What coroutines hand to threads (`asyncio.to_thread`, a LangChain tool that is a plain function) runs at once.
+    """Runs at once what coroutines run on threads (`asyncio.to_thread`, a LangChain tool that is a plain function).
 
     asyncio's own executor has a few threads for all calls of the process, and the interpreter waits for them to end.
+    It is a `ThreadPoolExecutor` because `loop.set_default_executor` accepts nothing else.
 
     Args:
-        threads: Where the work runs.
+        threads: The threads on which the work runs.
     """
 
     def __init__(self, threads: Threads) -> None:
-        super().__init__(1)  # of its own threads none is ever started
+        super().__init__(1)  # it never starts a thread of its own
         self._own = threads
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Starts the work; called on the loop's thread, as `run_in_executor` does."""
+        """Starts the work; `run_in_executor` calls this on the loop's thread."""
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
         self._own.start(Job(lambda _: fn(*args, **kwargs), None, partial(_settle, future), Context()))

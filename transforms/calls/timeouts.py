@@ -1,4 +1,4 @@
-"""The watch over how long attempts take."""
+"""Ends attempts that take too long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Timed(Protocol):
-    """What has begun at a time of the loop's clock, in seconds."""
+    """Something that began at a time of the loop's clock, in seconds."""
 
     began: float
 
@@ -17,13 +17,14 @@ T = TypeVar("T", bound=Timed)
 
 
 class Timeouts(Generic[T]):
-    """Attempts of one client in flight, oldest first; one timer watches the oldest.
+    """The attempts of one client in flight, oldest first; a single timer watches the oldest.
 
-    A timer for each call would cost more than everything else that is done for it: nearly all are cancelled unused.
+    A timer for each call would cost more than all other work for the call, and nearly all would be cancelled unused.
+    All attempts have the same timeout, so they expire in the order in which they began.
 
     Args:
-        loop: Whose clock is used.
-        seconds: What one attempt may take.
+        loop: The loop whose clock and timers are used.
+        seconds: Most seconds of one attempt.
         expire: Called with each attempt that takes longer; removes it.
     """
 
@@ -33,7 +34,7 @@ class Timeouts(Generic[T]):
         self._armed = False
 
     def add(self, pending: T) -> None:
-        """An attempt begins now."""
+        """Adds an attempt that begins now."""
         self.attempts[pending] = None
         if not self._armed:
             self._armed = True

@@ -160,7 +160,7 @@ def test_a_storage_that_fails_does_not_end_the_calls(tmp_path, monkeypatch, capl
     with monkeypatch.context() as patched:
         patched.setattr(storage, "write_bytes", refuse)
         spending.exchange(now=True)
-    assert "could not tell each other" in caplog.text
+    assert "could not exchange what they have spent" in caplog.text
     spending.exchange(now=True)
     assert len(list((tmp_path / "spent").iterdir())) == 1
 

@@ -16,7 +16,7 @@ from evalbeam.schemas.calls import Call
 from evalbeam.schemas.errors import RunError
 from evalbeam.transforms.calls.bundle import Bundle
 from evalbeam.transforms.calls.engine import Engine
-from evalbeam.transforms.calls.errors import is_of_the_end
+from evalbeam.transforms.calls.errors import is_shutdown_error
 from evalbeam.transforms.calls.pending_call import CallGroup
 from evalbeam.transforms.journal.journal import read_journal
 
@@ -70,13 +70,13 @@ def test_a_call_that_gets_no_thread_at_the_end_of_python_ends_the_run(chained: b
 
 
 def test_other_errors_are_the_agents_own() -> None:
-    assert not is_of_the_end(RuntimeError("Event loop is closed"))
-    assert not is_of_the_end(ValueError("interpreter shutdown"))
-    assert not is_of_the_end(None)
+    assert not is_shutdown_error(RuntimeError("Event loop is closed"))
+    assert not is_shutdown_error(ValueError("interpreter shutdown"))
+    assert not is_shutdown_error(None)
     endless = RuntimeError("a")
     endless.__context__ = other = RuntimeError("b")
     other.__context__ = endless
-    assert not is_of_the_end(endless)
+    assert not is_shutdown_error(endless)
 
 
 def test_a_process_that_goes_on_after_all_calls_with_an_engine_of_its_own(tmp_path: Path) -> None:

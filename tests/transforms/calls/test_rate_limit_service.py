@@ -62,7 +62,7 @@ def limited(world, service, patience=600.0, seed=1):
     queue, client = world.queue, world.client
     client.open()
     stop, spread = partial(queue.stop, client), random.Random(seed).random
-    client.remote_limiter = RemoteRateLimiter(world.loop, LIMIT, patience, service.ask, queue.wake, stop, spread=spread)
+    client.remote_limiter = RemoteRateLimiter(world.loop, LIMIT, patience, service.ask, queue.wake, stop, draw=spread)
     return world
 
 
