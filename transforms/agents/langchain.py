@@ -1,4 +1,4 @@
-"""An agent of LangChain or LangGraph: anything with `invoke` and `ainvoke`."""
+"""The agent type `langchain`: an object with `invoke` and `ainvoke`, of LangChain or LangGraph."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _INPUTS = ("messages", "input")
 @register("agent", "langchain")
 @dataclass(frozen=True)
 class LangChainAgent(Agent):
-    """Calls `target.ainvoke(...)` of a Runnable: a chain, a chat model, an executor or a LangGraph graph.
+    """Calls a LangChain Runnable or a LangGraph graph with `ainvoke`, or with `invoke` if there is no `ainvoke`.
 
-    A prompt that is text becomes what the target takes, as its input schema says: a state with `messages`, a mapping
-    of one key, or text. A prompt that is a list of messages or a mapping (JSON in the dataset) is given as it is.
-    The answer is the text of the last message, or of the state's `output` or `answer`. The trajectory is the tool calls
-    of the new messages (with arguments that could not be parsed as they are), else the tools that were run; retrieved
-    context is what retrievers returned, else the documents in tool messages and in the output; tokens are those of all
-    calls of models. Every call is a thread of its own for a graph's checkpointer.
+    A text prompt is converted to the target's input schema: a state with `messages`, a mapping of one key, or text.
+    A prompt that is a list of messages or a mapping (JSON in the dataset) is passed unchanged. The response is the text
+    of the last message, or of the state's `output` or `answer`. The trajectory is the tool calls of the new messages
+    (arguments that cannot be parsed stay as they are), or the tools that ran if there are none. The retrieved context
+    is what retrievers returned, or the documents in tool messages and in the output. Tokens are summed over all model
+    calls. Each call has its own `thread_id` for a graph's checkpointer.
 
     Attributes:
         target: The Runnable, or `"module:name"` of it.
-        input_key: Key under which the prompt is given, where the schema does not tell.
-        output_key: Key of the output that is the response, where it is none of the usual ones.
+        input_key: Input key for the prompt, if the schema does not determine it.
+        output_key: Output key of the response, if it is not one of `output`, `answer`, `response`, `result`, `text`.
     """
 
     target: Any
@@ -74,10 +74,10 @@ class LangChainAgent(Agent):
 
 
 def _input_key(target: Any, asked: str | None) -> str | None:
-    """The key of the target's input under which a prompt belongs; `None` where it takes text.
+    """Returns the input key for the prompt, or `None` if the target takes text.
 
     Raises:
-        ConfigError: There are several keys and none is a usual one.
+        ConfigError: There are several keys, and neither a usual one nor a single required one is among them.
     """
     if asked is not None:
         return asked
@@ -91,7 +91,7 @@ def _input_key(target: Any, asked: str | None) -> str | None:
 
 
 def _keys(target: Any) -> tuple[list[str], list[str]]:
-    """Keys that the target's input may have, and those it must have; none where it is no mapping."""
+    """Returns (allowed input keys, required input keys) of the target; both are empty if the input is no mapping."""
     try:
         schema = target.get_input_jsonschema()
     except Exception:  # of types without a schema: a graph's state may still be annotated
@@ -102,7 +102,7 @@ def _keys(target: Any) -> tuple[list[str], list[str]]:
 
 
 def _as_input(given: Json, key: str | None, sent: str) -> Any:
-    """What the target is given; the last of its messages has the id `sent`."""
+    """Converts a prompt to the target's input; the last message gets the id `sent`."""
     if isinstance(given, Mapping):
         return given
     if key == "messages":
@@ -116,7 +116,7 @@ def _as_input(given: Json, key: str | None, sent: str) -> Any:
 
 
 def _watcher() -> Any:
-    """A class that notes what happens within one call; as a callback it sees nested calls too."""
+    """Makes a callback class that records tools, passages and usage of one call, nested calls included."""
     require_module("langchain_core", "langchain", "an agent of type langchain", "agent.type")
     from langchain_core.callbacks import BaseCallbackHandler
 
@@ -141,7 +141,7 @@ def _watcher() -> Any:
                 self.usage += [getattr(getattr(g, "message", None), "usage_metadata", None) for g in generations]
 
         def complete(self, answer: Any) -> Any:
-            """The answer with what only the calls show."""
+            """Adds what the callbacks recorded to the answer."""
             if not isinstance(answer, Mapping) or "response" not in answer:
                 return answer
             seen = {**answer, "predicted_trajectory": answer.get("predicted_trajectory") or self.tools}

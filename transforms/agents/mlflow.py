@@ -1,4 +1,4 @@
-"""An agent that is called as MLflow and Databricks Agent Evaluation call theirs."""
+"""The agent type `mlflow`, called as in MLflow and Databricks Agent Evaluation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _OURS = ("response", "predicted_trajectory", "turns")
 @register("agent", "mlflow")
 @dataclass(frozen=True)
 class MlflowAgent(Agent):
-    """Calls a function with the request, or the `predict` method of an object (an MLflow pyfunc model, a ChatAgent).
+    """Calls a function, or the `predict` method of an object such as an MLflow pyfunc model or a ChatAgent.
 
-    The request is an object: text is made `{"messages": [{"role": "user", "content": text}]}`. The answer is text or
+    The request is an object; text becomes `{"messages": [{"role": "user", "content": text}]}`. The answer is text or
     any form of a chat response (`choices`, `messages`, `content`, `output`), as an object, a list of one, or a pydantic
-    model. Calls of tools in its messages become the predicted trajectory, its `usage` the tokens; a trace beside it
-    (`trace`, or `databricks_output.trace`) gives what it says beyond that. A mapping with the keys of a function's
-    answer is taken as it is.
+    model. Tool calls in its messages become the predicted trajectory, and its `usage` the tokens. A trace
+    (`trace` or `databricks_output.trace`) supplies fields that the response lacks. A mapping with the keys of a
+    function's answer is used unchanged.
 
     Attributes:
         target: The function or object, or `"module:name"` of it.
@@ -72,7 +72,7 @@ class MlflowAgent(Agent):
 
 
 def _plain(value: Any) -> Any:
-    """The mapping that a pydantic model, or an MLflow object, stands for."""
+    """Converts a pydantic model or an MLflow object to a mapping; returns other values unchanged."""
     for method in ("model_dump", "to_dict"):
         if callable(found := getattr(value, method, None)):
             return found()

@@ -1,4 +1,4 @@
-"""An agent object with a `query` method, as Vertex's reasoning engines and LangChain's executors have it."""
+"""The agent type `queryable`: an object with a `query` method, such as a Vertex AI reasoning engine."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .forms.langchain import step_calls, text_of
 class QueryableAgent(Agent):
     """Calls `target.query(input=prompt)`.
 
-    The answer is text, or a mapping with `output` (text, or LangChain's list of content blocks) and, where the agent
-    reports them, `intermediate_steps`: LangChain's (AgentAction, observation) pairs, as objects or dumped to JSON,
-    which become the predicted trajectory. A mapping with the keys of a function's answer is taken as it is.
+    The answer is text, or a mapping with `output` (text, or LangChain's list of content blocks) and optionally
+    `intermediate_steps`: LangChain's (AgentAction, observation) pairs, as objects or dumped to JSON, which become the
+    predicted trajectory. A mapping with the keys of a function's answer is used unchanged.
 
     Attributes:
         target: The object, or `"module:name"` of it.

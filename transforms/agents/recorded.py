@@ -1,4 +1,4 @@
-"""An agent whose answers are in the rows."""
+"""The agent type `recorded`: answers that are already in the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOKENS = ("input_tokens", "output_tokens")
 _RARE = frozenset(("failure", "retrieved_context", "usage", "latency_in_seconds", "turns", *_TOKENS))
 _NO = frozenset(("", "0", "0.0", "false", "no", "none", "null"))
 
-# A frozen dataclass's constructor is most of the time of recalling an answer; its slots can be set directly.
+# The constructor of a frozen dataclass would take most of the time of `recall`, so its slots are set directly.
 _new = object.__new__
 _SETTERS = {f.name: (Invocation.__dict__[f.name].__set__, f.default) for f in fields(Invocation)}
 (_put_response, _), (_put_trajectory, _), (_put_error, _) = (
@@ -32,14 +32,13 @@ _DEFAULTS = tuple(_SETTERS.values())
 @register("agent", "recorded")
 @dataclass(frozen=True)
 class RecordedAgent(Recording):
-    """Takes the answer from the row: response, predicted_trajectory, retrieved_context, latency_in_seconds, usage.
+    """Reads the answer from the row: response, predicted_trajectory, retrieved_context, latency_in_seconds, usage.
 
-    Tokens may also stand in the columns input_tokens and output_tokens. Of a conversation it takes `turns`
-    (schemas/conversation.py). What is a list or an object may be its JSON text, as CSV and our own tables keep it.
+    Tokens may also be in the columns input_tokens and output_tokens, and a conversation in `turns`
+    (schemas/conversation.py). Lists and objects may be JSON text, as in CSV files and evalbeam's own tables.
 
-    A row whose `failure` is true (a boolean, a number, or a text that is not "", "0", "false", "no", "none" or
-    "null") is a failed run, with error_type and error_message where it has them; so is a row with neither a response
-    nor a trajectory.
+    A row is a failed run if its `failure` is true (a boolean, a number, or a text other than "", "0", "0.0", "false",
+    "no", "none" and "null"), or if it has no response, trajectory or turns. Its error_type and error_message are kept.
     """
 
     def recall(self, instance: Instance) -> Invocation:
@@ -78,7 +77,7 @@ def _answered(response: Json, trajectory: Trajectory | None, why: str | None) ->
 
 
 def _passages(value: Json) -> Json:
-    """Passages, also from their JSON text (a CSV cell); text of anything else is a passage itself."""
+    """Decodes passages from JSON text (a CSV cell); any other text is itself a passage."""
     found = json_or_text(value)
     return found if isinstance(found, list) and all(isinstance(p, str | dict) for p in found) else value
 
@@ -86,7 +85,7 @@ def _passages(value: Json) -> Json:
 def _turns(value: Json) -> tuple[Turn, ...] | None:
     try:
         return turns_in(json_or_text(value))
-    except RowError:  # a column of the dataset that happens to be called so
+    except RowError:  # an unrelated column of the dataset that happens to be called "turns"
         return None
 
 

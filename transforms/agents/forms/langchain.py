@@ -1,6 +1,6 @@
-"""What LangChain's agents answer: messages and intermediate steps, as objects or as they are dumped to JSON.
+"""Reads the outputs of LangChain agents: messages and intermediate steps, as objects or dumped to JSON.
 
-Read are messages of langchain-core, their `dumpd` and `model_dump` forms, and dicts with OpenAI's `role`.
+Supports messages of langchain-core, their `dumpd` and `model_dump` forms, and dicts with OpenAI's `role`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _DOCUMENTS = ("context", "source_documents", "documents")
 
 
 def answer_of(output: Any, output_key: str | None = None, sent: str | None = None) -> Any:
-    """An agent's output as an answer's mapping.
+    """Converts an agent's output to a mapping with the keys of an answer.
 
     Args:
         output: Text, a message, or a state: a mapping with `messages`, or with the answer under `output`, `answer`,
             `response`, `result` or `text`.
-        output_key: Key of a state under which the answer is instead.
-        sent: Id of the last message that the agent was given; what stands before it is not the agent's doing.
+        output_key: Key of the answer in the state, if it is another one.
+        sent: Id of the last input message; only later messages are the agent's.
 
     Returns:
-        Keys of an answer where they are known; the output itself where it is none of these.
+        A mapping with the keys of an answer, or the output unchanged if it has another form.
     """
     if isinstance(output, str):
         return {"response": output}
@@ -48,12 +48,12 @@ def answer_of(output: Any, output_key: str | None = None, sent: str | None = Non
 
 
 def step_calls(steps: Any) -> Any:
-    """The tool calls of an executor's (action, observation) pairs; a step of another form stays as it is."""
+    """Reads the tool calls of an executor's (action, observation) pairs; steps of another form are unchanged."""
     return [_step_call(step) for step in steps] if isinstance(steps, list | tuple) else steps
 
 
 def text_of(content: Any) -> Any:
-    """The text of a message's content; blocks are joined, other values stay."""
+    """Returns the text of a message's content; content blocks are joined, other values are unchanged."""
     if isinstance(content, list | tuple):
         texts = [block.get("text") if isinstance(block, Mapping) else block for block in content]
         return "".join(text for text in texts if isinstance(text, str))
@@ -61,7 +61,7 @@ def text_of(content: Any) -> Any:
 
 
 def chunks(documents: Iterable[Any]) -> list[dict[str, Any]]:
-    """Retrieved documents as passages: their text, and the source their metadata names."""
+    """Converts retrieved documents to passages: their text, and the source in their metadata."""
     found = []
     for document in documents:
         metadata = _get(document, "metadata") or {}
@@ -71,7 +71,7 @@ def chunks(documents: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def token_counts(usages: Iterable[Any]) -> dict[str, int] | None:
-    """Tokens of several calls of models together, of each kind that all of them say; `None` where there is none."""
+    """Sums the tokens of several model calls, for each kind that all calls report; `None` if there is no such kind."""
     total = Usage.total(usage_of(usage) for usage in usages)
     counts = {} if total is None else {"input_tokens": total.input_tokens, "output_tokens": total.output_tokens}
     return {name: count for name, count in counts.items() if count is not None} or None
@@ -112,7 +112,7 @@ def _step_call(step: Any) -> Any:
 
 
 def _kind(message: Any) -> str | None:
-    """ "ai", "human", "tool", "system" ... of a message; `None` of anything else."""
+    """Returns "ai", "human", "tool", "system" ... for a message, `None` for anything else."""
     role = _get(message, "role")
     kind = {"assistant": "ai", "user": "human"}.get(role, role) if isinstance(role, str) else _get(message, "type")
     if not isinstance(kind, str) or _get(message, "content") is None:
@@ -126,7 +126,7 @@ def _are_documents(value: Any) -> bool:
 
 
 def _get(thing: Any, name: str) -> Any:
-    """An attribute of an object, or a key of it as it is dumped."""
+    """Returns an attribute of an object, or the key of its dumped form."""
     if isinstance(thing, Mapping):
         inner = thing.get("kwargs")
         return (
