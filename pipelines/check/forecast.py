@@ -71,7 +71,7 @@ def made_up(schema: Schema, end: int) -> Json:
 def _played(metric: JudgedMetric, example: Example, end: int) -> Bounds:
     found: defaultdict[str, tuple[Forecast, Forecast]] = defaultdict(lambda: (Forecast(), Forecast()))
     seen: set[bytes] = set()
-    panel = [seat.judge for seat in metric.places]
+    panel = [slot.judge for slot in metric.slots]
     for asks in _waves(metric, example, end):
         waves: dict[bytes, list[Ask]] = {}
         for ask in asks:  # the votes on a question share what is judged, also where they see it in another order

@@ -18,8 +18,8 @@ from ...schemas.instance import Turn
 from ...schemas.json import Json
 from ...schemas.judging import Message, Reply
 from ..judges.base import Consult, Judge, Question, Refused
-from ..judging.parse import InvalidVerdict, checked, read_verdict
-from ..judging.prompts import as_text, ending, fence, load
+from ..judging.parse import InvalidVerdict, check_verdict, read_verdict
+from ..judging.prompts import as_text, describe_schema, load_prompt, make_fence
 from ..judging.shapes import TEXT, object_of
 from ..registry import build, find, load_object
 
@@ -80,7 +80,7 @@ class Simulator:
         if not isinstance(self.script, list | tuple):
             raise ConfigError(f"script is {self.script!r:.100}", where=_WHERE, allowed="a list of messages")
         if self.judge is not None:
-            object.__setattr__(self, "_made", _judge(self.judge))
+            object.__setattr__(self, "_made", _build_judge(self.judge))
 
     def connect(self) -> Simulate:
         """Creates the model's client, once per worker process."""
@@ -119,9 +119,9 @@ class ModelUser:
     async def _asked(self, history: Sequence[Turn]) -> str:
         question = Question(self.messages(history), MESSAGE)
         if inspect.iscoroutinefunction(self.consult):
-            return _text(await self.consult(question))
+            return _read_message(await self.consult(question))
         found: Any = await asyncio.to_thread(self.consult, question)
-        return _text(await found if inspect.isawaitable(found) else found)
+        return _read_message(await found if inspect.isawaitable(found) else found)
 
     def messages(self, history: Sequence[Turn]) -> tuple[Message, ...]:
         """Builds the model's messages: its task, then fenced blocks of plan, persona and conversation."""
@@ -134,9 +134,9 @@ class ModelUser:
             "history": said,
         }
         texts = {name: as_text(value) for name, value in given.items() if value}
-        code = fence("\n".join(texts.values()), texts)
+        code = make_fence("\n".join(texts.values()), texts)
         blocks = "\n\n".join(f"<{name} {code}>\n{text}\n</{name} {code}>" for name, text in texts.items())
-        told = f"{load('adk/user_simulator').told}\n\n{ending(MESSAGE)}"
+        told = f"{load_prompt('adk/user_simulator').told}\n\n{describe_schema(MESSAGE)}"
         return Message("system", told), Message("user", blocks)
 
 
@@ -157,19 +157,21 @@ def simulator_of(value: Any) -> Simulator | Simulate | None:
     return cast("Simulate | None", found)
 
 
-def _judge(given: Any) -> Judge:
+def _build_judge(given: Any) -> Judge:
     if isinstance(given, Judge):
         return given
     params = dict(given) if isinstance(given, Mapping) else {"target": given}
     return build(find("judge", params.pop("type", "function"), f"{_WHERE}.judge"), params, f"{_WHERE}.judge")
 
 
-def _text(reply: Reply) -> str:
+def _read_message(reply: Reply) -> str:
     """Reads the message from a reply; a text that is not JSON is the message itself."""
     if reply.finish == "refused":
         raise Refused(f"the simulated user's model refused: {reply.text[:200]}")
     try:
-        value: Any = checked(reply.value, MESSAGE) if reply.value is not None else read_verdict(reply.text, MESSAGE)
+        value: Any = (
+            check_verdict(reply.value, MESSAGE) if reply.value is not None else read_verdict(reply.text, MESSAGE)
+        )
     except InvalidVerdict:
         return reply.text
     return value["message"]

@@ -21,8 +21,8 @@ from ...schemas.json import Json
 from ..registry import require_module
 from ..runtime.local_objects import original
 from ._simulation import Script, Simulate, Simulator, User, simulator_of
-from .base import Agent, Ask, loaded, register
-from .forms.adk import TurnEvents, retrieval_tools
+from .base import Agent, Ask, load_target, register
+from .forms.adk import TurnEvents, find_retrieval_tools
 
 if TYPE_CHECKING:
     from google.adk.apps.app import App
@@ -87,7 +87,7 @@ class AdkAgent(Agent):
         """
         from google.adk.apps.app import App
 
-        found = _found(self.target)
+        found = _find_agent(self.target)
         app = found if isinstance(found, App) else App(name=_app_name(found), root_agent=found)
         if self.agent_name is None:
             return app
@@ -100,17 +100,17 @@ class AdkAgent(Agent):
     def claims(cls, target: Any) -> bool:
         if isinstance(target, str):
             return os.path.isdir(target)
-        target = _of_module(target) if isinstance(target, python.ModuleType) else target
+        target = _find_in_module(target) if isinstance(target, python.ModuleType) else target
         return any(kind.__module__.startswith("google.adk.") for kind in type(target).__mro__)
 
     def connect(self) -> Ask:
         app, simulator = self.app(), simulator_of(original(self.simulator))
         simulate = simulator.connect() if isinstance(simulator, Simulator) else simulator
-        retrieving = retrieval_tools(app.root_agent)
+        retrieving = find_retrieval_tools(app.root_agent)
 
         async def ask(request: Json, key: str) -> Json:
             conversation = _Conversation(app, {**self.session, **(request.get("session") or {})}, key, retrieving)
-            user = _user(request, simulate)
+            user = _make_user(request, simulate)
             turns: list[Turn] = []
             await conversation.start()
             while (message := await user.next_message(turns)) is not None:
@@ -122,7 +122,7 @@ class AdkAgent(Agent):
         return made
 
 
-def _user(request: Mapping[str, Json], simulate: Simulate | None) -> User:
+def _make_user(request: Mapping[str, Json], simulate: Simulate | None) -> User:
     if "messages" in request:
         return Script(request["messages"])
     if simulate is None:
@@ -139,7 +139,7 @@ class _Conversation:
         from google.adk.runners import Runner
         from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-        self._seen = _watcher()
+        self._seen = _make_watcher()
         self._sessions = InMemorySessionService()
         # Not closed at the end: closing would take down the toolsets and plugins that all conversations share.
         self._runner = Runner(
@@ -204,7 +204,7 @@ class _Conversation:
         return {**found, "app_details": self._seen.agents} if self._seen.agents else found
 
 
-def _watcher() -> Any:
+def _make_watcher() -> Any:
     """Makes an ADK plugin that records the instructions and tools of each agent, for judges."""
     from google.adk.plugins.base_plugin import BasePlugin
 
@@ -228,7 +228,7 @@ def _watcher() -> Any:
     return Watcher()
 
 
-def _found(target: Any) -> Any:
+def _find_agent(target: Any) -> Any:
     """Loads the App or agent of a target.
 
     Raises:
@@ -238,17 +238,17 @@ def _found(target: Any) -> Any:
     from google.adk.apps.app import App
 
     if isinstance(target, str) and os.path.isdir(target):  # pathlib's is_dir raises if the name is too long
-        found = _of_folder(Path(target).resolve())
+        found = _load_folder(Path(target).resolve())
     else:
-        found = loaded(target)
+        found = load_target(target)
         if isinstance(found, python.ModuleType):
-            found = _of_module(found)
+            found = _find_in_module(found)
     if not isinstance(found, App | BaseAgent) and not _is_node(found):
         raise ConfigError(f"found {type(found).__name__} at {target!r}", where="agent.target", allowed=_ALLOWED)
     return found
 
 
-def _of_folder(folder: Path) -> Any:
+def _load_folder(folder: Path) -> Any:
     from google.adk.cli.utils.agent_loader import AgentLoader
 
     parent = str(folder.parent)
@@ -263,7 +263,7 @@ def _of_folder(folder: Path) -> Any:
             sys.path.append(parent)
 
 
-def _of_module(module: Any) -> Any:
+def _find_in_module(module: Any) -> Any:
     inner = getattr(module, "agent", None)
     for holder in (inner if isinstance(inner, python.ModuleType) else None, module):
         for name in ("app", "root_agent"):

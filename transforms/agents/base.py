@@ -49,14 +49,14 @@ __all__ = [
     "Ask",
     "InvalidAnswer",
     "Recording",
+    "add_turns",
     "chunks_of",
     "invocation_of",
     "is_address",
-    "loaded",
+    "load_target",
     "read_answer",
     "register",
     "usage_of",
-    "with_turns",
 ]
 
 Ask: TypeAlias = Callable[[Json, str], Any]
@@ -142,7 +142,7 @@ def is_address(target: Any) -> bool:
     )
 
 
-def loaded(target: Any) -> Any:
+def load_target(target: Any) -> Any:
     """Returns the target itself, or the object that `"module:name"` refers to.
 
     Raises:
@@ -171,7 +171,7 @@ def read_answer(raw: Any, max_bytes: int) -> dict[str, Json]:
         _check_size(len(raw), max_bytes)
         answer: Json = {"response": raw}
     elif raw is None or isinstance(raw, (bool, int, float, bytes, list, tuple, set)):
-        raise InvalidAnswer(f"the agent returned {_named(raw)} (allowed: {_ALLOWED})")
+        raise InvalidAnswer(f"the agent returned {_type_name(raw)} (allowed: {_ALLOWED})")
     else:
         answer = raw
     try:
@@ -184,8 +184,8 @@ def read_answer(raw: Any, max_bytes: int) -> dict[str, Json]:
     except RowError as error:
         raise InvalidAnswer(f"the agent's answer is not JSON: {error.message}") from None
     if not isinstance(answer, dict):
-        raise InvalidAnswer(f"the agent returned {_named(raw)} (allowed: {_ALLOWED})")
-    return _checked(answer)
+        raise InvalidAnswer(f"the agent returned {_type_name(raw)} (allowed: {_ALLOWED})")
+    return _check_answer(answer)
 
 
 def _check_size(size: int, max_bytes: int) -> None:
@@ -193,7 +193,7 @@ def _check_size(size: int, max_bytes: int) -> None:
         raise InvalidAnswer(f"the agent's answer has {size} bytes of JSON (allowed: max_answer_bytes {max_bytes})")
 
 
-def _checked(answer: dict[str, Json]) -> dict[str, Json]:
+def _check_answer(answer: dict[str, Json]) -> dict[str, Json]:
     found = {k: v for k, v in answer.items() if k in _READ and v is not None}
     if found.keys().isdisjoint(("response", "predicted_trajectory", "turns")):
         keys = ", ".join(sorted(map(str, answer))[:10]) or "no keys"
@@ -201,9 +201,9 @@ def _checked(answer: dict[str, Json]) -> dict[str, Json]:
         raise InvalidAnswer(f"the agent's answer has {why} (allowed: {_ALLOWED})")
     response, latency = found.get("response"), found.get("latency_in_seconds")
     if isinstance(response, (bool, int, float)):
-        raise InvalidAnswer(f"the agent's response is {_named(response)} (allowed: text or a JSON object)")
+        raise InvalidAnswer(f"the agent's response is {_type_name(response)} (allowed: text or a JSON object)")
     if latency is not None and not _is_latency(latency):
-        raise InvalidAnswer(f"the agent's latency_in_seconds is {_named(latency)} (allowed: a number >= 0)")
+        raise InvalidAnswer(f"the agent's latency_in_seconds is {_type_name(latency)} (allowed: a number >= 0)")
     try:
         turns_in(found.get("turns"))
     except RowError as error:
@@ -231,10 +231,10 @@ def invocation_of(outcome: Outcome) -> Invocation:
         extra=answer.get("extra"),
         trajectory_error=why,
     )
-    return with_turns(invocation, turns_in(answer.get("turns")))
+    return add_turns(invocation, turns_in(answer.get("turns")))
 
 
-def with_turns(invocation: Invocation, turns: tuple[Turn, ...] | None) -> Invocation:
+def add_turns(invocation: Invocation, turns: tuple[Turn, ...] | None) -> Invocation:
     """Adds the turns of a conversation; response, trajectory and usage default to those of the turns."""
     if turns is None:
         return invocation
@@ -282,5 +282,5 @@ def _text(value: Json) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def _named(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return "None" if value is None else type(value).__name__

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
-from .base import Agent, Ask, loaded, register
+from .base import Agent, Ask, load_target, register
 
 _ROW_NAMES = ("row", "instance", "example")
 _KEY = "idempotency_key"
@@ -34,14 +34,12 @@ class FunctionAgent(Agent):
     target: Any
 
     def __post_init__(self) -> None:
-        found = loaded(self.target)
+        found = load_target(self.target)
         if not callable(found) or isinstance(found, type):
             what = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
             shown = self.target if isinstance(self.target, str) else "the target"
-            raise ConfigError(
-                f"{shown} is {what}", where="agent.target", allowed="a function, or a callable object"
-            )
-        if (missing := _missing(found)) is not None:
+            raise ConfigError(f"{shown} is {what}", where="agent.target", allowed="a function, or a callable object")
+        if (missing := _explain_mismatch(found)) is not None:
             raise ConfigError(
                 f"the function cannot be called with one argument, the prompt or the row: {missing}",
                 where="agent.target",
@@ -49,7 +47,7 @@ class FunctionAgent(Agent):
 
     @property
     def whole_row(self) -> bool:
-        parameters = _parameters(loaded(self.target))
+        parameters = _parameters(load_target(self.target))
         first = next((p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)), None)
         return first is not None and (first.name in _ROW_NAMES or _is_mapping(first.annotation))
 
@@ -58,7 +56,7 @@ class FunctionAgent(Agent):
         return () if self.whole_row else ("prompt",)
 
     def connect(self) -> Ask:
-        function = loaded(self.target)
+        function = load_target(self.target)
         keyed = _KEY in _parameters(function)
 
         def ask(given: Json, key: str) -> Any:
@@ -78,7 +76,7 @@ def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
-def _missing(function: Any) -> str | None:
+def _explain_mismatch(function: Any) -> str | None:
     """Explains why a function cannot be called with one argument; `None` if it can or has no signature."""
     try:
         signature = inspect.signature(function, follow_wrapped=False)  # a decorator may supply further arguments

@@ -105,7 +105,7 @@ class HttpAgent(Agent, Batched):
         self._check_target()
         for name, value in self.headers.items():
             check_text(value, f"agent.headers.{name}", name)
-        for text in templates.texts(self.body):
+        for text in templates.iter_texts(self.body):
             check_text(text, "agent.body")
         if self._preset is not None and not isinstance(self.body, Mapping | None):
             found = f"found {shown(self.body)}"
@@ -125,7 +125,7 @@ class HttpAgent(Agent, Batched):
         if address.scheme not in ("http", "https") or not address.hostname:
             allowed = "http://..., https://... or projects/*/locations/*/reasoningEngines/*"
             raise ConfigError(f"{self.target!r} is not a URL", where=where, allowed=allowed)
-        if templates.names(f"{address.scheme}://{address.netloc}"):
+        if templates.find_names(f"{address.scheme}://{address.netloc}"):
             raise ConfigError("the host has a placeholder", where=where, allowed="{name} in path and query")
         if address.username is not None or address.password is not None:
             allowed = "headers: {Authorization: 'Basic ${env:CREDENTIALS}'}"
@@ -133,7 +133,7 @@ class HttpAgent(Agent, Batched):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return templates.names(self._address, self._body)
+        return templates.find_names(self._address, self._body)
 
     def request(self, instance: Instance) -> Json:
         return {name: instance.get(name) for name in self.inputs}
@@ -143,7 +143,7 @@ class HttpAgent(Agent, Batched):
         address = secrets.fill(self._address, "agent.target")
         headers = {k: secrets.fill(v, f"agent.headers.{k}") for k, v in self.headers.items()}
         headers = {"User-Agent": "evalbeam", "Accept": "application/json", **headers}
-        body = _resolved(self._body, secrets)
+        body = _resolve_secrets(self._body, secrets)
         if body is not None:
             headers["Content-Type"] = "application/json"
         token = GoogleToken() if self._google else None
@@ -154,18 +154,18 @@ class HttpAgent(Agent, Batched):
                 sent["Authorization"] = f"Bearer {await token.get()}"
             url = templates.fill_address(address, given)
             data = None if body is None else orjson.dumps(templates.fill(body, given))
-            return _checked(await client.send(self.method, url, sent, data, self.max_answer_bytes), secrets)
+            return _check_reply(await client.send(self.method, url, sent, data, self.max_answer_bytes), secrets)
 
         return ask
 
     def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
         if self.preset != "openai_chat" or self.method != "POST":
             return "only chat completions can run in batches", "live; or preset: openai_chat"
-        if any("${" in text for text in templates.texts(self.body)):
+        if any("${" in text for text in templates.iter_texts(self.body)):
             return "agent.body holds a secret, which would be written to files", "secrets in agent.headers; or live"
         if mode == "batch_files":
             return None
-        if not self.target.endswith(COMPLETIONS) or self._google or templates.names(self.target):
+        if not self.target.endswith(COMPLETIONS) or self._google or templates.find_names(self.target):
             return f"{self.target} has no OpenAI Batch API", f"https://...{COMPLETIONS}; or batch_files"
         return None if has_module("openai") else ("the package 'openai' is missing", "pip install 'evalbeam[openai]'")
 
@@ -178,7 +178,7 @@ class HttpAgent(Agent, Batched):
             return key, None
         status, body = found
         try:
-            return key, _checked(Reply(status, {}, json.dumps(body).encode()), Secrets())
+            return key, _check_reply(Reply(status, {}, json.dumps(body).encode()), Secrets())
         except HttpError as error:
             return key, Unanswered(status, type(error).__name__, str(error))
 
@@ -201,13 +201,15 @@ class HttpAgent(Agent, Batched):
         preset = self._preset
         found = value if preset is None else preset.read(value)
         if not self.answer:
-            return found if found or preset is None else _without(value, f"response of {self._speaks}")
+            return found if found or preset is None else _raise_missing(value, f"response of {self._speaks}")
         found = {**found} if preset is not None and isinstance(found, Mapping) else {}
         for name, path in self.answer.items():
             if (there := _path(path).find(value)) is not None:
                 found[name] = there
         if "response" not in found and "predicted_trajectory" not in found:
-            return _without(value, self.answer.get("response") or self.answer.get("predicted_trajectory") or "response")
+            return _raise_missing(
+                value, self.answer.get("response") or self.answer.get("predicted_trajectory") or "response"
+            )
         return found
 
     @property
@@ -239,15 +241,15 @@ class HttpAgent(Agent, Batched):
 _path = cache(Path)
 
 
-def _resolved(template: Json, secrets: Secrets) -> Json:
+def _resolve_secrets(template: Json, secrets: Secrets) -> Json:
     if isinstance(template, str):
         return secrets.fill(template, "agent.body")
     if isinstance(template, Mapping):
-        return {key: _resolved(value, secrets) for key, value in template.items()}
-    return [_resolved(value, secrets) for value in template] if isinstance(template, list) else template
+        return {key: _resolve_secrets(value, secrets) for key, value in template.items()}
+    return [_resolve_secrets(value, secrets) for value in template] if isinstance(template, list) else template
 
 
-def _checked(reply: Reply, secrets: Secrets) -> Reply:
+def _check_reply(reply: Reply, secrets: Secrets) -> Reply:
     status = reply.status
     if status < 300:
         if reply.whole:
@@ -256,11 +258,11 @@ def _checked(reply: Reply, secrets: Secrets) -> Reply:
     text = secrets.hide(" ".join(reply.body.decode("utf-8", "replace").split()))[:_SHOWN]
     if 300 <= status < 400:
         text = f"leads to {reply.headers.get('location', 'another address')}, which is not followed"
-    raise _type_of(status)(f"HTTP {status}{_phrase(status)}{': ' if text else ''}{text}", status, reply.headers)
+    raise _make_error_type(status)(f"HTTP {status}{_phrase(status)}{': ' if text else ''}{text}", status, reply.headers)
 
 
 @cache
-def _type_of(status: int) -> type[HttpError]:
+def _make_error_type(status: int) -> type[HttpError]:
     return type(f"HTTP{status}", (HttpError,), {"__doc__": f"HTTP {status}{_phrase(status)}."})
 
 
@@ -268,6 +270,6 @@ def _phrase(status: int) -> str:
     return f" {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else ""
 
 
-def _without(value: Any, wanted: str) -> Any:
+def _raise_missing(value: Any, wanted: str) -> Any:
     keys = ", ".join(sorted(map(str, value))[:10]) if isinstance(value, Mapping) else type(value).__name__
     raise InvalidAnswer(f"the answer has no {wanted}; it has {keys or 'no keys'}")

@@ -10,8 +10,8 @@ from typing import Any
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
 from ..registry import require_module
-from .base import Agent, Ask, loaded, register
-from .forms.langchain import answer_of, chunks, token_counts
+from .base import Agent, Ask, load_target, register
+from .forms.langchain import answer_of, read_chunks, sum_tokens
 
 _INPUTS = ("messages", "input")
 
@@ -44,18 +44,18 @@ class LangChainAgent(Agent):
         return not other and all(callable(getattr(target, name, None)) for name in ("invoke", "ainvoke"))
 
     def __post_init__(self) -> None:
-        found = loaded(self.target)
+        found = load_target(self.target)
         if isinstance(found, type) or not callable(getattr(found, "invoke", None)):
             what = f"the class {found.__name__}" if isinstance(found, type) else f"{type(found).__name__}"
             shown = self.target if isinstance(self.target, str) else "the target"
             allowed = "a Runnable of LangChain or a compiled graph of LangGraph"
             raise ConfigError(f"{shown} is {what}", where="agent.target", allowed=allowed)
-        _input_key(found, self.input_key)
+        _choose_input_key(found, self.input_key)
 
     def connect(self) -> Ask:
-        target, output_key = loaded(self.target), self.output_key
-        key = _input_key(target, self.input_key)
-        watcher = _watcher()
+        target, output_key = load_target(self.target), self.output_key
+        key = _choose_input_key(target, self.input_key)
+        watcher = _make_watcher()
 
         def begin(given: Json) -> tuple[Any, str, Any, dict[str, Any]]:
             sent, watch = uuid.uuid4().hex, watcher()
@@ -73,7 +73,7 @@ class LangChainAgent(Agent):
         return ask_async if callable(getattr(target, "ainvoke", None)) else ask
 
 
-def _input_key(target: Any, asked: str | None) -> str | None:
+def _choose_input_key(target: Any, asked: str | None) -> str | None:
     """Returns the input key for the prompt, or `None` if the target takes text.
 
     Raises:
@@ -81,7 +81,7 @@ def _input_key(target: Any, asked: str | None) -> str | None:
     """
     if asked is not None:
         return asked
-    keys, needed = _keys(target)
+    keys, needed = _list_input_keys(target)
     usual = next((key for key in _INPUTS if key in keys), None)
     if usual is not None or len(keys) <= 1:
         return usual or next(iter(keys), None)
@@ -90,7 +90,7 @@ def _input_key(target: Any, asked: str | None) -> str | None:
     raise ConfigError("the target takes several keys", where="agent.input_key", allowed=", ".join(keys))
 
 
-def _keys(target: Any) -> tuple[list[str], list[str]]:
+def _list_input_keys(target: Any) -> tuple[list[str], list[str]]:
     """Returns (allowed input keys, required input keys) of the target; both are empty if the input is no mapping."""
     try:
         schema = target.get_input_jsonschema()
@@ -115,7 +115,7 @@ def _as_input(given: Json, key: str | None, sent: str) -> Any:
     return given if key is None else {key: given}
 
 
-def _watcher() -> Any:
+def _make_watcher() -> Any:
     """Makes a callback class that records tools, passages and usage of one call, nested calls included."""
     require_module("langchain_core", "langchain", "an agent of type langchain", "agent.type")
     from langchain_core.callbacks import BaseCallbackHandler
@@ -134,7 +134,7 @@ def _watcher() -> Any:
             self.tools.append({"tool_name": name, "tool_input": input_str if given is None else given})
 
         def on_retriever_end(self, documents: Any, **_: Any) -> None:
-            self.passages += chunks(documents)
+            self.passages += read_chunks(documents)
 
         def on_llm_end(self, response: Any, **_: Any) -> None:
             for generations in response.generations:
@@ -147,7 +147,7 @@ def _watcher() -> Any:
             seen = {**answer, "predicted_trajectory": answer.get("predicted_trajectory") or self.tools}
             if self.passages:
                 seen["retrieved_context"] = self.passages
-            usage = token_counts(self.usage)
+            usage = sum_tokens(self.usage)
             return {**seen, "usage": usage} if usage else seen
 
     return Watch

@@ -14,7 +14,7 @@ from ...schemas.instance import (
 )
 from ...schemas.json import Json
 from ...schemas.values import json_or_text
-from .base import Recording, chunks_of, register, trajectory_of, with_turns
+from .base import Recording, add_turns, chunks_of, register, trajectory_of
 
 _TOKENS = ("input_tokens", "output_tokens")
 _RARE = frozenset(("failure", "retrieved_context", "usage", "latency_in_seconds", "turns", *_TOKENS))
@@ -46,27 +46,27 @@ class RecordedAgent(Recording):
         response, calls = get("response"), get("predicted_trajectory")
         rare = not (_RARE.isdisjoint(instance.row) and _RARE.isdisjoint(instance.fields))
         if rare and (failure := get("failure")) is not None and _is_true(failure):
-            return _failed(instance, "RecordedFailure", "the row says that the call failed")
-        turns = _turns(get("turns")) if rare else None
+            return _make_failed(instance, "RecordedFailure", "the row says that the call failed")
+        turns = _read_turns(get("turns")) if rare else None
         if response is None and calls is None and turns is None:
-            return _failed(instance, "MissingAnswer", "the row has neither response nor predicted_trajectory")
+            return _make_failed(instance, "MissingAnswer", "the row has neither response nor predicted_trajectory")
         trajectory, why = (None, None) if calls is None else trajectory_of(calls)
         if not rare:
-            return _answered(response, trajectory, why)
+            return _make_answered(response, trajectory, why)
         context, latency = get("retrieved_context"), get("latency_in_seconds")
         usage = usage_of(json_or_text(get("usage"))) or usage_of({name: get(name) for name in _TOKENS})
         invocation = Invocation(
             response=response,
             predicted_trajectory=trajectory,
-            retrieved_context=None if context is None else chunks_of(_passages(context)),
+            retrieved_context=None if context is None else chunks_of(_read_passages(context)),
             latency_in_seconds=None if latency is None else seconds_of(latency),
             usage=usage,
             trajectory_error=why,
         )
-        return with_turns(invocation, turns)
+        return add_turns(invocation, turns)
 
 
-def _answered(response: Json, trajectory: Trajectory | None, why: str | None) -> Invocation:
+def _make_answered(response: Json, trajectory: Trajectory | None, why: str | None) -> Invocation:
     call = _new(Invocation)
     for put, value in _DEFAULTS:
         put(call, value)
@@ -76,20 +76,20 @@ def _answered(response: Json, trajectory: Trajectory | None, why: str | None) ->
     return call
 
 
-def _passages(value: Json) -> Json:
+def _read_passages(value: Json) -> Json:
     """Decodes passages from JSON text (a CSV cell); any other text is itself a passage."""
     found = json_or_text(value)
     return found if isinstance(found, list) and all(isinstance(p, str | dict) for p in found) else value
 
 
-def _turns(value: Json) -> tuple[Turn, ...] | None:
+def _read_turns(value: Json) -> tuple[Turn, ...] | None:
     try:
         return turns_in(json_or_text(value))
     except RowError:  # an unrelated column of the dataset that happens to be called "turns"
         return None
 
 
-def _failed(instance: Instance, error_type: str, message: str) -> Invocation:
+def _make_failed(instance: Instance, error_type: str, message: str) -> Invocation:
     name, text = instance.get("error_type"), instance.get("error_message")
     return Invocation(
         "failed",

@@ -74,11 +74,11 @@ def autorater_of(config: Any) -> Autorater:
     if isinstance(generation, str | int | float | list):
         raise ValueError(f"generation_config is {generation!r}, allowed: a GenerationConfig or a mapping")
     inner: Any = generation.get if isinstance(generation, Mapping) else partial(_field, generation)
-    samples, flip = _samples(get("sampling_count")), _flip(get("flip_enabled"))
+    samples, flip = _read_samples(get("sampling_count")), _read_flip(get("flip_enabled"))
     return Autorater(samples, flip, get("autorater_model") or None, inner("temperature"), inner("max_output_tokens"))
 
 
-def _samples(given: Any) -> int | None:
+def _read_samples(given: Any) -> int | None:
     """Votes; a number may be quoted, as in the API's JSON."""
     if given is None:
         return None
@@ -88,7 +88,7 @@ def _samples(given: Any) -> int | None:
     return found
 
 
-def _flip(given: Any) -> bool | None:
+def _read_flip(given: Any) -> bool | None:
     """Whether votes are flipped; true and false may be quoted."""
     found = {"true": True, "false": False}.get(given.lower(), given) if isinstance(given, str) else given
     if found is not None and not isinstance(found, bool):

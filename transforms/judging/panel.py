@@ -65,8 +65,8 @@ class Rule:
     tie: Value | None = None
 
 
-def seats(judges: Sequence[str], samples: int, flip: bool = False) -> list[PanelSlot]:
-    """The places of a panel: `samples` for each judge, in turn; with `flip` the smaller half, the last ones, flipped.
+def make_slots(judges: Sequence[str], samples: int, flip: bool = False) -> list[PanelSlot]:
+    """The slots of a panel: `samples` for each judge, in turn; with `flip` the smaller half, the last ones, flipped.
 
     A larger panel of the same judges holds all the votes of a smaller one.
     """
@@ -80,8 +80,8 @@ def seats(judges: Sequence[str], samples: int, flip: bool = False) -> list[Panel
     return found
 
 
-def panel(
-    places: Sequence[PanelSlot],
+def run_panel(
+    slots: Sequence[PanelSlot],
     ask: Callable[[PanelSlot], Ask],
     read: Callable[[Any, PanelSlot], Vote],
     rule: Rule,
@@ -89,7 +89,7 @@ def panel(
     """Asks for votes until they decide; yields questions and is sent their answers.
 
     Args:
-        places: The places of the panel, by number.
+        slots: The slots of the panel, by number.
         ask: The question to whoever sits at a place.
         read: The vote in the value of an answer.
         rule: How votes become a verdict.
@@ -101,21 +101,21 @@ def panel(
     """
     votes: list[Vote] = []
     while True:
-        wave = places[len(votes) : len(votes) + wanted(votes, len(places), rule)]
-        answers = yield [ask(seat) for seat in wave]
-        for seat, answer in zip(wave, answers, strict=True):
+        wave = slots[len(votes) : len(votes) + count_next_votes(votes, len(slots), rule)]
+        answers = yield [ask(slot) for slot in wave]
+        for slot, answer in zip(wave, answers, strict=True):
             if answer.open:
                 assert answer.error is not None
                 return Score.skipped(answer.error.code, answer.error.message)
-            votes.append(Vote(error=answer.error) if answer.error else read(answer.value, seat))
-            verdict = decided(votes, len(places), rule)
+            votes.append(Vote(error=answer.error) if answer.error else read(answer.value, slot))
+            verdict = decide(votes, len(slots), rule)
             if verdict is not None:
-                return score_of(verdict, votes, places, rule)
-        if len(votes) == len(places):
-            return failure_of(votes, places)
+                return score_of(verdict, votes, slots, rule)
+        if len(votes) == len(slots):
+            return failure_of(votes, slots)
 
 
-def decided(votes: Sequence[Vote], size: int, rule: Rule) -> Value | None:
+def decide(votes: Sequence[Vote], size: int, rule: Rule) -> Value | None:
     """The verdict that a prefix of the votes settles, whatever the others will say; `None` where it does not.
 
     Args:
@@ -138,7 +138,7 @@ def decided(votes: Sequence[Vote], size: int, rule: Rule) -> Value | None:
     return _lower_median(values)
 
 
-def wanted(votes: Sequence[Vote], size: int, rule: Rule) -> int:
+def count_next_votes(votes: Sequence[Vote], size: int, rule: Rule) -> int:
     """How many votes to ask for next: the fewest that can decide."""
     left = size - len(votes)
     if rule.aggregate != "majority":
@@ -153,7 +153,7 @@ def _lower_median(values: Sequence[Any]) -> Value:
     return sorted(values)[(len(values) - 1) // 2]
 
 
-def score_of(verdict: Value, votes: Sequence[Vote], places: Sequence[PanelSlot], rule: Rule) -> Score:
+def score_of(verdict: Value, votes: Sequence[Vote], slots: Sequence[PanelSlot], rule: Rule) -> Score:
     """The score that a verdict is, with the reasons of the first vote that agrees."""
     counted = [v for v in votes if v.value is not None]
     agreeing = [v for v in counted if v.value == verdict]
@@ -163,24 +163,24 @@ def score_of(verdict: Value, votes: Sequence[Vote], places: Sequence[PanelSlot],
         share = max(Counter(v.value for v in counted).values()) / len(counted)
     else:
         share = len(agreeing) / len(counted)
-    if len(places) == 1 and agreeing[0].confidence is not None:
+    if len(slots) == 1 and agreeing[0].confidence is not None:
         share = agreeing[0].confidence
     number, word = (None, verdict) if isinstance(verdict, str) else (float(verdict), None)
     explanation = agreeing[0].explanation if agreeing else None
-    details = {"votes": _shown(votes, places)} if len(places) > 1 else None
+    details = {"votes": _list_votes(votes, slots)} if len(slots) > 1 else None
     return Score(number, word, explanation, share, details)
 
 
-def failure_of(votes: Sequence[Vote], places: Sequence[PanelSlot]) -> Score:
+def failure_of(votes: Sequence[Vote], slots: Sequence[PanelSlot]) -> Score:
     """The error of a panel none of whose votes was given."""
     error = next(v.error for v in votes if v.error is not None)
-    details = {"votes": _shown(votes, places)} if len(places) > 1 else None
+    details = {"votes": _list_votes(votes, slots)} if len(slots) > 1 else None
     return Score(status="error", error=error, details=details)
 
 
-def _shown(votes: Sequence[Vote], places: Sequence[PanelSlot]) -> list[dict[str, Any]]:
+def _list_votes(votes: Sequence[Vote], slots: Sequence[PanelSlot]) -> list[dict[str, Any]]:
     shown = []
-    for vote, seat in zip(votes, places, strict=False):
+    for vote, slot in zip(votes, slots, strict=False):
         said = {"verdict": vote.value} if vote.error is None else {"error": vote.error.code}
-        shown.append({"judge": seat.judge, **({"flipped": True} if seat.flipped else {}), **said})
+        shown.append({"judge": slot.judge, **({"flipped": True} if slot.flipped else {}), **said})
     return shown

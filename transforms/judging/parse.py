@@ -18,7 +18,7 @@ import orjson
 
 from ...schemas.errors import JudgeError
 from ...schemas.json import Json
-from .shapes import Schema, SchemaMismatch, fitted, named
+from .shapes import Schema, SchemaMismatch, fit, type_name
 
 MAX_CHARACTERS = 1_000_000
 """A longer reply is no verdict."""
@@ -63,11 +63,11 @@ def read_verdict(text: str, schema: Schema, data: Sequence[str] = ()) -> Json:
     """
     if len(text) > MAX_CHARACTERS:
         raise InvalidVerdict(f"the judge wrote {len(text)} characters (allowed: {MAX_CHARACTERS})")
-    whole = _whole(text.strip(), schema)
-    if whole is not None and _canonical(whole) not in _stated(data, schema):
+    whole = _read_whole(text.strip(), schema)
+    if whole is not None and _canonical(whole) not in _find_imitated(data, schema):
         return whole
     found: dict[bytes, Json] = {}
-    for value in _verdicts(text, schema, data):
+    for value in _find_verdicts(text, schema, data):
         found[_canonical(value)] = value
     if len(found) == 1:
         return next(iter(found.values()))
@@ -89,84 +89,84 @@ def read_parts(reply: Json, schema: Schema, data: Mapping[str, Sequence[str]]) -
     shapes: Mapping[str, Schema] = schema["properties"]
     if not isinstance(reply, str):
         if not isinstance(reply, Mapping):
-            raise InvalidVerdict(f"the answer is {named(reply)} (allowed: object)")
-        return _parts(reply, shapes)
+            raise InvalidVerdict(f"the answer is {type_name(reply)} (allowed: object)")
+        return _read_parts(reply, shapes)
     if len(reply) > MAX_CHARACTERS:
         raise InvalidVerdict(f"the judge wrote {len(reply)} characters (allowed: {MAX_CHARACTERS})")
     judged = dict.fromkeys(text for texts in data.values() for text in texts)
-    imitated = {key for text in judged for key, _ in _parted(text, shapes)}
-    found = {key: parts for key, parts in _parted(reply, shapes) if key not in imitated}
+    imitated = {key for text in judged for key, _ in _find_parts(text, shapes)}
+    found = {key: parts for key, parts in _find_parts(reply, shapes) if key not in imitated}
     if len(found) != 1:
         what = "no verdict" if not found else f"{len(found)} different verdicts"
         raise InvalidVerdict(f"the judge gave {what}: {reply[:_SHOWN]!r}")
     (parts,) = found.values()
     for name, shape in shapes.items():
-        if name in parts.values and _canonical(parts.values[name]) in _stated(data[name], shape):
+        if name in parts.values and _canonical(parts.values[name]) in _find_imitated(data[name], shape):
             parts.faults[name] = "the judge repeats what it judges"
             del parts.values[name]
     return parts
 
 
-def checked(value: Json, schema: Schema) -> Json:
+def check_verdict(value: Json, schema: Schema) -> Json:
     """A structured answer that fits the schema.
 
     Raises:
         InvalidVerdict: It does not.
     """
     try:
-        return fitted(value, schema)
+        return fit(value, schema)
     except SchemaMismatch as misfit:
         raise InvalidVerdict(str(misfit)) from None
 
 
-def _whole(text: str, schema: Schema) -> Json:
+def _read_whole(text: str, schema: Schema) -> Json:
     fence = re.fullmatch(r"```(?:json)?\s*\n(.*?)\n?\s*```", text, flags=re.S)
     try:
-        return fitted(orjson.loads(fence[1] if fence else text), schema)
+        return fit(orjson.loads(fence[1] if fence else text), schema)
     except (orjson.JSONDecodeError, SchemaMismatch):
         return None
 
 
-def _parted(text: str, shapes: Mapping[str, Schema]) -> Iterator[tuple[bytes, Parts]]:
+def _find_parts(text: str, shapes: Mapping[str, Schema]) -> Iterator[tuple[bytes, Parts]]:
     """(what stands for them, the parts) of the objects in a text that have one at least."""
-    for value in _objects(text):
-        parts = _parts(value, shapes)
+    for value in _find_objects(text):
+        parts = _read_parts(value, shapes)
         if parts.values:
             yield _canonical(parts.values) + _canonical(parts.faults), parts
 
 
-def _parts(value: Mapping[str, Json], shapes: Mapping[str, Schema]) -> Parts:
+def _read_parts(value: Mapping[str, Json], shapes: Mapping[str, Schema]) -> Parts:
     parts = Parts({}, {})
     for name, shape in shapes.items():
         try:
             if name not in value:
                 raise SchemaMismatch("the answer lacks the question")
-            parts.values[name] = fitted(value[name], shape)
+            parts.values[name] = fit(value[name], shape)
         except SchemaMismatch as misfit:
             parts.faults[name] = str(misfit)
     return parts
 
 
-def _verdicts(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
+def _find_verdicts(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
     """Objects in the text; where none is, lines that name a choice."""
-    own, imitated = dict(_fitting(text, schema)), _stated(data, schema)
+    own, imitated = dict(_find_fitting(text, schema)), _find_imitated(data, schema)
     yield from (value for key, value in own.items() if key not in imitated)
     if not own:
-        yield from _lines(text, schema, data)
+        yield from _read_lines(text, schema, data)
 
 
-def _stated(data: Sequence[str], schema: Schema) -> set[bytes]:
+def _find_imitated(data: Sequence[str], schema: Schema) -> set[bytes]:
     """The verdicts that stand in what is judged."""
-    return {key for one in data for key, _ in _fitting(one, schema)}
+    return {key for one in data for key, _ in _find_fitting(one, schema)}
 
 
-def _fitting(text: str, schema: Schema) -> Iterator[tuple[bytes, Json]]:
+def _find_fitting(text: str, schema: Schema) -> Iterator[tuple[bytes, Json]]:
     """(its canonical JSON, the value) of the objects in a text that fit a schema."""
     if any(f'"{name}"' not in text for name in schema.get("required", ())):
         return
-    for value in _objects(text):
+    for value in _find_objects(text):
         try:
-            found = fitted(value, schema)
+            found = fit(value, schema)
         except SchemaMismatch:
             continue
         yield _canonical(found), found
@@ -176,7 +176,7 @@ def _canonical(value: Json) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def _objects(text: str) -> Iterator[Any]:
+def _find_objects(text: str) -> Iterator[Any]:
     """The JSON objects in a text that stand in no other, in time proportional to its length.
 
     What cannot be read in an object spoils those around it, too, which are not read again from where they begin.
@@ -189,14 +189,14 @@ def _objects(text: str) -> Iterator[Any]:
         try:
             value, place = _DECODER.raw_decode(text, start)
         except json.JSONDecodeError as error:
-            spoiled.update(_spoiled(text, start, error.pos))
+            spoiled.update(_find_spoiled(text, start, error.pos))
         except RecursionError:
-            spoiled.update(_spoiled(text, start, len(text), _DEEPEST))
+            spoiled.update(_find_spoiled(text, start, len(text), _DEEPEST))
         else:
             yield value
 
 
-def _spoiled(text: str, start: int, end: int, deepest: float = math.inf) -> Iterator[int]:
+def _find_spoiled(text: str, start: int, end: int, deepest: float = math.inf) -> Iterator[int]:
     """Where objects begin, from the one at `start` to its end, that are not closed before `end` or nested deeper."""
     around: list[tuple[int, int]] = []
     for match in _BRACES.finditer(text, start, end):
@@ -213,7 +213,7 @@ def _spoiled(text: str, start: int, end: int, deepest: float = math.inf) -> Iter
     yield from (place for place, _ in around)
 
 
-def _lines(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
+def _read_lines(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
     """Verdicts without JSON, where the schema asks for one choice and else for text, which is then all the words."""
     inner: Mapping[str, Schema] = schema.get("properties", {})
     chosen = [name for name, shape in inner.items() if "enum" in shape]
@@ -228,9 +228,9 @@ def _lines(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
     if (bare := text.strip().strip("*_\"'. ").lower()) in by_word:
         if text.strip() in (one.strip() for one in data):
             return
-        yield fitted({**rest, name: by_word[bare]}, schema)
+        yield fit({**rest, name: by_word[bare]}, schema)
         return
     for line in text.splitlines():
         match = pattern.match(line) if len(line) < _SHOWN else None
         if match and not any(line.strip(_MARKS) in one for one in data):
-            yield fitted({**rest, name: by_word[match[1].lower()]}, schema)
+            yield fit({**rest, name: by_word[match[1].lower()]}, schema)

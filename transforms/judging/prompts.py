@@ -60,13 +60,13 @@ class Prompt:
     @property
     def hash(self) -> str:
         """12 hexadecimal digits that stand for its text."""
-        return hashlib.sha256("\0".join((self.told, frame(), self.given)).encode()).hexdigest()[:12]
+        return hashlib.sha256("\0".join((self.told, load_frame(), self.given)).encode()).hexdigest()[:12]
 
-    def joined(self, more: Prompt) -> Prompt:
+    def join(self, more: Prompt) -> Prompt:
         """The prompt with another's text after its own."""
         return Prompt(self.name, self.version, f"{self.told}\n\n{more.told}", f"{self.given}\n\n{more.given}")
 
-    def asking(
+    def bind(
         self, shape: Mapping[str, Json], values: Mapping[str, Json], flipped: Mapping[str, Json] | None = None
     ) -> Callable[[PanelSlot], Ask]:
         """What makes the question about a row for whoever sits at a place of a panel.
@@ -80,16 +80,16 @@ class Prompt:
 
         @cache
         def messages(other: bool) -> tuple[Message, ...]:
-            return self.filled(flipped if other and flipped is not None else values, shape)
+            return self.fill(flipped if other and flipped is not None else values, shape)
 
-        def ask(seat: PanelSlot) -> Ask:
+        def ask(slot: PanelSlot) -> Ask:
             # two equal answers are the same question in both orders, whose votes must not be taken for each other
-            same = seat.flipped and messages(True) == messages(False)
-            return Ask(messages(seat.flipped), shape, seat.judge, seat.vote + MAX_SAMPLES * same, data)
+            same = slot.flipped and messages(True) == messages(False)
+            return Ask(messages(slot.flipped), shape, slot.judge, slot.vote + MAX_SAMPLES * same, data)
 
         return ask
 
-    def filled(self, values: Mapping[str, Json], shape: Mapping[str, Json] | None = None) -> tuple[Message, ...]:
+    def fill(self, values: Mapping[str, Json], shape: Mapping[str, Json] | None = None) -> tuple[Message, ...]:
         """The messages for a row; the same bytes in every run.
 
         Args:
@@ -98,13 +98,13 @@ class Prompt:
             shape: JSON schema of the answer, told to the judge in words too.
         """
         texts = {name: as_text(values[name]) for name in self.variables if name in values}
-        codes = {name: fence(text, texts) for name, text in texts.items()}
+        codes = {name: make_fence(text, texts) for name, text in texts.items()}
 
         def block(match: re.Match[str]) -> str:
             name = match[1]
             return match[0] if name not in texts else f"<{name} {codes[name]}>\n{texts[name]}\n</{name} {codes[name]}>"
 
-        told = [self.told, frame(), *((ending(shape),) if shape is not None else ())]
+        told = [self.told, load_frame(), *((describe_schema(shape),) if shape is not None else ())]
         return Message("system", "\n\n".join(told)), Message("user", VARIABLE.sub(block, self.given))
 
 
@@ -113,7 +113,7 @@ def variables_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(VARIABLE.findall(text)))
 
 
-def fence(own: str, texts: Mapping[str, str]) -> str:
+def make_fence(own: str, texts: Mapping[str, str]) -> str:
     """16 hexadecimal digits that stand in none of the texts, the same for the same text of its own."""
     code = hashlib.sha256(own.encode()).hexdigest()[:16]
     while any(code in text for text in texts.values()):
@@ -128,7 +128,7 @@ def as_text(value: Json) -> str:
 
 
 @cache
-def load(name: str) -> Prompt:
+def load_prompt(name: str) -> Prompt:
     """The prompt in `prompts/<name>.md`.
 
     Raises:
@@ -137,22 +137,22 @@ def load(name: str) -> Prompt:
     path = FOLDER / f"{name}.md"
     if not path.is_file():
         raise ConfigError(f"no prompt {name!r}", where="prompt")
-    return parsed(path.read_text("utf-8"), name)
+    return parse_prompt(path.read_text("utf-8"), name)
 
 
-def parsed(text: str, name: str) -> Prompt:
+def parse_prompt(text: str, name: str) -> Prompt:
     """The prompt that a prompt file's text describes."""
     header, told, given = (part.strip() for part in re.split(r"^---$", text, maxsplit=2, flags=re.M))
     return Prompt(name, int(header.removeprefix("version:")), told, given)
 
 
-def ending(shape: Mapping[str, Json]) -> str:
+def describe_schema(shape: Mapping[str, Json]) -> str:
     """What a judge is told last: the schema of its answer."""
     return f"Answer with one JSON object of this schema and nothing else:\n{_json(shape)}"
 
 
 @cache
-def frame() -> str:
+def load_frame() -> str:
     """What every judge is told about the blocks that hold data."""
     return (FOLDER / "frame.md").read_text("utf-8").strip()
 

@@ -51,7 +51,7 @@ def object_of(**properties: Schema) -> Schema:
     }
 
 
-def fitted(value: Json, schema: Schema, place: str = "the answer") -> Json:
+def fit(value: Json, schema: Schema, place: str = "the answer") -> Json:
     """The value as the schema's kind, so that it is JSON whoever made it.
 
     4.0 for a whole number is 4; halves of surrogate pairs in text are U+FFFD; keys that were not asked for
@@ -66,29 +66,29 @@ def fitted(value: Json, schema: Schema, place: str = "the answer") -> Json:
     whole = kind == "integer" and isinstance(value, float) and value.is_integer()
     value = int(value) if whole else value
     if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind != "boolean"):
-        raise SchemaMismatch(f"{place} is {named(value)} (allowed: {kind})")
-    if not _held(value):
+        raise SchemaMismatch(f"{place} is {type_name(value)} (allowed: {kind})")
+    if not _is_json_number(value):
         raise SchemaMismatch(f"{place} is not finite or beyond 64 bits (allowed: {kind})")
     if "enum" in schema and value not in schema["enum"]:
         raise SchemaMismatch(f"{place} is none of {', '.join(map(str, schema['enum']))}")
     if isinstance(value, list):
-        return [fitted(v, schema["items"], f"{place}[{i}]") for i, v in enumerate(value)]
+        return [fit(v, schema["items"], f"{place}[{i}]") for i, v in enumerate(value)]
     if isinstance(value, dict):
         lacks = [name for name in schema["required"] if name not in value]
         if lacks:
             raise SchemaMismatch(f"{place} lacks {', '.join(lacks)}")
         inner = schema["properties"]
-        return {name: fitted(value[name], shape, name) for name, shape in inner.items() if name in value}
+        return {name: fit(value[name], shape, name) for name, shape in inner.items() if name in value}
     return value
 
 
-def _held(value: Json) -> bool:
+def _is_json_number(value: Json) -> bool:
     """Whether JSON holds it, if it is a number."""
     if isinstance(value, float):
         return math.isfinite(value)
     return not isinstance(value, int) or -(1 << 63) <= value < 1 << 64
 
 
-def named(value: Json) -> str:
+def type_name(value: Json) -> str:
     """What kind of value it is."""
     return "null" if value is None else type(value).__name__

@@ -12,7 +12,7 @@ from ...schemas.result import Score
 T = TypeVar("T")
 
 
-def together(
+def run_together(
     judgings: Sequence[Generator[list[Ask], Sequence[Answer], T]],
 ) -> Generator[list[Ask], Sequence[Answer], list[T]]:
     """Goes on with all judgings that are open at each step; returns their scores, or what else they return, in order.
@@ -38,6 +38,6 @@ def together(
     return [scores[place] for place in range(len(judgings))]
 
 
-def unasked(scores: Sequence[Score]) -> Score | None:
+def find_unasked(scores: Sequence[Score]) -> Score | None:
     """The first of the scores whose questions were not asked, since the run was stopped: the whole is open then."""
     return next((s for s in scores if s.error is not None and s.error.code in NOT_MADE), None)

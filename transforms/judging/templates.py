@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from .prompts import Prompt, load, variables_of
+from .prompts import Prompt, load_prompt, variables_of
 
 Rubric = Mapping[str | int | float, str]
 Numbers = tuple[int | float, ...]
@@ -62,15 +62,15 @@ class TemplateParts:
         Args:
             default: Name of the prompt whose instruction and answers stand where there are none of its own.
         """
-        prompt = load(default)
+        prompt = load_prompt(default)
         shown = dict.fromkeys(self.input_variables or ())
         given = "\n\n".join(f"### {name}\n{{{name}}}" for name in shown if name not in variables_of(prompt.given))
         sections = {
             "# Instruction": self.instruction or prompt.told,
             "## Metric Definition": self.metric_definition,
-            "## Criteria": _listed(self.criteria),
-            "## Rating Rubric": _listed(self.rating_rubric),
-            "## Evaluation Steps": _listed(self.evaluation_steps or {}),
+            "## Criteria": _list_items(self.criteria),
+            "## Rating Rubric": _list_items(self.rating_rubric),
+            "## Evaluation Steps": _list_items(self.evaluation_steps or {}),
             "## Evaluation Examples": "\n\n".join(self.few_shot_examples or ()),
             "## User Inputs": given,
             "## AI-generated Response": prompt.given,
@@ -132,13 +132,13 @@ def prompt_of(text: str, name: str, system: str | None = None, after: str = "") 
     return Prompt(name, 1, "\n\n".join(told).strip(), "\n\n".join(paragraphs[first:]).strip())
 
 
-def renamed(text: str, names: Mapping[str, str]) -> str:
+def rename_variables(text: str, names: Mapping[str, str]) -> str:
     """The template with some variables under other names."""
     pattern = "|".join(map(re.escape, names))
     return re.sub(rf"\{{({pattern})\}}", lambda match: f"{{{names[match[1]]}}}", text)
 
 
-def numbers(ratings: Sequence[str | int | float]) -> Numbers:
+def parse_ratings(ratings: Sequence[str | int | float]) -> Numbers:
     """Ratings as numbers, sorted, whole ones as int.
 
     Raises:
@@ -154,7 +154,7 @@ def numbers(ratings: Sequence[str | int | float]) -> Numbers:
     return tuple(int(number) if number.is_integer() else number for number in found)
 
 
-def ratings_in(text: str) -> Numbers | None:
+def find_ratings(text: str) -> Numbers | None:
     """The ratings that a free text lists under a heading such as "Rating Rubric" or "Scores", `None` without one."""
     found: list[str] = []
     listing = False
@@ -165,8 +165,8 @@ def ratings_in(text: str) -> Numbers | None:
             found.append(match[1])
         elif listing and found and (not line.strip() or line.lstrip().startswith("#")):
             break
-    return numbers(found) if len({*found}) > 1 else None
+    return parse_ratings(found) if len({*found}) > 1 else None
 
 
-def _listed(named: Mapping[str, str] | Rubric) -> str:
+def _list_items(named: Mapping[str, str] | Rubric) -> str:
     return "\n".join(f"{name}: {text}" for name, text in named.items())

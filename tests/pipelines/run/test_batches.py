@@ -331,19 +331,19 @@ def test_a_failed_batch_says_why_and_its_questions_are_open_again(
         ),
         (
             {"type": "anthropic", "model": "m", "request": {"extra_headers": {"anthropic-beta": "b"}}},
-            "request holds extra_headers, which batches have none of (allowed: live; or without it)",
+            "request has extra_headers, which batches do not support (allowed: live; or without it)",
         ),
         (
             {"type": "openai", "model": "m", "request": {"extra_headers": {"x-team": "a"}}},
-            "request holds extra_headers, which batches have none of (allowed: live; or without it)",
+            "request has extra_headers, which batches do not support (allowed: live; or without it)",
         ),
         (
             {"type": "google", "model": "m", "request": {"extra_headers": {"x-team": "a"}}},
-            "request holds extra_headers, which batches have none of (allowed: live; or without it)",
+            "request has extra_headers, which batches do not support (allowed: live; or without it)",
         ),
         (
             {"type": "google", "model": "m", "project": "p"},
-            "Vertex AI reads batches from Cloud Storage only, and output.path is out "
+            "Vertex AI reads batches only from Cloud Storage, but output.path is out "
             "(allowed: output.path: gs://...; or batch_files)",
         ),
     ],

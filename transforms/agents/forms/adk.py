@@ -65,7 +65,7 @@ class TurnEvents:
             steps = [s for s in steps if s["kind"] != "text"]
         self._steps += steps
         self._count(event)
-        self.context += [chunk for chunk in map(_grounded, _chunks(event)) if chunk]
+        self.context += [chunk for chunk in map(_read_chunk, _chunks(event)) if chunk]
 
     def turn(self, prompt: str, content: Json, seconds: float) -> dict[str, Json]:
         """Builds the turn in the form that schemas/conversation.py reads."""
@@ -103,7 +103,7 @@ class TurnEvents:
                 step = {"kind": kind, "author": author, "value": value, "tool_name": function.name or ""}
                 steps.append(step if function.id is None else {**step, "id": self._id(function.id)})
                 if kind == "result" and function.name in self._retrieving:
-                    self.context += _passages(function.response)
+                    self.context += _read_passages(function.response)
         return steps
 
     def _id(self, given: str) -> str:
@@ -119,7 +119,7 @@ class TurnEvents:
                 self._tokens[name] = self._tokens.get(name, 0) + count
 
 
-def retrieval_tools(agent: Any) -> frozenset[str]:
+def find_retrieval_tools(agent: Any) -> frozenset[str]:
     """Returns the names of the retrieval tools of an agent and its sub-agents."""
     names, stack = set(), [agent]
     while stack:
@@ -135,7 +135,7 @@ def _chunks(event: Any) -> list[Any]:
     return list(getattr(event.grounding_metadata, "grounding_chunks", None) or ())
 
 
-def _grounded(chunk: Any) -> dict[str, Json] | None:
+def _read_chunk(chunk: Any) -> dict[str, Json] | None:
     source = chunk.retrieved_context or chunk.web
     if source is None:
         return None
@@ -143,7 +143,7 @@ def _grounded(chunk: Any) -> dict[str, Json] | None:
     return {"content": text, "doc_uri": getattr(source, "uri", None)}
 
 
-def _passages(response: Json) -> list[dict[str, Json]]:
+def _read_passages(response: Json) -> list[dict[str, Json]]:
     """Reads the passages of a retrieval tool's result: a text, a mapping, or a list of them."""
     found = response.get("result", response) if isinstance(response, Mapping) else response
     return [p if isinstance(p, dict) else {"content": str(p)} for p in (found if isinstance(found, list) else [found])]

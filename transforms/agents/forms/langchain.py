@@ -30,24 +30,24 @@ def answer_of(output: Any, output_key: str | None = None, sent: str | None = Non
     if isinstance(output, str):
         return {"response": output}
     if _kind(output) is not None:
-        return _from_messages([output], None)
+        return _read_messages([output], None)
     if not isinstance(output, Mapping):
         return output
     key = output_key or next((k for k in _OUTPUTS if output.get(k) is not None), None)
     messages = output.get("messages")
-    found = _from_messages(messages, sent) if isinstance(messages, Sequence) else {}
+    found = _read_messages(messages, sent) if isinstance(messages, Sequence) else {}
     if key is not None and (output_key or "response" not in found) and output.get(key) is not None:
-        found["response"] = _said(output[key])
+        found["response"] = _read_text(output[key])
     steps = output.get("intermediate_steps")
     if steps is not None:
-        found["predicted_trajectory"] = step_calls(steps)
+        found["predicted_trajectory"] = read_step_calls(steps)
     documents = next((output[k] for k in _DOCUMENTS if _are_documents(output.get(k))), None)
     if documents is not None and "retrieved_context" not in found:
-        found["retrieved_context"] = chunks(documents)
+        found["retrieved_context"] = read_chunks(documents)
     return found if "response" in found else output
 
 
-def step_calls(steps: Any) -> Any:
+def read_step_calls(steps: Any) -> Any:
     """Reads the tool calls of an executor's (action, observation) pairs; steps of another form are unchanged."""
     return [_step_call(step) for step in steps] if isinstance(steps, list | tuple) else steps
 
@@ -60,7 +60,7 @@ def text_of(content: Any) -> Any:
     return content
 
 
-def chunks(documents: Iterable[Any]) -> list[dict[str, Any]]:
+def read_chunks(documents: Iterable[Any]) -> list[dict[str, Any]]:
     """Converts retrieved documents to passages: their text, and the source in their metadata."""
     found = []
     for document in documents:
@@ -70,27 +70,27 @@ def chunks(documents: Iterable[Any]) -> list[dict[str, Any]]:
     return found
 
 
-def token_counts(usages: Iterable[Any]) -> dict[str, int] | None:
+def sum_tokens(usages: Iterable[Any]) -> dict[str, int] | None:
     """Sums the tokens of several model calls, for each kind that all calls report; `None` if there is no such kind."""
     total = Usage.total(usage_of(usage) for usage in usages)
     counts = {} if total is None else {"input_tokens": total.input_tokens, "output_tokens": total.output_tokens}
     return {name: count for name, count in counts.items() if count is not None} or None
 
 
-def _from_messages(messages: Sequence[Any], sent: str | None) -> dict[str, Any]:
+def _read_messages(messages: Sequence[Any], sent: str | None) -> dict[str, Any]:
     at = next((i for i, m in enumerate(messages) if sent is not None and _get(m, "id") == sent), -1)
     new = messages[at + 1 :]
     own = [m for m in new if _kind(m) == "ai"]
     found: dict[str, Any] = {"predicted_trajectory": [call for m in own for call in _calls(m)]}
     if own:
         found["response"] = text_of(_get(own[-1], "content"))
-    if usage := token_counts(_get(m, "usage_metadata") for m in own):
+    if usage := sum_tokens(_get(m, "usage_metadata") for m in own):
         found["usage"] = usage
     documents = [d for m in new if _are_documents(made := _get(m, "artifact")) for d in made]
-    return {**found, "retrieved_context": chunks(documents)} if documents else found
+    return {**found, "retrieved_context": read_chunks(documents)} if documents else found
 
 
-def _said(value: Any) -> Any:
+def _read_text(value: Any) -> Any:
     return text_of(_get(value, "content")) if _kind(value) is not None else text_of(value)
 
 

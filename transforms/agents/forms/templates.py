@@ -16,21 +16,21 @@ import orjson
 _PLACE = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
 
 
-def texts(template: Any) -> Iterator[str]:
+def iter_texts(template: Any) -> Iterator[str]:
     """Yields all strings of a JSON value, without its keys."""
     if isinstance(template, str):
         yield template
     elif isinstance(template, Mapping):
         for value in template.values():
-            yield from texts(value)
+            yield from iter_texts(value)
     elif isinstance(template, list | tuple):
         for value in template:
-            yield from texts(value)
+            yield from iter_texts(value)
 
 
-def names(*templates: Any) -> tuple[str, ...]:
+def find_names(*templates: Any) -> tuple[str, ...]:
     """Returns the distinct placeholders of the templates, in order of first use."""
-    found = (match[2] for template in templates for text in texts(template) for match in _PLACE.finditer(text))
+    found = (match[2] for template in templates for text in iter_texts(template) for match in _PLACE.finditer(text))
     return tuple(dict.fromkeys(name for name in found if name))
 
 
