@@ -1,4 +1,4 @@
-"""A panel that votes on several things at once: one question to each place, one verdict for each thing."""
+"""Panels that vote on several items at once: one question per slot, one verdict per item."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def run_joint_panel(
     things: int,
     rule: Rule,
 ) -> Generator[list[Ask], Sequence[Answer], list[Score]]:
-    """Asks for votes until each thing's verdict is decided, as `panel` does for one.
+    """Collects votes until the verdict of each item is decided, as `run_panel` does for one.
 
     Args:
-        slots: The slots of the panel, by number.
-        ask: The question to whoever sits at a place.
-        read: The votes in the value of an answer, one for each thing in order; of a thing it does not speak of, a
-            failed one.
-        things: How many there are, at least 1.
-        rule: How votes become verdicts.
+        slots: The slots of the panel, in order.
+        ask: Builds the question for a slot.
+        read: Reads the votes from the value of an answer, one per item in order; an item without a verdict has a failed
+            vote.
+        things: Number of items, at least 1.
+        rule: How votes are aggregated.
     """
     votes: list[list[Vote]] = [[] for _ in range(things)]
     verdicts: list[Value | None] = [None] * things

@@ -1,4 +1,4 @@
-"""Several judgings of one row side by side: their questions are asked at once."""
+"""Runs several judgings of one row concurrently: each step asks the questions of all of them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 def run_together(
     judgings: Sequence[Generator[list[Ask], Sequence[Answer], T]],
 ) -> Generator[list[Ask], Sequence[Answer], list[T]]:
-    """Goes on with all judgings that are open at each step; returns their scores, or what else they return, in order.
+    """Runs judgings concurrently and returns their results in order.
 
-    scores = yield from together([self.poll(...) for chunk in chunks])
+    scores = yield from run_together([self.poll(...) for chunk in chunks])
     """
     scores: dict[int, T] = {}
     asked: dict[int, list[Ask]] = {}
@@ -39,5 +39,5 @@ def run_together(
 
 
 def find_unasked(scores: Sequence[Score]) -> Score | None:
-    """The first of the scores whose questions were not asked, since the run was stopped: the whole is open then."""
+    """Returns the first score whose questions were not asked because the run stopped, or `None`."""
     return next((s for s in scores if s.error is not None and s.error.code in NOT_MADE), None)

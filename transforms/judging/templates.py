@@ -1,4 +1,4 @@
-"""Prompts that users write: templates with `{variable}` places, in parts or as free text, and the ratings in them.
+"""Prompt templates of users, in parts or as free text with `{variable}` placeholders, and their ratings.
 
     PointwiseMetricPromptTemplate(
         criteria={"Follows": "The answer follows from the tool calls."},
@@ -6,9 +6,8 @@
         input_variables=["prompt", "predicted_trajectory"],
     )
 
-Names and arguments are those of the Vertex AI SDK. Parts stand in the order they are given in, so the prompt of a row
-is the same in every run. What stands before the paragraph of the first variable is what the judge is told, the rest
-what it is given.
+Names and arguments are those of the Vertex AI SDK. Parts keep their order, so the prompt of a row is the same in every
+run. The paragraphs before the first variable are the system message, the rest is the user message.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ PAIR = {
     "response": "response_b",
     "prediction": "response_b",
 }
-"""What the blocks of two compared answers are called instead: the names must not tell whose they are."""
+"""Neutral names for the blocks of two compared answers, so that the judge cannot tell which is the baseline."""
 _HEADING = re.compile(r"^[\s#*]*(?:(?:rating|scoring)\s+)?(?:rubrics?|ratings?|scores?|scale)\s*:?[\s*:]*$", re.I)
 _RATING = re.compile(r"^[\s>*•-]*?[\"'*(]{0,3}([-−–]?\d+(?:\.\d+)?)[\"'*)]{0,3}\s*(?:\([^)]*\)|[^:\d]{0,40}?)\s*[:=]")
 
@@ -39,12 +38,12 @@ class TemplateParts:
     """The parts of a template.
 
     Attributes:
-        criteria: Names of criteria and what they mean.
-        rating_rubric: Ratings and what they mean; the ratings of pointwise metrics are numbers.
-        input_variables: Columns the judge sees beside the answer; a row must have them.
+        criteria: Names and descriptions of criteria.
+        rating_rubric: Ratings and their descriptions; the ratings of pointwise metrics are numbers.
+        input_variables: Columns that the judge sees besides the answer; a row must have them.
         instruction: The judge's task; default: a general one.
-        metric_definition: What is measured, in short.
-        evaluation_steps: Names of steps and what to do in them.
+        metric_definition: Short definition of the metric.
+        evaluation_steps: Names and descriptions of steps.
         few_shot_examples: Examples of judgements.
     """
 
@@ -57,10 +56,10 @@ class TemplateParts:
     few_shot_examples: Sequence[str] | None = None
 
     def text(self, default: str) -> str:
-        """The whole template.
+        """Builds the whole template.
 
         Args:
-            default: Name of the prompt whose instruction and answers stand where there are none of its own.
+            default: Name of the prompt with the default instruction and the blocks of the answers.
         """
         prompt = load_prompt(default)
         shown = dict.fromkeys(self.input_variables or ())
@@ -80,14 +79,14 @@ class TemplateParts:
 
 @dataclass(frozen=True, kw_only=True)
 class _MetricPromptTemplate(TemplateParts):
-    """What both kinds of templates share."""
+    """Base of the two kinds of templates."""
 
     default: ClassVar[str]
 
     def __post_init__(self) -> None:
         for name in ("criteria", "rating_rubric"):
             if not getattr(self, name):
-                raise ValueError(f"{name} is empty, allowed: names and what they mean")
+                raise ValueError(f"{name} is empty, allowed: names and their descriptions")
 
     @property
     def prompt_data(self) -> str:
@@ -96,7 +95,7 @@ class _MetricPromptTemplate(TemplateParts):
 
     @property
     def variables(self) -> set[str]:
-        """Names of the variables in it."""
+        """Names of the variables of the template."""
         return set(variables_of(self.prompt_data))
 
     def __str__(self) -> str:
@@ -105,26 +104,26 @@ class _MetricPromptTemplate(TemplateParts):
 
 @dataclass(frozen=True, kw_only=True)
 class PointwiseMetricPromptTemplate(_MetricPromptTemplate):
-    """A template by which one answer (`{response}`, always in it) is rated."""
+    """A template that rates one answer; it always includes `{response}`."""
 
     default: ClassVar[str] = "template/pointwise"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairwiseMetricPromptTemplate(_MetricPromptTemplate):
-    """A template by which two answers are compared: A is `{baseline_model_response}`, B is `{response}`."""
+    """A template that compares two answers: A is `{baseline_model_response}`, B is `{response}`."""
 
     default: ClassVar[str] = "template/pairwise"
 
 
 def prompt_of(text: str, name: str, system: str | None = None, after: str = "") -> Prompt:
-    """The prompt that a template's text is.
+    """Splits a template into the system and user message of a prompt.
 
     Args:
         text: The template.
         name: Name of the metric.
-        system: What the judge is told before it.
-        after: What the judge is told after what the template tells it.
+        system: Text before the template's own system message.
+        after: Text after the template's own system message.
     """
     paragraphs = re.split(r"\n[ \t]*\n", text.strip())
     first = next((i for i, paragraph in enumerate(paragraphs) if variables_of(paragraph)), len(paragraphs))
@@ -133,16 +132,16 @@ def prompt_of(text: str, name: str, system: str | None = None, after: str = "") 
 
 
 def rename_variables(text: str, names: Mapping[str, str]) -> str:
-    """The template with some variables under other names."""
+    """Renames variables of a template."""
     pattern = "|".join(map(re.escape, names))
     return re.sub(rf"\{{({pattern})\}}", lambda match: f"{{{names[match[1]]}}}", text)
 
 
 def parse_ratings(ratings: Sequence[str | int | float]) -> Numbers:
-    """Ratings as numbers, sorted, whole ones as int.
+    """Parses ratings as sorted numbers; whole ones become int.
 
     Raises:
-        ValueError: One is no number, or there are fewer than two.
+        ValueError: A rating is not a finite number, or there are fewer than two.
     """
     try:
         found = sorted({float(str(rating).strip().replace("−", "-").replace("–", "-")) for rating in ratings})
@@ -155,7 +154,7 @@ def parse_ratings(ratings: Sequence[str | int | float]) -> Numbers:
 
 
 def find_ratings(text: str) -> Numbers | None:
-    """The ratings that a free text lists under a heading such as "Rating Rubric" or "Scores", `None` without one."""
+    """Finds the ratings listed under a heading such as "Rating Rubric" or "Scores"; `None` if there are none."""
     found: list[str] = []
     listing = False
     for line in text.splitlines():
