@@ -25,8 +25,8 @@ from .calls.fanout import NO_ANSWER, FanOut, Work
 from .judge_costs import BATCH, LIVE
 from .judge_sessions import Session, grouped
 from .judges.base import Judge, Question, Refused, Truncated
-from .judging.joint_questions import answers_of, joined, name_of, parts_of
-from .judging.parse import InvalidVerdict, checked, read_parts, read_verdict
+from .judging.joint_questions import encode_parts, join_asks, part_name, split_answer
+from .judging.parse import InvalidVerdict, check_verdict, read_parts, read_verdict
 from .metrics._inputs import (
     ConfiguredMetric,
     Inputs,
@@ -158,11 +158,11 @@ class JudgeCaller:
         paid: set[Place] = set()
         while open_ := [s for s in sessions if s.score is None]:
             groups = grouped(open_, self._joint)
-            asked = [(joined([part.ask for part in group]), group[0].session.place) for group in groups]
+            asked = [(join_asks([part.ask for part in group]), group[0].session.place) for group in groups]
             calls = [self.call(ask, batch.examples[place]) for ask, place in asked]
             yield from _each_once(calls, known)
             for group, call in zip(groups, calls, strict=True):
-                answers = answers_of(answer_of(_paid_once(known[_place(call)], call, paid)), len(group))
+                answers = split_answer(answer_of(_paid_once(known[_place(call)], call, paid)), len(group))
                 for part, answer in zip(group, answers, strict=True):
                     key = (part.session.metric, part.ask.judge, BATCH if answer.batched else LIVE)
                     tallies[key] = tallies.get(key, Tally()) + _tally(answer)
@@ -178,7 +178,7 @@ class JudgeCaller:
         row = example.instance.instance_id
         request = {"messages": ask.messages, "schema": ask.schema, "vote": ask.vote, "data": ask.data, "row": row}
         if ask.parts:
-            request["parts"] = {name_of(i): part.data for i, part in enumerate(ask.parts)}
+            request["parts"] = {part_name(i): part.data for i, part in enumerate(ask.parts)}
         return Call(key, request, row[:2], ENDPOINT + ask.judge)
 
     @property
@@ -270,8 +270,8 @@ def _verdict(reply: Reply, request: Mapping[str, Any]) -> Json:
     try:
         if (parts := request.get("parts")) is not None:
             said = reply.text if reply.value is None else reply.value
-            return parts_of(read_parts(said, schema, parts), reply.finish == "length")
-        return read_verdict(reply.text, schema, data) if reply.value is None else checked(reply.value, schema)
+            return encode_parts(read_parts(said, schema, parts), reply.finish == "length")
+        return read_verdict(reply.text, schema, data) if reply.value is None else check_verdict(reply.value, schema)
     except InvalidVerdict:
         if reply.finish == "length":
             raise Truncated("the judge ran into its limit of tokens (allowed: more max_tokens)") from None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..schemas.instance import Example
 from ..schemas.judging import Answer, Ask, Judging
 from ..schemas.result import Score
-from .judging.joint_questions import can_join, words
+from .judging.joint_questions import can_join, sort_key
 from .metrics._inputs import ConfiguredMetric
 from .metrics._judged import JudgedMetric
 from .metrics.base import failure_of
@@ -90,5 +90,5 @@ def grouped(sessions: Sequence[Session], joint: Collection[str]) -> list[list[Pa
             groups.setdefault(key, []).append(Part(session, place))
     for group in groups.values():
         if len(group) > 1:
-            group.sort(key=lambda part: words(part.ask))
+            group.sort(key=lambda part: sort_key(part.ask))
     return list(groups.values())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ...schemas.conversation import is_conversation, pair_turns
 from ...schemas.instance import Chunk, Example, Instance, Invocation, Turn
 from ...schemas.judging import PROMPTS
-from ...transforms.agents.base import trajectory_of, with_turns
+from ...transforms.agents.base import add_turns, trajectory_of
 from ...transforms.join_baseline import BASELINE
 from ...transforms.metrics._inputs import Inputs
 from ...transforms.metrics._judged import JudgedMetric
@@ -101,11 +101,9 @@ def add_expected_answer(example: Example, baseline: bool = False) -> Example:
     calls, _ = trajectory_of(own.get("reference_trajectory"))
     answer = Invocation("ok", response, calls or (), (Chunk(RESPONSE),))
     if is_conversation(own.get("conversation")):
-        answer = with_turns(
-            replace(answer, response=None), tuple(_complete_turn(turn) for turn, _ in pair_turns(example))
-        )
+        answer = add_turns(replace(answer, response=None), tuple(_complete_turn(turn) for turn, _ in pair_turns(example)))
     elif own.get("scenario") is not None:
-        answer = with_turns(answer, (Turn(str(own.get("scenario")), RESPONSE),))
+        answer = add_turns(answer, (Turn(str(own.get("scenario")), RESPONSE),))
     if baseline:
         own = Instance(own.instance_id, own.row, {**own.fields, BASELINE: own.get(BASELINE) or response})
     return Example(own, answer)

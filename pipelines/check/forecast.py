@@ -72,7 +72,7 @@ def make_up_answer(schema: Schema, end: int) -> Json:
 def _play(metric: JudgedMetric, example: Example, end: int) -> Bounds:
     bounds: defaultdict[str, tuple[Forecast, Forecast]] = defaultdict(lambda: (Forecast(), Forecast()))
     seen: set[bytes] = set()
-    panel = [seat.judge for seat in metric.places]
+    panel = [slot.judge for slot in metric.slots]
     for asks in _ask_rounds(metric, example, end):
         waves: dict[bytes, list[Ask]] = {}
         for ask in asks:  # votes on one question share its data, even if they see it in another order

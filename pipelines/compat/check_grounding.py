@@ -9,13 +9,13 @@ from ...schemas.config.calls import CallPolicy
 from ...schemas.errors import ConfigError, JudgeError, RowError
 from ...schemas.formats.lenient import lenient_json
 from ...schemas.json import Json
-from ...transforms.checkers.base import Checker, PairChecker, checker_of
+from ...transforms.checkers.base import Checker, PairChecker, build_checker
 from ...transforms.checkers.judge import JudgeChecker
 from ...transforms.checkers.vertex import Vertex
 from ...transforms.grounding.check import Source
 from ...transforms.grounding.discovery import Engine
 from ...transforms.grounding.request import Request, read_request
-from ...transforms.grounding.sources import check_source, source_of
+from ...transforms.grounding.sources import check_source, load_source
 
 
 def check_grounding(
@@ -44,7 +44,7 @@ def check_grounding(
             used.
         JudgeError: The checker's service failed.
     """
-    built = checker_of(checker)
+    built = build_checker(checker)
     try:
         body = lenient_json(request) if isinstance(request, str | bytes) else request
         asked = read_request(body, corpus=facts_from is not None)
@@ -61,7 +61,7 @@ def _checked(checker: Checker, asked: Request, corpus: Source | None, language: 
         from .judge_now import asked_now  # Beam comes with it, which no other checker needs
 
         policy = CallPolicy(max_in_flight=checker.max_in_flight)
-        (response,) = asked_now(checker.own_judge(), policy, checker.answering([asked], corpus, language))
+        (response,) = asked_now(checker.own_judge(), policy, checker.judge_requests([asked], corpus, language))
         return response
     assert isinstance(checker, PairChecker | Vertex)
     (response,) = checker.check([asked], corpus, language)
@@ -72,7 +72,7 @@ def _corpus(asked: Request, checker: Checker, facts_from: Any, language: str) ->
     """Where facts are found that do not come with the request; the service searches its own source itself."""
     if facts_from is not None:
         check_source(facts_from, "facts_from")
-        return source_of(facts_from, language)
+        return load_source(facts_from, language)
     if asked.search_source is not None and isinstance(checker, PairChecker):
         return Engine(asked.search_source)
     return None

@@ -79,7 +79,7 @@ def needs_of(
         if all(u.mode == "live" and u.replayed is None and not u.combine_metrics for u in uses):
             calls = metric.calls[0] * (trials if recorded is None else 1)  # trials of one answer ask the same
             counted = all(isinstance(judges[name].judge, ModelJudge) for name in metric.judges)  # others may tell none
-            told = len(metric.prompts[0].filled({})[0].content) if counted else 0
+            told = len(metric.prompts[0].fill({})[0].content) if counted else 0
             needs.append(Need(metric.inputs, calls, calls * (told // CHARACTERS)))
     return Needs(tuple(needs), None if recorded is None else recorded.recall)
 

@@ -1,7 +1,7 @@
-"""Simulated users, who lead the conversations of scenarios: by a script, or by a model asked for each message.
+"""Simulated users for scenarios: their messages come from a script, or from a model that writes one at a time.
 
-A scenario says how a conversation starts (`starting_prompt`), what the user is after (`conversation_plan`) and who the
-user is (`user_persona`). Its conversation is one call of the agent, so one slot of the engine whatever its length.
+A scenario has the first message (`starting_prompt`), the user's goal (`conversation_plan`) and a persona
+(`user_persona`). A whole conversation is one call of the agent and takes one slot of the engine, however long it is.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ...schemas.instance import Turn
 from ...schemas.json import Json
 from ...schemas.judging import Message, Reply
 from ..judges.base import Consult, Judge, Question, Refused
-from ..judging.parse import InvalidVerdict, checked, read_verdict
-from ..judging.prompts import as_text, ending, fence, load
+from ..judging.parse import InvalidVerdict, check_verdict, read_verdict
+from ..judging.prompts import as_text, describe_schema, load_prompt, make_fence
 from ..judging.shapes import TEXT, object_of
 from ..registry import build, find, load_object
 
@@ -30,24 +30,24 @@ _FORMS = '{judge: {type, model ...}}, {script: [text, ...]}, or "module:name" of
 
 
 class NoMessage(AgentError):
-    """A simulated user said nothing."""
+    """A simulated user wrote an empty message."""
 
 
 class User(Protocol):
     """The user's side of a conversation."""
 
     async def next_message(self, history: Sequence[Turn]) -> Json | None:
-        """What the user says after the turns so far: text or a Content of Google's GenAI API; `None` ends it."""
+        """Returns the user's next message: text or a Content of Google's GenAI API; `None` ends the conversation."""
         ...
 
 
 Simulate: TypeAlias = Callable[[Json], User]
-"""From a scenario to the user who leads its conversation."""
+"""Maps a scenario to its simulated user."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """A user who says what is written, whatever is answered."""
+    """A user who sends fixed messages, whatever the agent answers."""
 
     messages: Sequence[Json]
 
@@ -57,15 +57,14 @@ class Script:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulator:
-    """How simulated users speak, as a configuration says it under `agent.simulator`.
+    """The settings under `agent.simulator`; exactly one of `judge` and `script` is required.
 
     Attributes:
-        judge: The model that is asked for each message after the first, `{type: NAME, parameters ...}` as under
-            `judges`. Or:
-        script: The messages after the scenario's first, the same in every conversation.
-        max_turns: Messages of the user at most; -1 for no bound.
-        stop_signal: A message that holds it, in whatever case, ends the conversation and is not sent.
-        instructions: What the model is told beside the scenario.
+        judge: The model that writes each message after the first: `{type: NAME, parameters ...}` as under `judges`.
+        script: The messages after the first, the same in every conversation.
+        max_turns: Maximum number of the user's messages; -1 for no limit.
+        stop_signal: A message that contains this text, in any case, ends the conversation and is not sent.
+        instructions: Further instructions for the model.
     """
 
     judge: Any = None
@@ -77,14 +76,14 @@ class Simulator:
 
     def __post_init__(self) -> None:
         if (self.judge is None) == (not self.script):
-            raise ConfigError("both or none of judge and script are given", where=_WHERE, allowed=_FORMS)
+            raise ConfigError("exactly one of judge and script is required", where=_WHERE, allowed=_FORMS)
         if not isinstance(self.script, list | tuple):
             raise ConfigError(f"script is {self.script!r:.100}", where=_WHERE, allowed="a list of messages")
         if self.judge is not None:
-            object.__setattr__(self, "_made", _judge(self.judge))
+            object.__setattr__(self, "_made", _build_judge(self.judge))
 
     def connect(self) -> Simulate:
-        """Makes the model's client, once in each worker process."""
+        """Creates the model's client, once per worker process."""
         consult = None if self._made is None else self._made.connect()
 
         def simulate(scenario: Any) -> User:
@@ -100,7 +99,7 @@ class Simulator:
 
 @dataclass(frozen=True)
 class ModelUser:
-    """A user who says what a model says, after the scenario's first message."""
+    """A user whose messages after the first are written by a model."""
 
     simulator: Simulator
     scenario: Mapping[str, Json]
@@ -120,12 +119,12 @@ class ModelUser:
     async def _asked(self, history: Sequence[Turn]) -> str:
         question = Question(self.messages(history), MESSAGE)
         if inspect.iscoroutinefunction(self.consult):
-            return _text(await self.consult(question))
+            return _read_message(await self.consult(question))
         found: Any = await asyncio.to_thread(self.consult, question)
-        return _text(await found if inspect.isawaitable(found) else found)
+        return _read_message(await found if inspect.isawaitable(found) else found)
 
     def messages(self, history: Sequence[Turn]) -> tuple[Message, ...]:
-        """What the model reads: its task, then plan, persona and conversation in blocks that nothing in them closes."""
+        """Builds the model's messages: its task, then fenced blocks of plan, persona and conversation."""
         said = [{"user": turn.prompt, "agent": turn.response} for turn in history]
         given = {
             "plan": self.scenario.get("conversation_plan"),
@@ -135,17 +134,17 @@ class ModelUser:
             "history": said,
         }
         texts = {name: as_text(value) for name, value in given.items() if value}
-        code = fence("\n".join(texts.values()), texts)
+        code = make_fence("\n".join(texts.values()), texts)
         blocks = "\n\n".join(f"<{name} {code}>\n{text}\n</{name} {code}>" for name, text in texts.items())
-        told = f"{load('adk/user_simulator').told}\n\n{ending(MESSAGE)}"
+        told = f"{load_prompt('adk/user_simulator').told}\n\n{describe_schema(MESSAGE)}"
         return Message("system", told), Message("user", blocks)
 
 
 def simulator_of(value: Any) -> Simulator | Simulate | None:
-    """What `agent.simulator` stands for.
+    """Builds the simulator from the value of `agent.simulator`.
 
     Raises:
-        ConfigError: It is no simulator.
+        ConfigError: The value does not describe a simulator.
     """
     if isinstance(value, Mapping):
         known = [f.name for f in fields(Simulator) if f.init]
@@ -158,19 +157,21 @@ def simulator_of(value: Any) -> Simulator | Simulate | None:
     return cast("Simulate | None", found)
 
 
-def _judge(given: Any) -> Judge:
+def _build_judge(given: Any) -> Judge:
     if isinstance(given, Judge):
         return given
     params = dict(given) if isinstance(given, Mapping) else {"target": given}
     return build(find("judge", params.pop("type", "function"), f"{_WHERE}.judge"), params, f"{_WHERE}.judge")
 
 
-def _text(reply: Reply) -> str:
-    """The message in a reply; words that are no JSON are the message themselves."""
+def _read_message(reply: Reply) -> str:
+    """Reads the message from a reply; a text that is not JSON is the message itself."""
     if reply.finish == "refused":
         raise Refused(f"the simulated user's model refused: {reply.text[:200]}")
     try:
-        value: Any = checked(reply.value, MESSAGE) if reply.value is not None else read_verdict(reply.text, MESSAGE)
+        value: Any = (
+            check_verdict(reply.value, MESSAGE) if reply.value is not None else read_verdict(reply.text, MESSAGE)
+        )
     except InvalidVerdict:
         return reply.text
     return value["message"]

@@ -1,4 +1,4 @@
-"""Agents of Google's Agent Development Kit, run conversation by conversation through ADK's own Runner."""
+"""The agent type `adk`: agents of Google's Agent Development Kit, run by ADK's own Runner."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ...schemas.json import Json
 from ..registry import require_module
 from ..runtime.local_objects import original
 from ._simulation import Script, Simulate, Simulator, User, simulator_of
-from .base import Agent, Ask, loaded, register
-from .forms.adk import TurnEvents, retrieval_tools
+from .base import Agent, Ask, load_target, register
+from .forms.adk import TurnEvents, find_retrieval_tools
 
 if TYPE_CHECKING:
     from google.adk.apps.app import App
@@ -31,28 +31,28 @@ _ALLOWED = 'the folder of an agent, "module:name" or an object: an App, an agent
 
 
 class NeedsSimulator(AgentError):
-    """A scenario was asked without a simulated user to lead the conversation."""
+    """A row is a scenario, but no simulated user is configured."""
 
 
 @register("agent", "adk")
 @dataclass(frozen=True)
 class AdkAgent(Agent):
-    """Runs each row's conversation in a session of its own: the row's messages one by one, or its prompt alone.
+    """Runs an ADK agent in a new session per row, with the row's conversation, scenario or prompt.
 
-    Every conversation starts a fresh in-memory session with the state the row says, and has artifacts and memory of its
-    own. The answer has `turns`: the final response, tool calls, steps and tokens of each. An event that carries an
-    error where no final response follows, an exception and a turn without an end in time are the failure of the
-    conversation. A turn in which the agent says nothing has the response "".
+    Each conversation has its own in-memory session (with the state of the row), artifacts and memory. The answer has
+    `turns`: the final response, tool calls, steps and tokens of each turn. A conversation fails if an exception is
+    raised, a turn exceeds its timeout, or an error event is not followed by a final response. A turn without any text
+    has the response "".
 
     Attributes:
-        target: An agent's folder as `adk run` takes it; "module:name" or the object of an App (preferred, it brings
-            plugins and caches along), an agent, or a module or package with one.
-        agent_name: Sub-agent to be asked instead of the root agent.
-        turn_timeout: Seconds one turn may take; `agent.timeout` bounds the whole conversation.
-        session: `app_name`, `user_id` and `state` of conversations that do not say them.
-        simulator: Who leads the conversations of scenarios: the keys of a `Simulator` (`judge` or `script`,
-            `max_turns`, `stop_signal`, `instructions`), or "module:name" or object of a function from the scenario (a
-            dict) to an object with `async next_message(history)`.
+        target: An agent's folder, as for `adk run`; or "module:name" of, or the object itself: an App (preferred, since
+            it includes plugins and caches), an agent, or a module or package that has one.
+        agent_name: Name of the sub-agent to run instead of the root agent.
+        turn_timeout: Maximum seconds of one turn; `agent.timeout` limits the whole conversation.
+        session: Defaults for `app_name`, `user_id` and `state` of a conversation.
+        simulator: The simulated user of scenarios: a mapping (`judge` or `script`, `max_turns`, `stop_signal`,
+            `instructions`), or a function or its "module:name" that maps the scenario (a dict) to an object with
+            `async next_message(history)`.
     """
 
     target: Any
@@ -80,14 +80,14 @@ class AdkAgent(Agent):
         return {**asked, "session": session} if session is not None else asked
 
     def app(self) -> App:
-        """The App that is asked.
+        """Returns the App to run.
 
         Raises:
-            ConfigError: There is no agent at the target.
+            ConfigError: The target has no agent, or no sub-agent of that name.
         """
         from google.adk.apps.app import App
 
-        found = _found(self.target)
+        found = _find_agent(self.target)
         app = found if isinstance(found, App) else App(name=_app_name(found), root_agent=found)
         if self.agent_name is None:
             return app
@@ -100,17 +100,17 @@ class AdkAgent(Agent):
     def claims(cls, target: Any) -> bool:
         if isinstance(target, str):
             return os.path.isdir(target)
-        target = _of_module(target) if isinstance(target, python.ModuleType) else target
+        target = _find_in_module(target) if isinstance(target, python.ModuleType) else target
         return any(kind.__module__.startswith("google.adk.") for kind in type(target).__mro__)
 
     def connect(self) -> Ask:
         app, simulator = self.app(), simulator_of(original(self.simulator))
         simulate = simulator.connect() if isinstance(simulator, Simulator) else simulator
-        retrieving = retrieval_tools(app.root_agent)
+        retrieving = find_retrieval_tools(app.root_agent)
 
         async def ask(request: Json, key: str) -> Json:
             conversation = _Conversation(app, {**self.session, **(request.get("session") or {})}, key, retrieving)
-            user = _user(request, simulate)
+            user = _make_user(request, simulate)
             turns: list[Turn] = []
             await conversation.start()
             while (message := await user.next_message(turns)) is not None:
@@ -122,7 +122,7 @@ class AdkAgent(Agent):
         return made
 
 
-def _user(request: Mapping[str, Json], simulate: Simulate | None) -> User:
+def _make_user(request: Mapping[str, Json], simulate: Simulate | None) -> User:
     if "messages" in request:
         return Script(request["messages"])
     if simulate is None:
@@ -131,7 +131,7 @@ def _user(request: Mapping[str, Json], simulate: Simulate | None) -> User:
 
 
 class _Conversation:
-    """One session of an app; nothing of it outlives the conversation."""
+    """One session of an app, discarded after the conversation."""
 
     def __init__(self, app: App, session: Mapping[str, Any], key: str, retrieving: frozenset[str]) -> None:
         from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
@@ -139,7 +139,7 @@ class _Conversation:
         from google.adk.runners import Runner
         from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-        self._seen = _watcher()
+        self._seen = _make_watcher()
         self._sessions = InMemorySessionService()
         # Not closed at the end: closing would take down the toolsets and plugins that all conversations share.
         self._runner = Runner(
@@ -157,13 +157,18 @@ class _Conversation:
         self._context: list[dict[str, Json]] = []
 
     async def start(self) -> None:
-        """Makes the session."""
+        """Creates the session."""
         await self._sessions.create_session(
             app_name=self._runner.app_name, user_id=self._user, session_id=self._id, state=self._state
         )
 
     async def turn(self, message: Json, number: int, timeout: float | None) -> Turn:
-        """Says something and waits for the end of the agent's turn."""
+        """Sends a message and waits until the agent's turn ends.
+
+        Raises:
+            TimeoutError: The turn took longer than `timeout` seconds.
+            ModelError: The model returned an error and no final response.
+        """
         events, limit = TurnEvents(self._retrieving), asyncio.timeout(timeout)
         start = time.monotonic()
         try:
@@ -192,15 +197,15 @@ class _Conversation:
                 events.see(event)
 
     def answer(self) -> dict[str, Json]:
-        """The answer of the conversation so far."""
+        """Returns the answer of the conversation so far."""
         found: dict[str, Json] = {"turns": self._turns}
         if self._context:
             found["retrieved_context"] = self._context
         return {**found, "app_details": self._seen.agents} if self._seen.agents else found
 
 
-def _watcher() -> Any:
-    """A plugin that notes what each agent was told: its instructions and tools, as judges want to see them."""
+def _make_watcher() -> Any:
+    """Makes an ADK plugin that records the instructions and tools of each agent, for judges."""
     from google.adk.plugins.base_plugin import BasePlugin
 
     class Watcher(BasePlugin):
@@ -223,23 +228,27 @@ def _watcher() -> Any:
     return Watcher()
 
 
-def _found(target: Any) -> Any:
-    """The App or agent that a target stands for."""
+def _find_agent(target: Any) -> Any:
+    """Loads the App or agent of a target.
+
+    Raises:
+        ConfigError: The target has neither.
+    """
     from google.adk.agents.base_agent import BaseAgent
     from google.adk.apps.app import App
 
-    if isinstance(target, str) and os.path.isdir(target):  # of a name too long, too, where pathlib raises
-        found = _of_folder(Path(target).resolve())
+    if isinstance(target, str) and os.path.isdir(target):  # pathlib's is_dir raises if the name is too long
+        found = _load_folder(Path(target).resolve())
     else:
-        found = loaded(target)
+        found = load_target(target)
         if isinstance(found, python.ModuleType):
-            found = _of_module(found)
+            found = _find_in_module(found)
     if not isinstance(found, App | BaseAgent) and not _is_node(found):
         raise ConfigError(f"found {type(found).__name__} at {target!r}", where="agent.target", allowed=_ALLOWED)
     return found
 
 
-def _of_folder(folder: Path) -> Any:
+def _load_folder(folder: Path) -> Any:
     from google.adk.cli.utils.agent_loader import AgentLoader
 
     parent = str(folder.parent)
@@ -254,7 +263,7 @@ def _of_folder(folder: Path) -> Any:
             sys.path.append(parent)
 
 
-def _of_module(module: Any) -> Any:
+def _find_in_module(module: Any) -> Any:
     inner = getattr(module, "agent", None)
     for holder in (inner if isinstance(inner, python.ModuleType) else None, module):
         for name in ("app", "root_agent"):

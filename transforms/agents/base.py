@@ -1,4 +1,4 @@
-"""What an agent is, and how its answer is read.
+"""The base classes of agents, and the reading of their answers.
 
 An agent is a frozen dataclass whose fields are the parameters a config may set, registered under a name:
 
@@ -49,23 +49,23 @@ __all__ = [
     "Ask",
     "InvalidAnswer",
     "Recording",
+    "add_turns",
     "chunks_of",
     "invocation_of",
     "is_address",
-    "loaded",
+    "load_target",
     "read_answer",
     "register",
     "usage_of",
-    "with_turns",
 ]
 
 Ask: TypeAlias = Callable[[Json, str], Any]
-"""(what the agent is given, idempotency key) -> raw answer; a coroutine function, or a function that may block."""
+"""(input, idempotency key) -> raw answer; a coroutine function, or a function that may block."""
 
 ANSWER = ("response", "predicted_trajectory", "retrieved_context", "usage", "latency_in_seconds")
-"""Keys of an answer that become columns of their own."""
+"""The keys of an answer that become columns."""
 ENGINE = re.compile(r"projects/[^/{}]+/locations/([a-z0-9-]+)/reasoningEngines/[^/{}]+")
-"""Resource name of a Vertex AI Agent Engine; its location."""
+"""Matches the resource name of a Vertex AI Agent Engine; group 1 is its location."""
 
 _ALLOWED = (
     "text, or a mapping with response (text) and any of predicted_trajectory, retrieved_context, usage, "
@@ -77,30 +77,30 @@ _SOURCE = ("doc_uri", "uri", "source", "url")
 
 
 class InvalidAnswer(AgentError):
-    """The agent returned something that is no answer; it is not asked again."""
+    """The agent returned a value that is not an answer; the call is not retried."""
 
 
 class _Answers(ABC):
-    """Where the answers to rows come from: a live `Agent`, or a `Recording`."""
+    """Base of `Agent` and `Recording`, the two sources of answers."""
 
     @classmethod
     def claims(cls, target: Any) -> bool:
-        """Whether a target is plainly an agent of this type, so that `agent.type` need not be said."""
+        """Returns true if a target is recognisably of this type, so that `agent.type` may be left out."""
         return False
 
     @property
     @abstractmethod
     def inputs(self) -> tuple[str, ...]:
-        """Standard fields a row must have."""
+        """The standard fields a row must have."""
 
     @property
     def whole_row(self) -> bool:
-        """Whether the agent is given the whole row instead of its prompt."""
+        """True if the agent takes the whole row instead of its prompt."""
         return False
 
 
 class Recording(_Answers):
-    """Base of those whose answers are in the rows already: no call is made."""
+    """Base of agents whose answers are already in the rows; no call is made."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class Recording(_Answers):
 
     @abstractmethod
     def recall(self, instance: Instance) -> Invocation:
-        """The recorded answer of a row."""
+        """Reads the recorded answer of a row."""
 
 
 class Agent(_Answers):
@@ -119,34 +119,34 @@ class Agent(_Answers):
         return ("prompt",)
 
     def request(self, instance: Instance) -> Json:
-        """What the agent is given of a row, where that is neither its prompt nor the whole row; else `None`."""
+        """Builds the agent's input from a row, or returns `None` if the input is the prompt or the whole row."""
         return None
 
     @abstractmethod
     def connect(self) -> Ask:
-        """Makes the client, once in each worker process; may raise, which ends the run.
+        """Creates the client, once per worker process; an exception here ends the run.
 
-        The returned callable raises what went wrong with a call; other packages' exception types are understood by
-        their names and HTTP statuses.
+        The returned callable raises if a call fails. Exceptions of other packages are classified by their type name
+        and HTTP status.
         """
 
     def read(self, raw: Any) -> Any:
-        """The raw answer as text or a mapping with the keys of an answer; the default takes it as it is."""
+        """Converts a raw answer to text or to a mapping with the keys of an answer; returns it unchanged by default."""
         return raw
 
 
 def is_address(target: Any) -> bool:
-    """Whether a target is found over the network: no module holds it."""
+    """Returns true if a target is reached over the network: a URL or the name of an Agent Engine."""
     return isinstance(target, str) and (
         target.startswith(("http://", "https://")) or ENGINE.fullmatch(target) is not None
     )
 
 
-def loaded(target: Any) -> Any:
-    """The object a target stands for: itself, or what `"module:name"` names.
+def load_target(target: Any) -> Any:
+    """Returns the target itself, or the object that `"module:name"` refers to.
 
     Raises:
-        ConfigError: There is no such object.
+        ConfigError: The target is missing or does not exist.
     """
     if target is None:
         raise ConfigError("the agent needs a target", where="agent.target", allowed='"module:name" or an object')
@@ -154,22 +154,24 @@ def loaded(target: Any) -> Any:
 
 
 def read_answer(raw: Any, max_bytes: int) -> dict[str, Json]:
-    """A raw answer as JSON with the keys of an answer, `extra` holding all others.
+    """Converts a raw answer to JSON with the keys of an answer; `extra` holds all other keys.
 
-    Numbers, texts and containers of Python, NumPy, pydantic and dataclasses become JSON; what cannot is named.
+    Values of Python, NumPy, pydantic and dataclasses become JSON.
 
     Args:
-        raw: Text, or a mapping (or pydantic model, or dataclass) with at least `response` or `predicted_trajectory`.
-        max_bytes: Size of the answer's JSON at most.
+        raw: Text, or a mapping (or pydantic model, or dataclass) with at least one of `response`,
+            `predicted_trajectory` and `turns`.
+        max_bytes: Maximum size of the answer as JSON, in bytes.
 
     Raises:
-        InvalidAnswer: It is something else, is too large, or has a value of a wrong type.
+        InvalidAnswer: The answer has another form, is too large, or holds a value of the wrong type or one that
+            JSON cannot represent.
     """
     if isinstance(raw, str):
         _check_size(len(raw), max_bytes)
         answer: Json = {"response": raw}
     elif raw is None or isinstance(raw, (bool, int, float, bytes, list, tuple, set)):
-        raise InvalidAnswer(f"the agent returned {_named(raw)} (allowed: {_ALLOWED})")
+        raise InvalidAnswer(f"the agent returned {_type_name(raw)} (allowed: {_ALLOWED})")
     else:
         answer = raw
     try:
@@ -182,8 +184,8 @@ def read_answer(raw: Any, max_bytes: int) -> dict[str, Json]:
     except RowError as error:
         raise InvalidAnswer(f"the agent's answer is not JSON: {error.message}") from None
     if not isinstance(answer, dict):
-        raise InvalidAnswer(f"the agent returned {_named(raw)} (allowed: {_ALLOWED})")
-    return _checked(answer)
+        raise InvalidAnswer(f"the agent returned {_type_name(raw)} (allowed: {_ALLOWED})")
+    return _check_answer(answer)
 
 
 def _check_size(size: int, max_bytes: int) -> None:
@@ -191,7 +193,7 @@ def _check_size(size: int, max_bytes: int) -> None:
         raise InvalidAnswer(f"the agent's answer has {size} bytes of JSON (allowed: max_answer_bytes {max_bytes})")
 
 
-def _checked(answer: dict[str, Json]) -> dict[str, Json]:
+def _check_answer(answer: dict[str, Json]) -> dict[str, Json]:
     found = {k: v for k, v in answer.items() if k in _READ and v is not None}
     if found.keys().isdisjoint(("response", "predicted_trajectory", "turns")):
         keys = ", ".join(sorted(map(str, answer))[:10]) or "no keys"
@@ -199,9 +201,9 @@ def _checked(answer: dict[str, Json]) -> dict[str, Json]:
         raise InvalidAnswer(f"the agent's answer has {why} (allowed: {_ALLOWED})")
     response, latency = found.get("response"), found.get("latency_in_seconds")
     if isinstance(response, (bool, int, float)):
-        raise InvalidAnswer(f"the agent's response is {_named(response)} (allowed: text or a JSON object)")
+        raise InvalidAnswer(f"the agent's response is {_type_name(response)} (allowed: text or a JSON object)")
     if latency is not None and not _is_latency(latency):
-        raise InvalidAnswer(f"the agent's latency_in_seconds is {_named(latency)} (allowed: a number >= 0)")
+        raise InvalidAnswer(f"the agent's latency_in_seconds is {_type_name(latency)} (allowed: a number >= 0)")
     try:
         turns_in(found.get("turns"))
     except RowError as error:
@@ -211,7 +213,7 @@ def _checked(answer: dict[str, Json]) -> dict[str, Json]:
 
 
 def invocation_of(outcome: Outcome) -> Invocation:
-    """What a call's outcome says of the agent's run; its value is what `read_answer` made."""
+    """Builds the invocation from a call's outcome, whose value is the result of `read_answer`."""
     if outcome.kind != "ok":
         status = outcome.kind if outcome.kind in NOT_MADE else "failed"
         error, text = outcome.error_type, outcome.error_message
@@ -229,11 +231,11 @@ def invocation_of(outcome: Outcome) -> Invocation:
         extra=answer.get("extra"),
         trajectory_error=why,
     )
-    return with_turns(invocation, turns_in(answer.get("turns")))
+    return add_turns(invocation, turns_in(answer.get("turns")))
 
 
-def with_turns(invocation: Invocation, turns: tuple[Turn, ...] | None) -> Invocation:
-    """The invocation of a conversation: what it does not say as a whole follows from its turns."""
+def add_turns(invocation: Invocation, turns: tuple[Turn, ...] | None) -> Invocation:
+    """Adds the turns of a conversation; response, trajectory and usage default to those of the turns."""
     if turns is None:
         return invocation
     whole = summed(turns)
@@ -248,7 +250,7 @@ def with_turns(invocation: Invocation, turns: tuple[Turn, ...] | None) -> Invoca
 
 
 def trajectory_of(value: Json) -> tuple[Trajectory | None, str | None]:
-    """(tool calls, why they could not be read); both `None` where nothing is there."""
+    """Returns (tool calls, reading error); both are `None` if there is no value."""
     if value is None:
         return None, None
     try:
@@ -258,7 +260,7 @@ def trajectory_of(value: Json) -> tuple[Trajectory | None, str | None]:
 
 
 def chunks_of(value: Json) -> tuple[Chunk, ...] | None:
-    """Retrieved passages of a text, or of a list of texts or mappings (content or page_content or text; doc_uri)."""
+    """Reads passages from a text, or from a list of texts or mappings (`content`, `doc_uri` or their synonyms)."""
     if value is None:
         return None
     return tuple(_chunk(v) for v in (value if isinstance(value, (list, tuple)) else [value]))
@@ -280,5 +282,5 @@ def _text(value: Json) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def _named(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return "None" if value is None else type(value).__name__

@@ -1,4 +1,4 @@
-"""An agent that is a Python function."""
+"""The agent type `function`: a Python function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
-from .base import Agent, Ask, loaded, register
+from .base import Agent, Ask, load_target, register
 
 _ROW_NAMES = ("row", "instance", "example")
 _KEY = "idempotency_key"
@@ -19,34 +19,35 @@ _KEY = "idempotency_key"
 @register("agent", "function")
 @dataclass(frozen=True)
 class FunctionAgent(Agent):
-    """Calls a function with the prompt, or with the whole row.
+    """Calls a Python function with the prompt or the whole row.
 
-    The function gets the row, a dict of all its columns and standard fields, where its first parameter is called
-    `row`, `instance` or `example` or is annotated as dict or Mapping; else the prompt. A parameter `idempotency_key`
-    gets a text that is the same for every attempt of the same call. It may be a coroutine function; others run on
-    threads. It returns text, or a mapping with response, predicted_trajectory, retrieved_context, usage,
-    latency_in_seconds and trace.
+    The function gets the whole row, a dict of all its columns and standard fields, if its first parameter is called
+    `row`, `instance` or `example` or is annotated as dict or Mapping; otherwise it gets the prompt. If it has a
+    parameter `idempotency_key`, it gets a text that is the same for every attempt of a call. It may be a coroutine
+    function; other functions run on threads. It returns text, or a mapping with response, predicted_trajectory,
+    retrieved_context, usage, latency_in_seconds and trace.
 
     Attributes:
-        target: The function (or any object that can be called), or `"module:name"` of it.
+        target: The function (or any callable object), or `"module:name"` of it.
     """
 
     target: Any
 
     def __post_init__(self) -> None:
-        found = loaded(self.target)
+        found = load_target(self.target)
         if not callable(found) or isinstance(found, type):
             what = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
             shown = self.target if isinstance(self.target, str) else "the target"
+            raise ConfigError(f"{shown} is {what}", where="agent.target", allowed="a function, or a callable object")
+        if (missing := _explain_mismatch(found)) is not None:
             raise ConfigError(
-                f"{shown} is {what}", where="agent.target", allowed="a function, or an object that can be called"
+                f"the function cannot be called with one argument, the prompt or the row: {missing}",
+                where="agent.target",
             )
-        if (missing := _missing(found)) is not None:
-            raise ConfigError(f"it cannot be called with the prompt or the row alone: {missing}", where="agent.target")
 
     @property
     def whole_row(self) -> bool:
-        parameters = _parameters(loaded(self.target))
+        parameters = _parameters(load_target(self.target))
         first = next((p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)), None)
         return first is not None and (first.name in _ROW_NAMES or _is_mapping(first.annotation))
 
@@ -55,7 +56,7 @@ class FunctionAgent(Agent):
         return () if self.whole_row else ("prompt",)
 
     def connect(self) -> Ask:
-        function = loaded(self.target)
+        function = load_target(self.target)
         keyed = _KEY in _parameters(function)
 
         def ask(given: Json, key: str) -> Any:
@@ -71,14 +72,14 @@ class FunctionAgent(Agent):
 def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some builtins have none
+    except (TypeError, ValueError):  # some builtins have no signature
         return {}
 
 
-def _missing(function: Any) -> str | None:
-    """Why a function cannot take one argument, and perhaps a key; `None` where it can, or does not tell."""
+def _explain_mismatch(function: Any) -> str | None:
+    """Explains why a function cannot be called with one argument; `None` if it can or has no signature."""
     try:
-        signature = inspect.signature(function, follow_wrapped=False)  # a decorator may give further arguments
+        signature = inspect.signature(function, follow_wrapped=False)  # a decorator may supply further arguments
     except (TypeError, ValueError):
         return None
     try:

@@ -31,12 +31,12 @@ _SHOWN = 300
 
 
 class HttpError(AgentError):
-    """The server refused or failed; each status has a type of its own, `HTTP503` for example.
+    """The server returned an error status; each status has its own subclass, for example `HTTP503`.
 
     Args:
-        message: Status and the beginning of the body.
+        message: The status and the beginning of the body.
         status: HTTP status.
-        headers: Of the response, names in lower case.
+        headers: Headers of the response; names are in lower case.
     """
 
     def __init__(self, message: str, status: int, headers: Mapping[str, str]) -> None:
@@ -63,29 +63,29 @@ _PRESETS = {
 @register("agent", "http")
 @dataclass(frozen=True)
 class HttpAgent(Agent, Batched):
-    """Sends each row to an address and reads the answer out of the JSON that comes back.
+    """Calls an HTTP endpoint for each row and reads the answer from the JSON response.
 
-    `{name}` in the target's path and query and in the texts of the body stands for a field of the row (`{prompt}`,
-    `{user_id}` ...), which every row must then have; a text that is nothing but `{name}` becomes the field's value,
-    whatever its type. Secrets are references, `${env:NAME}`, `${file:PATH}` or
-    `${secret:projects/...}`, resolved on the worker that calls and
-    hidden in error messages. Each call carries `Idempotency-Key`, the same for every attempt of a row. Redirects are
-    errors. An answer beyond `max_answer_bytes` is not read to its end.
+    `{name}` in the path and query of the target and in strings of the body is replaced by a field of the row
+    (`{prompt}`, `{user_id}` ...); every row must have these fields. A string that is exactly `{name}` becomes the
+    field's value with its own type. Secrets are references: `${env:NAME}`, `${file:PATH}` or `${secret:projects/...}`.
+    They are resolved on the worker that makes the call and hidden in error messages. Each request carries an
+    `Idempotency-Key`, the same for every attempt of a row. Redirects are errors. Reading stops after
+    `max_answer_bytes`, and the answer is then an error.
 
     Attributes:
-        target: The address (http or https), or the resource name of a Vertex AI Agent Engine
+        target: URL (http or https), or the resource name of a Vertex AI Agent Engine
             (projects/*/locations/*/reasoningEngines/*), which is called at `:query`.
-        preset: What the server speaks. "openai_chat": chat completions of OpenAI and compatible servers, tool calls
-            included. "agent_engine": an Agent Engine, with Google's credentials (the default for a resource name).
+        preset: Protocol of the server. "openai_chat": chat completions of OpenAI and compatible servers, including
+            tool calls. "agent_engine": an Agent Engine, with Google's credentials (the default for a resource name).
         method: HTTP method; GET sends no body.
-        headers: Headers; those that hold secrets by reference only.
-        body: JSON with places for fields; default: `{"prompt": "{prompt}"}`. With a preset, keys beside or instead of
-            the preset's.
-        answer: Where the answer has response, predicted_trajectory, retrieved_context, usage, latency_in_seconds:
-            paths such as `output.text`, `steps[*].call`, `choices[0].message`. What is left out comes from the preset;
-            without one and without paths, the answer has these keys itself, or is plain text.
+        headers: Request headers; secrets only by reference.
+        body: JSON body with placeholders for fields; default: `{"prompt": "{prompt}"}`. With a preset, keys that are
+            added to the preset's body or replace its keys.
+        answer: Paths of response, predicted_trajectory, retrieved_context, usage and latency_in_seconds in the JSON
+            response, such as `output.text`, `steps[*].call` or `choices[0].message`. The preset supplies what has no
+            path. Without preset and paths, the response has these keys itself or is plain text.
         auth: "google" sends an access token of Google's Application Default Credentials.
-        max_answer_bytes: As in the call policy.
+        max_answer_bytes: Maximum size of an answer, in bytes, as in the call policy.
     """
 
     target: str
@@ -105,11 +105,11 @@ class HttpAgent(Agent, Batched):
         self._check_target()
         for name, value in self.headers.items():
             check_text(value, f"agent.headers.{name}", name)
-        for text in templates.texts(self.body):
+        for text in templates.iter_texts(self.body):
             check_text(text, "agent.body")
         if self._preset is not None and not isinstance(self.body, Mapping | None):
             found = f"found {show_value(self.body)}"
-            raise ConfigError(found, where="agent.body", allowed="keys beside or instead of the preset's")
+            raise ConfigError(found, where="agent.body", allowed="keys that extend or replace those of the preset")
         for name, path in self.answer.items():
             if name not in ANSWER:
                 raise ConfigError(f"unknown key {name!r}", where="agent.answer", allowed=", ".join(ANSWER))
@@ -124,16 +124,16 @@ class HttpAgent(Agent, Batched):
         check_text(self.target, where)
         if address.scheme not in ("http", "https") or not address.hostname:
             allowed = "http://..., https://... or projects/*/locations/*/reasoningEngines/*"
-            raise ConfigError(f"{self.target!r} is no address", where=where, allowed=allowed)
-        if templates.names(f"{address.scheme}://{address.netloc}"):
-            raise ConfigError("a row may not choose the host", where=where, allowed="{name} in path and query")
+            raise ConfigError(f"{self.target!r} is not a URL", where=where, allowed=allowed)
+        if templates.find_names(f"{address.scheme}://{address.netloc}"):
+            raise ConfigError("the host has a placeholder", where=where, allowed="{name} in path and query")
         if address.username is not None or address.password is not None:
             allowed = "headers: {Authorization: 'Basic ${env:CREDENTIALS}'}"
-            raise ConfigError("the address holds a user name", where=where, allowed=allowed)
+            raise ConfigError("the URL contains credentials", where=where, allowed=allowed)
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return templates.names(self._address, self._body)
+        return templates.find_names(self._address, self._body)
 
     def request(self, instance: Instance) -> Json:
         return {name: instance.get(name) for name in self.inputs}
@@ -143,7 +143,7 @@ class HttpAgent(Agent, Batched):
         address = secrets.fill(self._address, "agent.target")
         headers = {k: secrets.fill(v, f"agent.headers.{k}") for k, v in self.headers.items()}
         headers = {"User-Agent": "evalbeam", "Accept": "application/json", **headers}
-        body = _resolved(self._body, secrets)
+        body = _resolve_secrets(self._body, secrets)
         if body is not None:
             headers["Content-Type"] = "application/json"
         token = GoogleToken() if self._google else None
@@ -154,19 +154,19 @@ class HttpAgent(Agent, Batched):
                 sent["Authorization"] = f"Bearer {await token.get()}"
             url = templates.fill_address(address, given)
             data = None if body is None else orjson.dumps(templates.fill(body, given))
-            return _checked(await client.send(self.method, url, sent, data, self.max_answer_bytes), secrets)
+            return _check_reply(await client.send(self.method, url, sent, data, self.max_answer_bytes), secrets)
 
         return ask
 
     def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
         if self.preset != "openai_chat" or self.method != "POST":
-            return "only chat completions are asked in batches", "live; or preset: openai_chat"
-        if any("${" in text for text in templates.texts(self.body)):
-            return "agent.body holds a secret, which would stand in the files", "secrets in agent.headers; or live"
+            return "only chat completions can run in batches", "live; or preset: openai_chat"
+        if any("${" in text for text in templates.iter_texts(self.body)):
+            return "agent.body holds a secret, which would be written to files", "secrets in agent.headers; or live"
         if mode == "batch_files":
             return None
-        if not self.target.endswith(COMPLETIONS) or self._google or templates.names(self.target):
-            return f"{self.target} has no batches of OpenAI's beside it", f"https://...{COMPLETIONS}; or batch_files"
+        if not self.target.endswith(COMPLETIONS) or self._google or templates.find_names(self.target):
+            return f"{self.target} has no OpenAI Batch API", f"https://...{COMPLETIONS}; or batch_files"
         return None if has_module("openai") else ("the package 'openai' is missing", "pip install 'evalbeam[openai]'")
 
     def batch_line(self, asked: Json, key: str) -> Json:
@@ -178,7 +178,7 @@ class HttpAgent(Agent, Batched):
             return key, None
         status, body = found
         try:
-            return key, _checked(Reply(status, {}, json.dumps(body).encode()), Secrets())
+            return key, _check_reply(Reply(status, {}, json.dumps(body).encode()), Secrets())
         except HttpError as error:
             return key, Unanswered(status, type(error).__name__, str(error))
 
@@ -201,13 +201,15 @@ class HttpAgent(Agent, Batched):
         preset = self._preset
         found = value if preset is None else preset.read(value)
         if not self.answer:
-            return found if found or preset is None else _without(value, f"response of {self._speaks}")
+            return found if found or preset is None else _raise_missing(value, f"response of {self._speaks}")
         found = {**found} if preset is not None and isinstance(found, Mapping) else {}
         for name, path in self.answer.items():
             if (there := _path(path).find(value)) is not None:
                 found[name] = there
         if "response" not in found and "predicted_trajectory" not in found:
-            return _without(value, self.answer.get("response") or self.answer.get("predicted_trajectory") or "response")
+            return _raise_missing(
+                value, self.answer.get("response") or self.answer.get("predicted_trajectory") or "response"
+            )
         return found
 
     @property
@@ -239,15 +241,15 @@ class HttpAgent(Agent, Batched):
 _path = cache(Path)
 
 
-def _resolved(template: Json, secrets: Secrets) -> Json:
+def _resolve_secrets(template: Json, secrets: Secrets) -> Json:
     if isinstance(template, str):
         return secrets.fill(template, "agent.body")
     if isinstance(template, Mapping):
-        return {key: _resolved(value, secrets) for key, value in template.items()}
-    return [_resolved(value, secrets) for value in template] if isinstance(template, list) else template
+        return {key: _resolve_secrets(value, secrets) for key, value in template.items()}
+    return [_resolve_secrets(value, secrets) for value in template] if isinstance(template, list) else template
 
 
-def _checked(reply: Reply, secrets: Secrets) -> Reply:
+def _check_reply(reply: Reply, secrets: Secrets) -> Reply:
     status = reply.status
     if status < 300:
         if reply.whole:
@@ -256,11 +258,11 @@ def _checked(reply: Reply, secrets: Secrets) -> Reply:
     text = secrets.hide(" ".join(reply.body.decode("utf-8", "replace").split()))[:_SHOWN]
     if 300 <= status < 400:
         text = f"leads to {reply.headers.get('location', 'another address')}, which is not followed"
-    raise _type_of(status)(f"HTTP {status}{_phrase(status)}{': ' if text else ''}{text}", status, reply.headers)
+    raise _make_error_type(status)(f"HTTP {status}{_phrase(status)}{': ' if text else ''}{text}", status, reply.headers)
 
 
 @cache
-def _type_of(status: int) -> type[HttpError]:
+def _make_error_type(status: int) -> type[HttpError]:
     return type(f"HTTP{status}", (HttpError,), {"__doc__": f"HTTP {status}{_phrase(status)}."})
 
 
@@ -268,6 +270,6 @@ def _phrase(status: int) -> str:
     return f" {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else ""
 
 
-def _without(value: Any, wanted: str) -> Any:
+def _raise_missing(value: Any, wanted: str) -> Any:
     keys = ", ".join(sorted(map(str, value))[:10]) if isinstance(value, Mapping) else type(value).__name__
     raise InvalidAnswer(f"the answer has no {wanted}; it has {keys or 'no keys'}")

@@ -1,4 +1,4 @@
-"""An agent of LangChain or LangGraph: anything with `invoke` and `ainvoke`."""
+"""The agent type `langchain`: an object with `invoke` and `ainvoke`, of LangChain or LangGraph."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
 from ..registry import require_module
-from .base import Agent, Ask, loaded, register
-from .forms.langchain import answer_of, chunks, token_counts
+from .base import Agent, Ask, load_target, register
+from .forms.langchain import answer_of, read_chunks, sum_tokens
 
 _INPUTS = ("messages", "input")
 
@@ -19,19 +19,19 @@ _INPUTS = ("messages", "input")
 @register("agent", "langchain")
 @dataclass(frozen=True)
 class LangChainAgent(Agent):
-    """Calls `target.ainvoke(...)` of a Runnable: a chain, a chat model, an executor or a LangGraph graph.
+    """Calls a LangChain Runnable or a LangGraph graph with `ainvoke`, or with `invoke` if there is no `ainvoke`.
 
-    A prompt that is text becomes what the target takes, as its input schema says: a state with `messages`, a mapping
-    of one key, or text. A prompt that is a list of messages or a mapping (JSON in the dataset) is given as it is.
-    The answer is the text of the last message, or of the state's `output` or `answer`. The trajectory is the tool calls
-    of the new messages (with arguments that could not be parsed as they are), else the tools that were run; retrieved
-    context is what retrievers returned, else the documents in tool messages and in the output; tokens are those of all
-    calls of models. Every call is a thread of its own for a graph's checkpointer.
+    A text prompt is converted to the target's input schema: a state with `messages`, a mapping of one key, or text.
+    A prompt that is a list of messages or a mapping (JSON in the dataset) is passed unchanged. The response is the text
+    of the last message, or of the state's `output` or `answer`. The trajectory is the tool calls of the new messages
+    (arguments that cannot be parsed stay as they are), or the tools that ran if there are none. The retrieved context
+    is what retrievers returned, or the documents in tool messages and in the output. Tokens are summed over all model
+    calls. Each call has its own `thread_id` for a graph's checkpointer.
 
     Attributes:
         target: The Runnable, or `"module:name"` of it.
-        input_key: Key under which the prompt is given, where the schema does not tell.
-        output_key: Key of the output that is the response, where it is none of the usual ones.
+        input_key: Input key for the prompt, if the schema does not determine it.
+        output_key: Output key of the response, if it is not one of `output`, `answer`, `response`, `result`, `text`.
     """
 
     target: Any
@@ -44,18 +44,18 @@ class LangChainAgent(Agent):
         return not other and all(callable(getattr(target, name, None)) for name in ("invoke", "ainvoke"))
 
     def __post_init__(self) -> None:
-        found = loaded(self.target)
+        found = load_target(self.target)
         if isinstance(found, type) or not callable(getattr(found, "invoke", None)):
             what = f"the class {found.__name__}" if isinstance(found, type) else f"{type(found).__name__}"
             shown = self.target if isinstance(self.target, str) else "the target"
             allowed = "a Runnable of LangChain or a compiled graph of LangGraph"
             raise ConfigError(f"{shown} is {what}", where="agent.target", allowed=allowed)
-        _input_key(found, self.input_key)
+        _choose_input_key(found, self.input_key)
 
     def connect(self) -> Ask:
-        target, output_key = loaded(self.target), self.output_key
-        key = _input_key(target, self.input_key)
-        watcher = _watcher()
+        target, output_key = load_target(self.target), self.output_key
+        key = _choose_input_key(target, self.input_key)
+        watcher = _make_watcher()
 
         def begin(given: Json) -> tuple[Any, str, Any, dict[str, Any]]:
             sent, watch = uuid.uuid4().hex, watcher()
@@ -73,15 +73,15 @@ class LangChainAgent(Agent):
         return ask_async if callable(getattr(target, "ainvoke", None)) else ask
 
 
-def _input_key(target: Any, asked: str | None) -> str | None:
-    """The key of the target's input under which a prompt belongs; `None` where it takes text.
+def _choose_input_key(target: Any, asked: str | None) -> str | None:
+    """Returns the input key for the prompt, or `None` if the target takes text.
 
     Raises:
-        ConfigError: There are several keys and none is a usual one.
+        ConfigError: There are several keys, and neither a usual one nor a single required one is among them.
     """
     if asked is not None:
         return asked
-    keys, needed = _keys(target)
+    keys, needed = _list_input_keys(target)
     usual = next((key for key in _INPUTS if key in keys), None)
     if usual is not None or len(keys) <= 1:
         return usual or next(iter(keys), None)
@@ -90,8 +90,8 @@ def _input_key(target: Any, asked: str | None) -> str | None:
     raise ConfigError("the target takes several keys", where="agent.input_key", allowed=", ".join(keys))
 
 
-def _keys(target: Any) -> tuple[list[str], list[str]]:
-    """Keys that the target's input may have, and those it must have; none where it is no mapping."""
+def _list_input_keys(target: Any) -> tuple[list[str], list[str]]:
+    """Returns (allowed input keys, required input keys) of the target; both are empty if the input is no mapping."""
     try:
         schema = target.get_input_jsonschema()
     except Exception:  # of types without a schema: a graph's state may still be annotated
@@ -102,7 +102,7 @@ def _keys(target: Any) -> tuple[list[str], list[str]]:
 
 
 def _as_input(given: Json, key: str | None, sent: str) -> Any:
-    """What the target is given; the last of its messages has the id `sent`."""
+    """Converts a prompt to the target's input; the last message gets the id `sent`."""
     if isinstance(given, Mapping):
         return given
     if key == "messages":
@@ -115,8 +115,8 @@ def _as_input(given: Json, key: str | None, sent: str) -> Any:
     return given if key is None else {key: given}
 
 
-def _watcher() -> Any:
-    """A class that notes what happens within one call; as a callback it sees nested calls too."""
+def _make_watcher() -> Any:
+    """Makes a callback class that records tools, passages and usage of one call, nested calls included."""
     require_module("langchain_core", "langchain", "an agent of type langchain", "agent.type")
     from langchain_core.callbacks import BaseCallbackHandler
 
@@ -134,20 +134,20 @@ def _watcher() -> Any:
             self.tools.append({"tool_name": name, "tool_input": input_str if given is None else given})
 
         def on_retriever_end(self, documents: Any, **_: Any) -> None:
-            self.passages += chunks(documents)
+            self.passages += read_chunks(documents)
 
         def on_llm_end(self, response: Any, **_: Any) -> None:
             for generations in response.generations:
                 self.usage += [getattr(getattr(g, "message", None), "usage_metadata", None) for g in generations]
 
         def complete(self, answer: Any) -> Any:
-            """The answer with what only the calls show."""
+            """Adds what the callbacks recorded to the answer."""
             if not isinstance(answer, Mapping) or "response" not in answer:
                 return answer
             seen = {**answer, "predicted_trajectory": answer.get("predicted_trajectory") or self.tools}
             if self.passages:
                 seen["retrieved_context"] = self.passages
-            usage = token_counts(self.usage)
+            usage = sum_tokens(self.usage)
             return {**seen, "usage": usage} if usage else seen
 
     return Watch

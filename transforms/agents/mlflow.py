@@ -1,4 +1,4 @@
-"""An agent that is called as MLflow and Databricks Agent Evaluation call theirs."""
+"""The agent type `mlflow`, called as in MLflow and Databricks Agent Evaluation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...schemas.formats.messages import agent_input, response_text, tool_calls_o
 from ...schemas.json import Json
 from ..dialects.traces_otel.derive import fields_of
 from ..dialects.traces_otel.spans import parse_trace
-from .base import Agent, Ask, loaded, register
+from .base import Agent, Ask, load_target, register
 
 _OURS = ("response", "predicted_trajectory", "turns")
 
@@ -20,13 +20,13 @@ _OURS = ("response", "predicted_trajectory", "turns")
 @register("agent", "mlflow")
 @dataclass(frozen=True)
 class MlflowAgent(Agent):
-    """Calls a function with the request, or the `predict` method of an object (an MLflow pyfunc model, a ChatAgent).
+    """Calls a function, or the `predict` method of an object such as an MLflow pyfunc model or a ChatAgent.
 
-    The request is an object: text is made `{"messages": [{"role": "user", "content": text}]}`. The answer is text or
+    The request is an object; text becomes `{"messages": [{"role": "user", "content": text}]}`. The answer is text or
     any form of a chat response (`choices`, `messages`, `content`, `output`), as an object, a list of one, or a pydantic
-    model. Calls of tools in its messages become the predicted trajectory, its `usage` the tokens; a trace beside it
-    (`trace`, or `databricks_output.trace`) gives what it says beyond that. A mapping with the keys of a function's
-    answer is taken as it is.
+    model. Tool calls in its messages become the predicted trajectory, and its `usage` the tokens. A trace
+    (`trace` or `databricks_output.trace`) supplies fields that the response lacks. A mapping with the keys of a
+    function's answer is used unchanged.
 
     Attributes:
         target: The function or object, or `"module:name"` of it.
@@ -35,7 +35,7 @@ class MlflowAgent(Agent):
     target: Any
 
     def __post_init__(self) -> None:
-        found = loaded(self.target)
+        found = load_target(self.target)
         if isinstance(found, type) or not callable(getattr(found, "predict", found)):
             what = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
             raise ConfigError(
@@ -43,7 +43,7 @@ class MlflowAgent(Agent):
             )
 
     def connect(self) -> Ask:
-        found = loaded(self.target)
+        found = load_target(self.target)
         predict: Callable[[Json], Any] = getattr(found, "predict", found)
 
         def ask(given: Json, key: str) -> Any:
@@ -56,12 +56,12 @@ class MlflowAgent(Agent):
         return ask_async if asynchronous else ask
 
     def read(self, raw: Any) -> Any:
-        raw = _plain(raw)
+        raw = _to_plain(raw)
         if isinstance(raw, list):
-            raw = _plain(raw[0]) if raw else None
+            raw = _to_plain(raw[0]) if raw else None
         if not isinstance(raw, Mapping) or any(key in raw for key in _OURS):
             return raw
-        raw = {k: [_plain(e) for e in v] if isinstance(v, list) else _plain(v) for k, v in raw.items()}
+        raw = {k: [_to_plain(e) for e in v] if isinstance(v, list) else _to_plain(v) for k, v in raw.items()}
         trace = trace_of(raw)
         told = {} if trace is None else fields_of(parse_trace(trace))
         answer = {k: told.get(k) for k in ("retrieved_context", "predicted_trajectory", "usage")}
@@ -71,8 +71,8 @@ class MlflowAgent(Agent):
         return answer
 
 
-def _plain(value: Any) -> Any:
-    """The mapping that a pydantic model, or an MLflow object, stands for."""
+def _to_plain(value: Any) -> Any:
+    """Converts a pydantic model or an MLflow object to a mapping; returns other values unchanged."""
     for method in ("model_dump", "to_dict"):
         if callable(found := getattr(value, method, None)):
             return found()

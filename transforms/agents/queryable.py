@@ -1,4 +1,4 @@
-"""An agent object with a `query` method, as Vertex's reasoning engines and LangChain's executors have it."""
+"""The agent type `queryable`: an object with a `query` method, such as a Vertex AI reasoning engine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
-from .base import Agent, Ask, loaded, register
-from .forms.langchain import step_calls, text_of
+from .base import Agent, Ask, load_target, register
+from .forms.langchain import read_step_calls, text_of
 
 
 @register("agent", "queryable")
@@ -18,9 +18,9 @@ from .forms.langchain import step_calls, text_of
 class QueryableAgent(Agent):
     """Calls `target.query(input=prompt)`.
 
-    The answer is text, or a mapping with `output` (text, or LangChain's list of content blocks) and, where the agent
-    reports them, `intermediate_steps`: LangChain's (AgentAction, observation) pairs, as objects or dumped to JSON,
-    which become the predicted trajectory. A mapping with the keys of a function's answer is taken as it is.
+    The answer is text, or a mapping with `output` (text, or LangChain's list of content blocks) and optionally
+    `intermediate_steps`: LangChain's (AgentAction, observation) pairs, as objects or dumped to JSON, which become the
+    predicted trajectory. A mapping with the keys of a function's answer is used unchanged.
 
     Attributes:
         target: The object, or `"module:name"` of it.
@@ -29,7 +29,7 @@ class QueryableAgent(Agent):
     target: Any
 
     def __post_init__(self) -> None:
-        found = loaded(self.target)
+        found = load_target(self.target)
         if isinstance(found, type) or not callable(getattr(found, "query", None)):
             what = f"the class {found.__name__}" if isinstance(found, type) else f"{type(found).__name__} without query"
             shown = self.target if isinstance(self.target, str) else "the target"
@@ -38,7 +38,7 @@ class QueryableAgent(Agent):
             )
 
     def connect(self) -> Ask:
-        query = loaded(self.target).query
+        query = load_target(self.target).query
 
         def ask(given: Json, key: str) -> Any:
             return query(input=given)
@@ -54,5 +54,5 @@ class QueryableAgent(Agent):
         answer = {k: v for k, v in raw.items() if k not in ("output", "intermediate_steps", "input")}
         answer["response"] = text_of(raw["output"])
         if (steps := raw.get("intermediate_steps")) is not None:
-            answer["predicted_trajectory"] = step_calls(steps)
+            answer["predicted_trajectory"] = read_step_calls(steps)
         return answer

@@ -1,4 +1,4 @@
-"""An agent whose answers are in the rows."""
+"""The agent type `recorded`: answers that are already in the rows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...schemas.instance import (
 )
 from ...schemas.json import Json
 from ...schemas.values import json_or_text
-from .base import Recording, chunks_of, register, trajectory_of, with_turns
+from .base import Recording, add_turns, chunks_of, register, trajectory_of
 
 _TOKENS = ("input_tokens", "output_tokens")
 _RARE = frozenset(("failure", "retrieved_context", "usage", "latency_in_seconds", "turns", *_TOKENS))
 _NO = frozenset(("", "0", "0.0", "false", "no", "none", "null"))
 
-# A frozen dataclass's constructor is most of the time of recalling an answer; its slots can be set directly.
+# The constructor of a frozen dataclass would take most of the time of `recall`, so its slots are set directly.
 _new = object.__new__
 _SETTERS = {f.name: (Invocation.__dict__[f.name].__set__, f.default) for f in fields(Invocation)}
 (_put_response, _), (_put_trajectory, _), (_put_error, _) = (
@@ -32,14 +32,13 @@ _DEFAULTS = tuple(_SETTERS.values())
 @register("agent", "recorded")
 @dataclass(frozen=True)
 class RecordedAgent(Recording):
-    """Takes the answer from the row: response, predicted_trajectory, retrieved_context, latency_in_seconds, usage.
+    """Reads the answer from the row: response, predicted_trajectory, retrieved_context, latency_in_seconds, usage.
 
-    Tokens may also stand in the columns input_tokens and output_tokens. Of a conversation it takes `turns`
-    (schemas/conversation.py). What is a list or an object may be its JSON text, as CSV and our own tables keep it.
+    Tokens may also be in the columns input_tokens and output_tokens, and a conversation in `turns`
+    (schemas/conversation.py). Lists and objects may be JSON text, as in CSV files and evalbeam's own tables.
 
-    A row whose `failure` is true (a boolean, a number, or a text that is not "", "0", "false", "no", "none" or
-    "null") is a failed run, with error_type and error_message where it has them; so is a row with neither a response
-    nor a trajectory.
+    A row is a failed run if its `failure` is true (a boolean, a number, or a text other than "", "0", "0.0", "false",
+    "no", "none" and "null"), or if it has no response, trajectory or turns. Its error_type and error_message are kept.
     """
 
     def recall(self, instance: Instance) -> Invocation:
@@ -47,27 +46,27 @@ class RecordedAgent(Recording):
         response, calls = get("response"), get("predicted_trajectory")
         rare = not (_RARE.isdisjoint(instance.row) and _RARE.isdisjoint(instance.fields))
         if rare and (failure := get("failure")) is not None and _is_true(failure):
-            return _failed(instance, "RecordedFailure", "the row says that the call failed")
-        turns = _turns(get("turns")) if rare else None
+            return _make_failed(instance, "RecordedFailure", "the row says that the call failed")
+        turns = _read_turns(get("turns")) if rare else None
         if response is None and calls is None and turns is None:
-            return _failed(instance, "MissingAnswer", "the row has neither response nor predicted_trajectory")
+            return _make_failed(instance, "MissingAnswer", "the row has neither response nor predicted_trajectory")
         trajectory, why = (None, None) if calls is None else trajectory_of(calls)
         if not rare:
-            return _answered(response, trajectory, why)
+            return _make_answered(response, trajectory, why)
         context, latency = get("retrieved_context"), get("latency_in_seconds")
         usage = usage_of(json_or_text(get("usage"))) or usage_of({name: get(name) for name in _TOKENS})
         invocation = Invocation(
             response=response,
             predicted_trajectory=trajectory,
-            retrieved_context=None if context is None else chunks_of(_passages(context)),
+            retrieved_context=None if context is None else chunks_of(_read_passages(context)),
             latency_in_seconds=None if latency is None else seconds_of(latency),
             usage=usage,
             trajectory_error=why,
         )
-        return with_turns(invocation, turns)
+        return add_turns(invocation, turns)
 
 
-def _answered(response: Json, trajectory: Trajectory | None, why: str | None) -> Invocation:
+def _make_answered(response: Json, trajectory: Trajectory | None, why: str | None) -> Invocation:
     call = _new(Invocation)
     for put, value in _DEFAULTS:
         put(call, value)
@@ -77,20 +76,20 @@ def _answered(response: Json, trajectory: Trajectory | None, why: str | None) ->
     return call
 
 
-def _passages(value: Json) -> Json:
-    """Passages, also from their JSON text (a CSV cell); text of anything else is a passage itself."""
+def _read_passages(value: Json) -> Json:
+    """Decodes passages from JSON text (a CSV cell); any other text is itself a passage."""
     found = json_or_text(value)
     return found if isinstance(found, list) and all(isinstance(p, str | dict) for p in found) else value
 
 
-def _turns(value: Json) -> tuple[Turn, ...] | None:
+def _read_turns(value: Json) -> tuple[Turn, ...] | None:
     try:
         return turns_in(json_or_text(value))
-    except RowError:  # a column of the dataset that happens to be called so
+    except RowError:  # an unrelated column of the dataset that happens to be called "turns"
         return None
 
 
-def _failed(instance: Instance, error_type: str, message: str) -> Invocation:
+def _make_failed(instance: Instance, error_type: str, message: str) -> Invocation:
     name, text = instance.get("error_type"), instance.get("error_message")
     return Invocation(
         "failed",

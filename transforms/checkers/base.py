@@ -1,8 +1,8 @@
-"""What a checker is: it tells how far answers are grounded in facts.
+"""The base classes of checkers, which measure how well answers are grounded in facts.
 
 A checker is a frozen dataclass whose fields are the parameters a configuration may set, registered under a name. Most
-are pair checkers: they say of pairs of a claim and a text how likely the text entails, and contradicts, the claim. What
-pairs are asked for, and what becomes of the verdicts, is the same for all of them (grounding/check.py).
+are pair checkers: for a claim and a text they return the probabilities that the text entails and contradicts the claim.
+Which pairs are compared, and how scores follow from the verdicts, is the same for all checkers (grounding/check.py).
 """
 
 from __future__ import annotations
@@ -15,55 +15,58 @@ from ...schemas.errors import ConfigError, RowError
 from ...schemas.json import Json
 from ...schemas.judging import PROMPTS, Answer, Ask
 from ...schemas.result import ScoreError
-from ..grounding.check import Checking, Outcome, Source, Verdict, checking, drive
-from ..grounding.claims import claims_of
-from ..grounding.passages import Text, passages_of
+from ..grounding.check import Checking, Outcome, Source, Verdict, check_claims, drive
+from ..grounding.claims import split_claims
+from ..grounding.passages import Text, cut_passages
 from ..grounding.request import Request
-from ..grounding.response import response_of
+from ..grounding.response import build_response
 from ..grounding.search import Index
 from ..judging.panel import PanelSlot
 from ..registry import build, find, register
 
-__all__ = ["AskingChecker", "Checker", "PairChecker", "Unjudged", "Verdict", "checker_of", "checking_of", "register"]
+__all__ = ["AskingChecker", "Checker", "PairChecker", "Unjudged", "Verdict", "build_checker", "register", "start_check"]
 
 UNHELPFUL = {"code": "helpfulness_needs_judge", "message": "only a judge model scores helpfulness (checker: judge)"}
 
 
 class Checker:
-    """Base of all checkers: of those that weigh pairs, and of those that ask judges."""
+    """Base of `PairChecker` and `AskingChecker`."""
 
 
 class PairChecker(Checker, ABC):
-    """Base of checkers that weigh pairs of a claim and a text."""
+    """Base of checkers that score pairs of a claim and a text."""
 
     @abstractmethod
     def weigh(self, pairs: Sequence[tuple[Text, Text]]) -> list[Verdict]:
-        """One verdict for each pair of a claim and a text.
+        """Returns one verdict for each pair of a claim and a text.
 
         Args:
-            pairs: One or more; those of one claim follow each other.
+            pairs: One or more pairs; those of one claim are adjacent.
         """
 
     def check(
         self, requests: Sequence[Request], corpus: Source | None = None, language: str = "en"
     ) -> list[dict[str, Json] | RowError]:
-        """The response to each request, as the API's JSON, or why there is none; all claims are weighed together.
+        """Checks requests, weighing the claims of all of them together.
 
         Args:
             requests: Requests within the API's limits.
-            corpus: Where the facts are found for all requests, instead of in themselves.
+            corpus: Source of the facts of all requests; default: each request's own facts.
             language: Code of the language whose abbreviations do not end sentences.
+
+        Returns:
+            For each request the response as the API's JSON, or its error.
         """
-        outcomes = drive([checking_of(request, corpus, language) for request in requests], self.weigh)
-        return [o if isinstance(o, RowError) else _response(o, r) for o, r in zip(outcomes, requests, strict=True)]
+        outcomes = drive([start_check(request, corpus, language) for request in requests], self.weigh)
+        return [o if isinstance(o, RowError) else _make_response(o, r) for o, r in zip(outcomes, requests, strict=True)]
 
 
 class Unjudged(Exception):
     """Judges gave no verdict on a claim.
 
     Attributes:
-        error: Why.
-        open: Whether they were not asked, so that a later start of the run may still do so.
+        error: The reason.
+        open: True if the judges were not called, so that a later start of the run may still call them.
     """
 
     def __init__(self, error: ScoreError, open: bool) -> None:
@@ -72,26 +75,26 @@ class Unjudged(Exception):
 
 
 class AskingChecker(Checker, ABC):
-    """Base of checkers that put questions to judges, and in a run do not call them themselves.
+    """Base of checkers whose questions go to judges; in a run, the engine calls the judges.
 
     Attributes:
-        prompts: Names of the prompts they use, the one for helpfulness last.
-        speaks: What their questions are, see `JudgedMetric.speaks`.
+        prompts: Names of the prompts, the one for helpfulness last.
+        speaks: Kind of their questions, see `JudgedMetric.speaks`.
     """
 
     prompts: ClassVar[tuple[str, ...]] = ()
     speaks: ClassVar[str] = PROMPTS
 
     @abstractmethod
-    def asking(
-        self, request: Request, places: Sequence[PanelSlot], corpus: Source | None = None, language: str = "en"
+    def judge_request(
+        self, request: Request, slots: Sequence[PanelSlot], corpus: Source | None = None, language: str = "en"
     ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
-        """Yields questions, is sent their answers in order, and returns the response as the API's JSON.
+        """Yields questions, receives their answers in order, and returns the response as the API's JSON.
 
         Args:
             request: A request within the API's limits.
-            places: The places of the panel that votes on each question.
-            corpus: Where the facts are found, instead of in the request.
+            slots: The slots of the panel that votes on each question.
+            corpus: Source of the facts; default: the request's own facts.
             language: Code of the language whose abbreviations do not end sentences.
 
         Raises:
@@ -100,24 +103,24 @@ class AskingChecker(Checker, ABC):
         """
 
 
-def _response(outcome: Outcome, request: Request) -> dict[str, Json]:
-    response = response_of(outcome, request.spec)
+def _make_response(outcome: Outcome, request: Request) -> dict[str, Json]:
+    response = build_response(outcome, request.spec)
     return (
         {**response, "helpfulnessScore": None, "helpfulnessError": UNHELPFUL} if request.spec.helpfulness else response
     )
 
 
-def checking_of(request: Request, corpus: Source | None, language: str) -> Checking:
-    """The check that a request asks for, on the corpus where there is one, else on the request's own facts."""
-    source = corpus or Index(passages_of(request.facts, language))
-    return checking(claims_of(request.answer, language), source, request.spec)
+def start_check(request: Request, corpus: Source | None, language: str) -> Checking:
+    """Starts the check of a request on the corpus, or on the request's own facts if there is none."""
+    source = corpus or Index(cut_passages(request.facts, language))
+    return check_claims(split_claims(request.answer, language), source, request.spec)
 
 
-def checker_of(given: Any, where: str = "checker") -> Checker:
-    """The checker that a name, `{type: NAME, parameters ...}` or an object stands for.
+def build_checker(given: Any, where: str = "checker") -> Checker:
+    """Builds a checker from a name or `{type: NAME, parameters ...}`; a checker object is returned unchanged.
 
     Raises:
-        ConfigError: There is none of that name, or a parameter does not fit.
+        ConfigError: There is no checker of that name, or a parameter is invalid.
     """
     if isinstance(given, Checker):
         return given

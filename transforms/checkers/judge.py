@@ -1,4 +1,4 @@
-"""A judge model as a checker: one question for each claim, with the texts it is compared with."""
+"""The checker `judge`: a judge model with one question per claim and the texts it is compared with."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ...schemas.values import mean
 from ..grounding.check import Outcome, Pair, Source, Verdict
 from ..grounding.passages import Text
 from ..grounding.request import Request
-from ..grounding.response import response_of
+from ..grounding.response import build_response
 from ..judges.base import Judge
 from ..judging.panel import PanelSlot
-from ..judging.prompts import load
+from ..judging.prompts import load_prompt
 from ..judging.shapes import TEXT, object_of, one_of
-from ..judging.side_by_side import together
+from ..judging.side_by_side import run_together
 from ..registry import build, find
-from .base import AskingChecker, Unjudged, checking_of, register
+from .base import AskingChecker, Unjudged, register, start_check
 
 PARTLY = 0.2
-"""Probability of entailment that a claim entailed in part is given: it is not grounded."""
+"""Probability of entailment of a partly entailed claim; below any usual threshold, so it is not grounded."""
 _VERDICTS = {
     "ENTAILED": Verdict(1.0, 0.0),
     "PARTLY": Verdict(PARTLY, 0.0),
@@ -38,19 +38,19 @@ _ALONE = (PanelSlot("default", 0),)
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A claim and the texts that stand in one question."""
+    """A claim and the texts of one question."""
 
     claim: Text
     texts: tuple[Text, ...]
 
-    def asking(self) -> Callable[[PanelSlot], Ask]:
-        """What makes the question for each place."""
+    def make_ask(self) -> Callable[[PanelSlot], Ask]:
+        """Returns a function that builds the question for a slot."""
         texts = "\n\n".join(f"text_{i}:\n{t.text.strip()}" for i, t in enumerate(self.texts, 1))
         shape = object_of(explanation=TEXT, **{f"text_{i}": one_of(*_VERDICTS) for i in range(1, len(self.texts) + 1)})
-        return load("grounding/claim").asking(shape, {"claim": self.claim.text, "texts": texts})
+        return load_prompt("grounding/claim").bind(shape, {"claim": self.claim.text, "texts": texts})
 
     def verdicts(self, values: Sequence[Mapping[str, str]]) -> list[Verdict]:
-        """The mean of the votes for each text."""
+        """Averages the votes for each text."""
         found = [[_VERDICTS[value[f"text_{i}"]] for value in values] for i in range(1, len(self.texts) + 1)]
         return [Verdict(*(mean(part) for part in zip(*votes, strict=True))) for votes in found]
 
@@ -58,14 +58,14 @@ class _Asked:
 @register("checker", "judge")
 @dataclass(frozen=True)
 class JudgeChecker(AskingChecker):
-    """Asks a judge model, claim by claim; the only checker that scores helpfulness.
+    """Asks a judge model about each claim; the only checker that scores helpfulness.
 
-    Votes are averaged; a claim that a text entails in part counts 0.2 for it. In a run, the metric's `judge` names the
-    judge; outside of one it stands here.
+    Votes are averaged; a partly entailed claim scores 0.2. In a run, the metric's `judge` selects the judge; the
+    parameters below apply outside of a run.
 
     Attributes:
-        judge: A judge as under `judges` in a configuration, `{type: NAME, parameters ...}`.
-        max_in_flight: Questions at once outside of a run, at most.
+        judge: The judge: `{type: NAME, parameters ...}` as under `judges` in a configuration.
+        max_in_flight: Maximum number of concurrent questions.
     """
 
     judge: Any = None
@@ -73,70 +73,70 @@ class JudgeChecker(AskingChecker):
 
     prompts = ("grounding/claim", "grounding/helpfulness")
 
-    def asking(
-        self, request: Request, places: Sequence[PanelSlot], corpus: Source | None = None, language: str = "en"
+    def judge_request(
+        self, request: Request, slots: Sequence[PanelSlot], corpus: Source | None = None, language: str = "en"
     ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
-        """The response to a request, asked for question by question."""
-        check = checking_of(request, corpus, language)
+        """Judges a request claim by claim."""
+        check = start_check(request, corpus, language)
         verdicts: list[Verdict] | None = None
         while True:
             try:
                 pairs = check.send(verdicts)  # type: ignore[arg-type]  (None starts a generator)
             except StopIteration as done:
-                return (yield from self._finished(done.value, request, places))
-            groups = _grouped(pairs)
-            answers = yield [ask(seat) for ask in map(_Asked.asking, groups) for seat in places]
-            votes = [answers[i : i + len(places)] for i in range(0, len(answers), len(places))]
-            verdicts = [v for g, own in zip(groups, votes, strict=True) for v in g.verdicts(_values(own))]
+                return (yield from self._add_helpfulness(done.value, request, slots))
+            groups = _group_pairs(pairs)
+            answers = yield [ask(slot) for ask in map(_Asked.make_ask, groups) for slot in slots]
+            votes = [answers[i : i + len(slots)] for i in range(0, len(answers), len(slots))]
+            verdicts = [v for g, own in zip(groups, votes, strict=True) for v in g.verdicts(_collect_votes(own))]
 
-    def _finished(
-        self, outcome: Outcome, request: Request, places: Sequence[PanelSlot]
+    def _add_helpfulness(
+        self, outcome: Outcome, request: Request, slots: Sequence[PanelSlot]
     ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
-        response = response_of(outcome, request.spec)
+        response = build_response(outcome, request.spec)
         if request.spec.helpfulness:
             values = {"prompt": request.prompt, "answer": request.answer}
-            answers = yield list(map(load("grounding/helpfulness").asking(_HELPFUL, values), places))
-            scores = [value["score"] for value in _values(answers)]
+            answers = yield list(map(load_prompt("grounding/helpfulness").bind(_HELPFUL, values), slots))
+            scores = [value["score"] for value in _collect_votes(answers)]
             response["helpfulnessScore"] = mean(scores) / 10
         return response
 
-    def answering(
+    def judge_requests(
         self, requests: Sequence[Request], corpus: Source | None = None, language: str = "en"
     ) -> Generator[list[Ask], Sequence[Answer], list[dict[str, Json] | RowError]]:
-        """The response to each request, or why there is none; the questions of all of them are asked side by side."""
-        return together([self._response(request, corpus, language) for request in requests])
+        """Judges several requests concurrently; returns the response or the error of each."""
+        return run_together([self._response(request, corpus, language) for request in requests])
 
     def own_judge(self) -> Judge:
-        """The judge that stands in the checker, for use outside of a run.
+        """Builds the checker's own judge, for use outside of a run.
 
         Raises:
-            ConfigError: There is none, or it cannot be made.
+            ConfigError: The judge is missing or cannot be built.
         """
         if self.judge is None:
             raise ConfigError("missing", where="checker.judge", allowed="{type: NAME, parameters ...} of a judge")
-        return _built(self.judge)
+        return _build_judge(self.judge)
 
     def _response(
         self, request: Request, corpus: Source | None, language: str
     ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json] | RowError]:
         try:
-            return (yield from self.asking(request, _ALONE, corpus, language))
+            return (yield from self.judge_request(request, _ALONE, corpus, language))
         except RowError as error:
             return error
         except Unjudged as unjudged:
             return RowError(unjudged.error.code, unjudged.error.message)
 
 
-def _grouped(pairs: Sequence[Pair]) -> list[_Asked]:
+def _group_pairs(pairs: Sequence[Pair]) -> list[_Asked]:
     groups = [(claim, [text for _, text in own]) for claim, own in groupby(pairs, key=lambda pair: pair[0])]
     return [_Asked(claim, tuple(texts)) for claim, texts in groups]
 
 
-def _values(answers: Sequence[Answer]) -> list[Any]:
-    """The votes that were given.
+def _collect_votes(answers: Sequence[Answer]) -> list[Any]:
+    """Returns the values of the answers without those that failed.
 
     Raises:
-        Unjudged: There is none.
+        Unjudged: All answers failed, or one of the questions was not asked.
     """
     given = [answer.value for answer in answers if answer.error is None]
     errors = [answer for answer in answers if answer.error is not None]
@@ -146,7 +146,7 @@ def _values(answers: Sequence[Answer]) -> list[Any]:
     return given
 
 
-def _built(given: Any) -> Judge:
+def _build_judge(given: Any) -> Judge:
     if isinstance(given, Judge):
         return given
     params = dict(given) if isinstance(given, Mapping) else {}

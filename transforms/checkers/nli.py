@@ -1,4 +1,4 @@
-"""A sentence-pair classifier as a checker: a cross-encoder for natural language inference, on the CPU."""
+"""The checker `nli`: a cross-encoder for natural language inference, on the CPU."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ..registry import require_module
 from .base import PairChecker, Verdict, register
 
 DECIMALS = 5
-"""Of probabilities: below, they depend on which pairs stand in one batch."""
+"""Decimals of probabilities; further ones depend on which pairs share a batch."""
 _NEEDED = ("tokenizer.json", "config.json")
 _LIMITS = "tokenizer_config.json"
 _MODELS = ("model.onnx", "onnx/model.onnx")
 _UNNAMED = {"0": "LABEL_0", "1": "LABEL_1"}
-"""What transformers leaves out of the config of a model with two classes."""
+"""The names of two unnamed classes, which transformers omits from the config."""
 _DENIED = r"(?<![a-z])(?<!\bno[ _-])(?<!no[nt][ _-])"
 _GROUNDED = re.compile(_DENIED + "(entail|support|consistent)")
 _CONTRARY = re.compile(_DENIED + "(contra|refut)")
@@ -36,20 +36,21 @@ _CONTRARY = re.compile(_DENIED + "(contra|refut)")
 @register("checker", "nli")
 @dataclass(frozen=True)
 class Nli(PairChecker):
-    """Asks a cross-encoder whether a text entails a claim: a folder with model.onnx, tokenizer.json and config.json.
+    """Classifies pairs of text and claim with an ONNX cross-encoder for natural language inference.
 
-    Any sequence classifier of pairs (text, claim) that was exported to ONNX, as `optimum-cli export onnx` writes it:
-    with three classes (entailment, neutral, contradiction, by the names in the config), two (supported or not; of two
-    without names the second is taken to say so) or a single logit. Without a class for contradiction nothing is
-    contradicted. Needs `pip install 'evalbeam[nli]'`.
+    Works with any sequence classifier of pairs (text, claim) exported by `optimum-cli export onnx`: with three classes
+    (entailment, neutral, contradiction, by their names in the config), two classes (supported or not; of two unnamed
+    ones the second is "supported") or a single logit. Without a class for contradiction nothing is contradicted. Needs
+    `pip install 'evalbeam[nli]'`.
 
     Attributes:
-        path: The folder, on any filesystem Beam opens; loaded once in each process, and from a disk at once, so that a
-            model that cannot be used is refused before a run begins.
-        max_length: Tokens of a pair, where the model reads so many; of a longer one the end of the text is left out,
-            and of the claim only where it is longer than that itself.
-        batch_size: Pairs that go through the model at once.
-        threads: Threads for one batch, 0: as many as there are cores.
+        path: Folder with model.onnx, tokenizer.json and config.json, on any filesystem that Beam can open. It is loaded
+            once per process; a local folder is loaded before the run starts, so that an unusable model is an error of
+            the configuration.
+        max_length: Maximum tokens of a pair, unless the model's own limit is lower. The text of a longer pair is
+            truncated; the claim only if it alone exceeds the limit.
+        batch_size: Pairs per batch.
+        threads: Threads per batch; 0 for one per core.
     """
 
     path: str = ""
@@ -62,15 +63,15 @@ class Nli(PairChecker):
             require_module(module, "nli", "the checker nli", "checker")
         if not self.path:
             raise ConfigError("missing", where="checker.path", allowed="folder of a model")
-        _files(self.path)
-        _classes(_read(self.path, "config.json"), self.path)
+        _list_files(self.path)
+        _read_classes(_read_json(self.path, "config.json"), self.path)
         if "://" not in self.path:
-            _model(self.path, self.max_length, self.threads)
+            _load_model(self.path, self.max_length, self.threads)
 
     def weigh(self, pairs: Sequence[tuple[Text, Text]]) -> list[Verdict]:
-        """One verdict for each pair; pairs of about the same length share a batch."""
-        model = _model(self.path, self.max_length, self.threads)
-        encoded = model.encoded([(premise.text, claim.text) for claim, premise in pairs])
+        """Returns one verdict for each pair; pairs of similar length share a batch, to save padding."""
+        model = _load_model(self.path, self.max_length, self.threads)
+        encoded = model.encode([(premise.text, claim.text) for claim, premise in pairs])
         order = sorted(range(len(pairs)), key=lambda i: (len(encoded[i].ids), i))
         verdicts: dict[int, Verdict] = {}
         for at in range(0, len(order), self.batch_size):
@@ -81,11 +82,11 @@ class Nli(PairChecker):
 
 
 _GIVEN = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
-"""What a model may be given, and what tokenizers call it."""
+"""Inputs of a model and their names in tokenizers."""
 
 
 class _Classes(NamedTuple):
-    """How many outputs the model has, and which of them mean what."""
+    """The number of outputs of the model, and the indices of entailment and contradiction."""
 
     count: int
     grounded: int
@@ -100,56 +101,56 @@ class _Model:
     classes: _Classes
     padding: int
 
-    def encoded(self, pairs: Sequence[tuple[str, str]]) -> list[Any]:
+    def encode(self, pairs: Sequence[tuple[str, str]]) -> list[Any]:
         try:
             return self.tokenizer.encode_batch(pairs)
-        except Exception:  # a claim alone is longer than the model reads; the library has no type of its own for it
+        except Exception:  # a claim alone exceeds the limit; the library has no exception type for it
             if len(pairs) > 1:
-                return [self.encoded([pair])[0] for pair in pairs]
+                return [self.encode([pair])[0] for pair in pairs]
             return self.cutting.encode_batch(pairs)
 
     def verdicts(self, encoded: Sequence[Any]) -> Iterator[Verdict]:
         width = max(len(e.ids) for e in encoded)
 
-        def padded(rows: Sequence[Sequence[int]], filler: int) -> np.ndarray:
+        def pad(rows: Sequence[Sequence[int]], filler: int) -> np.ndarray:
             return np.array([[*row, *[filler] * (width - len(row))] for row in rows], np.int64)
 
         ids, mask, types = ([getattr(e, name) for e in encoded] for name in _GIVEN.values())
-        given = dict(zip(_GIVEN, (padded(ids, self.padding), padded(mask, 0), padded(types, 0)), strict=True))
+        given = dict(zip(_GIVEN, (pad(ids, self.padding), pad(mask, 0), pad(types, 0)), strict=True))
         names = [i.name for i in self.session.get_inputs()]
         logits = self.session.run(None, {name: given[name] for name in names})[0]
-        for row in _probabilities(logits.astype(np.float64).reshape(len(encoded), -1)):
+        for row in _to_probabilities(logits.astype(np.float64).reshape(len(encoded), -1)):
             contrary = self.classes.contrary
             yield Verdict(float(row[self.classes.grounded]), 0.0 if contrary is None else float(row[contrary]))
 
 
 @lru_cache(maxsize=2)
-def _model(path: str, max_length: int, threads: int) -> _Model:
-    """The model of a folder, loaded once in each process.
+def _load_model(path: str, max_length: int, threads: int) -> _Model:
+    """Loads the model of a folder, once per process.
 
     Raises:
-        ConfigError: It cannot be loaded, or used.
+        ConfigError: The model cannot be loaded or used.
     """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    with _local(path) as (folder, model):
-        config = _read(str(folder), "config.json")
-        most = min(max_length, _most(str(folder), config))
+    with _fetch(path) as (folder, model):
+        config = _read_json(str(folder), "config.json")
+        most = min(max_length, _find_max_tokens(str(folder), config))
         with _loading(path, "tokenizer.json"):
-            tokenizer, cutting = (_tokenizer(folder) for _ in range(2))
+            tokenizer, cutting = (_load_tokenizer(folder) for _ in range(2))
         with _loading(path, model):
             session = onnxruntime.InferenceSession(str(folder / model), options, providers=["CPUExecutionProvider"])
     for one, strategy in ((tokenizer, "only_first"), (cutting, "longest_first")):
         one.no_padding()
         one.enable_truncation(most, strategy=strategy)
-    classes = _classes(config, path)
-    _check(session, classes, path)
+    classes = _read_classes(config, path)
+    _check_model(session, classes, path)
     return _Model(tokenizer, cutting, session, classes, int(config.get("pad_token_id") or 0))
 
 
-def _tokenizer(folder: Path) -> Any:
+def _load_tokenizer(folder: Path) -> Any:
     from tokenizers import Tokenizer
 
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -159,16 +160,16 @@ def _tokenizer(folder: Path) -> Any:
 def _loading(path: str, name: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # neither library has a type of its own for it
+    except Exception as error:  # neither library has an exception type for it
         found = f"{name} of {path!r} cannot be loaded: {' '.join(str(error).split())[:300]}"
         raise ConfigError(found, where="checker.path", allowed="what `optimum-cli export onnx` writes") from error
 
 
-def _check(session: Any, classes: _Classes, path: str) -> None:
-    """Looks whether the model can be given what there is, and gives what its config says.
+def _check_model(session: Any, classes: _Classes, path: str) -> None:
+    """Checks the model's inputs, and that its number of classes agrees with its config.
 
     Raises:
-        ConfigError: It cannot, or does not.
+        ConfigError: An input is unknown, or the numbers of classes differ.
     """
     for name in (i.name for i in session.get_inputs()):
         if name not in _GIVEN:
@@ -179,11 +180,11 @@ def _check(session: Any, classes: _Classes, path: str) -> None:
         raise ConfigError(found, where="checker.path", allowed="as many in id2label as the model has")
 
 
-def _files(path: str) -> list[str]:
-    """The files of a model, relative to its folder.
+def _list_files(path: str) -> list[str]:
+    """Lists the files of a model, relative to its folder.
 
     Raises:
-        ConfigError: One is missing.
+        ConfigError: A required file is missing.
     """
     from ..io import storage
 
@@ -199,11 +200,11 @@ def _files(path: str) -> list[str]:
 
 
 @contextmanager
-def _local(path: str) -> Iterator[tuple[Path, str]]:
-    """The model's folder on this machine, and its model file; a copy is there until it has been loaded."""
+def _fetch(path: str) -> Iterator[tuple[Path, str]]:
+    """Yields the local folder and the model file; a remote model is copied to a temporary folder."""
     from ..io import storage
 
-    found = _files(path)
+    found = _list_files(path)
     model = next(name for name in _MODELS if name in found)
     if "://" not in path:
         yield Path(path), model
@@ -217,11 +218,11 @@ def _local(path: str) -> Iterator[tuple[Path, str]]:
         yield folder, model
 
 
-def _read(folder: str, name: str) -> Mapping[str, Json]:
-    """The object that a JSON file of the folder holds.
+def _read_json(folder: str, name: str) -> Mapping[str, Json]:
+    """Reads the object in a JSON file of the folder.
 
     Raises:
-        ConfigError: It holds none.
+        ConfigError: The file is not JSON or holds no object.
     """
     import orjson
 
@@ -231,25 +232,25 @@ def _read(folder: str, name: str) -> Mapping[str, Json]:
     try:
         found = orjson.loads(storage.read_bytes(path))
     except orjson.JSONDecodeError as error:
-        raise ConfigError(f"{path!r} is no JSON: {error}", where="checker.path", allowed="a JSON object") from None
+        raise ConfigError(f"{path!r} is not JSON: {error}", where="checker.path", allowed="a JSON object") from None
     if not isinstance(found, Mapping):
         raise ConfigError(f"{path!r} holds {kind_of(found)}", where="checker.path", allowed="a JSON object")
     return found
 
 
-def _most(folder: str, config: Mapping[str, Json]) -> int:
-    """Tokens that the model reads at most: its positions, or what its tokenizer was saved with, which may be fewer."""
+def _find_max_tokens(folder: str, config: Mapping[str, Json]) -> int:
+    """Returns the model's maximum number of tokens: its positions or its tokenizer's limit, whichever is lower."""
     found = [config.get("max_position_embeddings")]
     if (Path(folder) / _LIMITS).exists():
-        found.append(_read(folder, _LIMITS).get("model_max_length"))
+        found.append(_read_json(folder, _LIMITS).get("model_max_length"))
     return int(min((n for n in found if n), default=sys.maxsize))
 
 
-def _classes(config: Mapping[str, Json], path: str) -> _Classes:
-    """The classes by their names.
+def _read_classes(config: Mapping[str, Json], path: str) -> _Classes:
+    """Finds the classes by their names in `id2label`.
 
     Raises:
-        ConfigError: None of several classes is called entailment or support.
+        ConfigError: There are several classes, and none or more than one is named entailment or support.
     """
     names = {int(i): str(name).casefold() for i, name in (config.get("id2label") or _UNNAMED).items()}
     if len(names) == 1:
@@ -268,8 +269,8 @@ def _classes(config: Mapping[str, Json], path: str) -> _Classes:
     return _Classes(len(names), grounded, named(_CONTRARY))
 
 
-def _probabilities(logits: np.ndarray) -> np.ndarray:
-    """float64[pairs, classes]: softmax over several classes, the logistic function of a single one."""
+def _to_probabilities(logits: np.ndarray) -> np.ndarray:
+    """Returns float64[pairs, classes]: softmax over several classes, the logistic function of a single logit."""
     if logits.shape[1] == 1:
         found = 1 / (1 + np.exp(-np.clip(logits, -50, 50)))
     else:

@@ -1,4 +1,4 @@
-"""Vertex AI's Check Grounding service as a checker."""
+"""The checker `vertex`: Vertex AI's Check Grounding service."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ...schemas.json import Json
 from ...schemas.judging import CHECK_GROUNDING, Answer, Ask, Message
 from ...schemas.result import ScoreError
 from ..grounding.check import Source
-from ..grounding.discovery import ENDPOINT, Discovery, service_error
-from ..grounding.request import Request, body_of
+from ..grounding.discovery import ENDPOINT, Discovery, to_row_error
+from ..grounding.request import Request, build_body
 from ..judging.panel import PanelSlot
 from ..judging.shapes import BOOL, TEXT, Schema, list_of
 from ..runtime.concurrent import call_each
@@ -47,26 +47,26 @@ RESPONSE = _object(
     contradictionScore=_NUMBER,
     helpfulnessScore=_NUMBER,
 )
-"""The fields of the service's response that are kept."""
+"""The fields of the service's response that are stored."""
 
 
 @register("checker", "vertex")
 @dataclass(frozen=True)
 class Vertex(AskingChecker):
-    """Asks Vertex AI's Check Grounding service, one call a request.
+    """Calls Vertex AI's Check Grounding service, once per request.
 
-    In a run, the metric's `judge` names a judge of type `check_grounding`, whose calls are paced, tried again and kept
-    like those of other judges; outside of one, the parameters say whom to ask, once. Anti-citations, helpfulness and
-    grounding on a search app need a project that Google has put on their allowlist.
+    In a run, the metric's `judge` selects a judge of type `check_grounding`, whose calls are rate-limited, retried and
+    journaled like those of other judges. The parameters below apply outside of a run; calls are then not retried.
+    Anti-citations, helpfulness and grounding on a search app need a project on Google's allowlist.
 
     Attributes:
-        project: Id or number of the project that pays.
-        location: Its location for grounding.
-        endpoint: Address of the service.
-        max_in_flight: Calls at once, at most.
-        timeout: Seconds for one call.
-        session: Makes the session that sends the requests (an object with requests' `post`); default one that
-            authorises with the application default credentials.
+        project: Id or number of the billed project.
+        location: Location of the project's grounding config.
+        endpoint: URL of the service.
+        max_in_flight: Maximum number of concurrent calls.
+        timeout: Seconds per call.
+        session: Creates the session that sends the requests (an object with the `post` of requests); by default one
+            with the application default credentials.
     """
 
     project: str = ""
@@ -78,14 +78,14 @@ class Vertex(AskingChecker):
 
     speaks: ClassVar[str] = CHECK_GROUNDING
 
-    def asking(
-        self, request: Request, places: Sequence[PanelSlot], corpus: Source | None = None, language: str = "en"
+    def judge_request(
+        self, request: Request, slots: Sequence[PanelSlot], corpus: Source | None = None, language: str = "en"
     ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
-        """The service's response; only the first place of a panel is asked, as it would say the same again."""
+        """Returns the service's response; only the first slot of a panel is used, since all would answer the same."""
         if corpus is not None:
             raise _NO_CORPUS
-        text = orjson.dumps(body_of(request), option=orjson.OPT_SORT_KEYS).decode()
-        (answer,) = yield [Ask((Message("user", text),), RESPONSE, places[0].judge)]
+        text = orjson.dumps(build_body(request), option=orjson.OPT_SORT_KEYS).decode()
+        (answer,) = yield [Ask((Message("user", text),), RESPONSE, slots[0].judge)]
         if answer.error is not None:
             raise Unjudged(answer.error, answer.open)
         if not isinstance(answer.value, dict):
@@ -95,16 +95,16 @@ class Vertex(AskingChecker):
     def check(
         self, requests: Sequence[Request], corpus: Source | None = None, language: str = "en"
     ) -> list[dict[str, Json] | RowError]:
-        """The service's responses, as they are."""
+        """Returns the service's responses unchanged."""
         if not self.project:
             raise ConfigError("missing", where="checker.project", allowed="id of a Google Cloud project")
         if corpus is not None:
             return [_NO_CORPUS for _ in requests]
         client = Discovery(self.endpoint, self.session, self.timeout)
-        bodies = [body_of(request) for request in requests]
+        bodies = [build_body(request) for request in requests]
         calls = [lambda body=body: client.check(body, self.project, self.location) for body in bodies]
         results = call_each(calls, self.max_in_flight)
-        return [response if error is None else service_error(error) for response, error in results]
+        return [response if error is None else to_row_error(error) for response, error in results]
 
 
 _NO_CORPUS = RowError("no_corpus", "the service finds facts in a search app (groundingSource), not in files")

@@ -1,8 +1,7 @@
-"""One check of an answer, apart from who weighs: which pairs of claim and text are asked for, and what follows.
+"""The check of an answer, independent of the checker: which pairs of claim and text to compare, and the outcome.
 
-`checking` is a generator: it yields lists of pairs, is sent one verdict for each, and returns the outcome. So the same
-code serves a checker that answers at once, a model that likes large batches, and judges that are called in the middle
-of a pipeline.
+`check_claims` is a generator: it yields lists of pairs, receives one verdict for each, and returns the outcome. So the
+same code serves a checker that answers at once, a model that prefers large batches, and judges within a pipeline.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from typing import NamedTuple, Protocol, TypeAlias
 from ...schemas.errors import RowError
 from ...schemas.values import mean
 from .claims import Claim
-from .passages import Passage, Text, joined
+from .passages import Passage, Text, join_passages
 
 CANDIDATES = 8
-"""Passages that a claim is compared with, at most: the best of a search by its words."""
+"""Maximum number of passages compared with a claim: the best results of a search for its words."""
 TOGETHER = 3
-"""Passages that are tried together, since several facts may carry a claim."""
+"""Number of passages tried as one text, since a claim may need several facts."""
 
 
 class Verdict(NamedTuple):
-    """How likely a text entails a claim, and how likely it contradicts it; both in [0, 1]."""
+    """The probabilities that a text entails and that it contradicts a claim, both in [0, 1]."""
 
     entailed: float
     contradicted: float
@@ -31,14 +30,14 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is asked for beside the support score.
+    """Options of a check.
 
     Attributes:
-        citation_threshold: Probability of entailment from which a passage is cited, in [0, 1].
-        anti_citations: Whether contradicting passages are cited and a contradiction score is given.
-        anti_citation_threshold: Probability of contradiction from which a passage is cited against a claim, in [0, 1].
-        claim_scores: Whether every claim gets its own score.
-        helpfulness: Whether the answer's helpfulness is scored.
+        citation_threshold: Minimum probability of entailment for a citation, in [0, 1].
+        anti_citations: True to cite contradicting passages and return a contradiction score.
+        anti_citation_threshold: Minimum probability of contradiction for an anti-citation, in [0, 1].
+        claim_scores: True to return a score per claim.
+        helpfulness: True to score the helpfulness of the answer.
     """
 
     citation_threshold: float = 0.6
@@ -50,13 +49,13 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """A claim and what speaks for and against it.
+    """The result of one claim.
 
     Attributes:
         claim: The claim.
         score: Probability that the facts entail it, in [0, 1]; `None` for a claim that needs no grounding.
         contradicted: Highest probability that a passage contradicts it, in [0, 1]; `None` likewise.
-        cited: The passages that carry it, in their order.
+        cited: The passages that support it, in their order.
         anti_cited: The passages that contradict it, in their order.
     """
 
@@ -72,8 +71,8 @@ class Outcome:
     """A finished check.
 
     Attributes:
-        support: Mean score of the claims that need grounding, in [0, 1]; 1.0 where none does.
-        contradiction: Mean of their contradictions, in [0, 1]; 0.0 where none needs grounding.
+        support: Mean score of the claims that need grounding, in [0, 1]; 1.0 if none does.
+        contradiction: Mean of their contradictions, in [0, 1]; 0.0 if none needs grounding.
         claims: Every claim of the answer, in order.
     """
 
@@ -88,19 +87,19 @@ Checking: TypeAlias = Generator[list[Pair], list[Verdict], Outcome]
 
 
 class Source(Protocol):
-    """Where the passages that claims are compared with come from: the facts of a request, or a corpus."""
+    """A source of passages: the facts of a request, or a corpus."""
 
     def search(self, claims: Sequence[Text], most: int) -> list[list[Passage]]:
-        """The best passages for each claim, at most so many, best first.
+        """Finds up to `most` passages for each claim, best first.
 
         Raises:
-            RowError: They cannot be found.
+            RowError: The search failed.
         """
         ...
 
 
 def drive(checks: Sequence[Checking], weigh: Callable[[list[Pair]], Sequence[Verdict]]) -> list[Outcome | RowError]:
-    """Runs checks to their end, the pairs of all of them weighed together; a check that fails gives its error."""
+    """Runs checks to their end, weighing the pairs of all checks in one call; a check that fails returns its error."""
     outcomes: dict[int, Outcome | RowError] = {}
     waiting: dict[int, list[Pair]] = {}
     answers: dict[int, list[Verdict] | None] = dict.fromkeys(range(len(checks)))
@@ -118,12 +117,12 @@ def drive(checks: Sequence[Checking], weigh: Callable[[list[Pair]], Sequence[Ver
     return [outcomes[i] for i in range(len(checks))]
 
 
-def checking(claims: Sequence[Claim], source: Source, spec: Spec) -> Checking:
+def check_claims(claims: Sequence[Claim], source: Source, spec: Spec) -> Checking:
     """Checks the claims of one answer.
 
-    A claim's score is the highest probability of entailment by one passage or by the best three together. A passage is
-    cited iff its own probability reaches the threshold, or where none does, it is one of the passages that reach it
-    together: of two, if two suffice, else of all three.
+    A claim's score is the highest probability of entailment by one passage or by the best three as one text. A passage
+    is cited if its own probability reaches the threshold. If no passage does, those that reach it as one text are
+    cited: two if two suffice, else all three.
 
     Args:
         claims: The claims of the answer.
@@ -134,17 +133,17 @@ def checking(claims: Sequence[Claim], source: Source, spec: Spec) -> Checking:
     found = source.search([w.text for w in weighings], CANDIDATES)
     for weighing, passages in zip(weighings, found, strict=True):
         weighing.passages = passages
-    for ask in (_Weighing.alone, _Weighing.together, lambda w: w.in_twos(spec.citation_threshold)):
+    for ask in (_Weighing.try_alone, _Weighing.try_together, lambda w: w.try_in_twos(spec.citation_threshold)):
         asked = [(w, texts) for w in weighings if (texts := ask(w))]
         pairs = [(w.text, text) for w, texts in asked for text in texts]
         verdicts = iter((yield pairs) if pairs else ())
         for weighing, texts in asked:
             weighing.rounds.append([next(verdicts) for _ in texts])
     results = {id(w.claim): w.result(spec) for w in weighings}
-    return _outcome([results.get(id(c), ClaimResult(c)) for c in claims])
+    return _make_outcome([results.get(id(c), ClaimResult(c)) for c in claims])
 
 
-def _outcome(results: Sequence[ClaimResult]) -> Outcome:
+def _make_outcome(results: Sequence[ClaimResult]) -> Outcome:
     scores = [r.score for r in results if r.score is not None]
     against = [r.contradicted for r in results if r.contradicted is not None]
     support = mean(scores) if scores else 1.0
@@ -153,26 +152,26 @@ def _outcome(results: Sequence[ClaimResult]) -> Outcome:
 
 @dataclass(slots=True)
 class _Weighing:
-    """A claim on its way through the rounds."""
+    """A claim with its passages and the verdicts of each round: alone, the best three together, in twos."""
 
     claim: Claim
     text: Text
     passages: list[Passage] = field(default_factory=list)
     rounds: list[list[Verdict]] = field(default_factory=list)
 
-    def alone(self) -> list[Text]:
+    def try_alone(self) -> list[Text]:
         return list(self.passages)
 
-    def together(self) -> list[Text]:
-        """The best passages as one text, unless there is but one or the claim is certain already."""
+    def try_together(self) -> list[Text]:
+        """Returns the best passages as one text; nothing if there is only one or the claim is already certain."""
         best = self._best()
-        return [joined(best)] if len(best) > 1 and self._most() < 1 else []
+        return [join_passages(best)] if len(best) > 1 and self._most() < 1 else []
 
-    def in_twos(self, threshold: float) -> list[Text]:
-        """Any two of three passages that carry the claim together, where none does alone."""
+    def try_in_twos(self, threshold: float) -> list[Text]:
+        """Returns each two of the best three passages, if the three support the claim and none does alone."""
         best = self._best()
         carried = len(self.rounds) > 1 and self.rounds[1][0].entailed >= threshold > self._most()
-        return [joined(two) for two in _twos(best)] if carried and len(best) > 2 else []
+        return [join_passages(two) for two in _list_pairs(best)] if carried and len(best) > 2 else []
 
     def result(self, spec: Spec) -> ClaimResult:
         alone = self.rounds[0] if self.rounds else []
@@ -183,8 +182,8 @@ class _Weighing:
             self.claim,
             max(self._most(), together),
             max(contrary, default=0.0),
-            _ordered(self._cited(spec.citation_threshold, together)),
-            _ordered(anti) if spec.anti_citations else (),
+            _sort_by_place(self._cited(spec.citation_threshold, together)),
+            _sort_by_place(anti) if spec.anti_citations else (),
         )
 
     def _cited(self, threshold: float, together: float) -> list[Passage]:
@@ -193,13 +192,15 @@ class _Weighing:
         if sufficient or together < threshold:
             return sufficient
         if len(self.rounds) > 2:
-            value, pair = max(zip([v.entailed for v in self.rounds[2]], _twos(self._best()), strict=True), key=_first)
+            value, pair = max(
+                zip([v.entailed for v in self.rounds[2]], _list_pairs(self._best()), strict=True), key=_first
+            )
             if value >= threshold:
                 return pair
         return self._best()
 
     def _best(self) -> list[Passage]:
-        """The passages that carry most of the claim, of those that carry any of it."""
+        """Returns the passages with the highest probabilities of entailment, without those of probability 0."""
         order = sorted(range(len(self.passages)), key=lambda i: (-self.rounds[0][i].entailed, self.passages[i].place))
         return [self.passages[i] for i in order[:TOGETHER] if self.rounds[0][i].entailed > 0]
 
@@ -211,9 +212,9 @@ def _first(pair: tuple[float, list[Passage]]) -> float:
     return pair[0]
 
 
-def _twos(three: Sequence[Passage]) -> list[list[Passage]]:
+def _list_pairs(three: Sequence[Passage]) -> list[list[Passage]]:
     return [[three[0], three[1]], [three[0], three[2]], [three[1], three[2]]]
 
 
-def _ordered(passages: Sequence[Passage]) -> tuple[Passage, ...]:
+def _sort_by_place(passages: Sequence[Passage]) -> tuple[Passage, ...]:
     return tuple(sorted(passages, key=lambda p: p.place))

@@ -1,6 +1,6 @@
-"""Claims: the sentences of an answer, where they stand in it, and which of them assert anything.
+"""Claims: the sentences of an answer, their positions, and which of them assert something.
 
-As in Vertex AI's Check Grounding, a claim is a sentence, and its place is counted in bytes of UTF-8.
+As in Vertex AI's Check Grounding, a claim is a sentence, and its position is in bytes of UTF-8.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .passages import sentences_of
+from .passages import split_sentences
 
 _TALK_WORDS = """
 hi hello hey greetings bye goodbye thanks thank welcome please sorry cheers congratulations yes yeah yep yup no nope ok
@@ -17,13 +17,13 @@ right agree agreed pleasure problem bonjour merci salut hola gracias hallo danke
 привет спасибо здравствуйте 你好 谢谢 こんにちは ありがとう 안녕하세요 감사합니다 नमस्ते धन्यवाद مرحبا شكرا
 """
 _TALK = frozenset(_TALK_WORDS.split())
-"""What greets, thanks, agrees or exclaims."""
+"""Words of greetings, thanks, agreement and exclamations."""
 _WORDS_BESIDE = """
 i you we my your the a to and of so too very much for that this it's you're is are there all everyone again not morning
 afternoon evening day
 """
 _BESIDE = frozenset(_WORDS_BESIDE.split())
-"""What stands beside such words without making a statement of them."""
+"""Words that may accompany those above without making a statement."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _QUESTION = re.compile(r"""[?？؟;⁇‽]["'”’»)\]\s]*$""")
 _LAUGH = re.compile(r"(?:[ah]{,3}(?:ha){2,20}h?|lo+l)", re.IGNORECASE)
@@ -52,10 +52,10 @@ class Claim:
     """A sentence of an answer.
 
     Attributes:
-        text: The sentence, without the spaces around it.
-        start: Its first byte in the answer's UTF-8.
-        end: The byte behind its last.
-        asserts: Whether it says something about the world, so that it needs grounding.
+        text: The sentence, without surrounding spaces.
+        start: Index of its first byte in the answer's UTF-8.
+        end: Index after its last byte.
+        asserts: True if it says something about the world, so that it needs grounding.
     """
 
     text: str
@@ -64,8 +64,8 @@ class Claim:
     asserts: bool
 
 
-def claims_of(answer: str, language: str = "en") -> list[Claim]:
-    """The sentences of an answer, in order.
+def split_claims(answer: str, language: str = "en") -> list[Claim]:
+    """Splits an answer into claims.
 
     Args:
         answer: Any text without lone surrogates.
@@ -73,7 +73,7 @@ def claims_of(answer: str, language: str = "en") -> list[Claim]:
     """
     found: list[Claim] = []
     at = 0
-    for sentence in sentences_of(answer, language):
+    for sentence in split_sentences(answer, language):
         text = sentence.strip()
         if text:
             start = at + len(sentence[: sentence.index(text)].encode())
@@ -83,10 +83,10 @@ def claims_of(answer: str, language: str = "en") -> list[Claim]:
 
 
 def asserts(sentence: str) -> bool:
-    """Whether a sentence says something about the world.
+    """Returns true if a sentence says something about the world.
 
     Questions, greetings, thanks, agreement, laughter, announcements ("Here is what I found."), offers and regrets do
-    not. Only sentences that are plainly such are taken for them: one with a digit or with a name in it is not.
+    not. In doubt a sentence asserts something: one with a digit or a name always does, unless it is a question.
     """
     words = _WORD.findall(sentence)
     if not words:

@@ -1,8 +1,8 @@
-"""A corpus of documents in which the facts for each claim are found: files on any filesystem Beam opens.
+"""A corpus of documents to ground on: files on any filesystem that Beam can open.
 
 A document is a row of a JSONL, Parquet or CSV dataset with its text under `text`, `content`, `factText` or
-`page_content`, and where known its `id` (else `uri`, else file and row), `uri`, `title`, and `attributes` (an object,
-which counts as evidence with every passage; so does the title).
+`page_content`. Optional columns are `id` (default: `uri`, else file and row), `uri`, `title` and `attributes` (an
+object). Attributes and title are part of the evidence of each passage.
 """
 
 from __future__ import annotations
@@ -14,48 +14,48 @@ from typing import Any
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
 from ..readers._files import expand, head, readers_of
-from .passages import Fact, passages_of
+from .passages import Fact, cut_passages
 from .search import Index
 
 TEXT = ("text", "content", "factText", "page_content")
-"""Columns that hold a document's text, the first found counts."""
+"""Columns of a document's text; the first one present counts."""
 
 
 def check_corpus(path: str, where: str = "facts_from") -> None:
-    """Sees to it that there is a corpus, without reading more than its first rows.
+    """Checks that the corpus exists, by reading its first row.
 
     Raises:
-        ConfigError: The path stands for no dataset file, or its first document cannot be used.
+        ConfigError: The path matches no dataset file, or its first document cannot be used.
     """
-    for block in head(_files(path, where), rows=1):
-        list(_facts(block, where))
+    for block in head(_list_files(path, where), rows=1):
+        list(_read_facts(block, where))
 
 
 @lru_cache(maxsize=4)
 def load_corpus(path: str, language: str = "en") -> Index:
-    """The index of a corpus, read and made once in each process.
+    """Reads and indexes a corpus, once per process.
 
     Raises:
         ConfigError: A file cannot be listed, or a document cannot be used.
     """
-    files = _files(path, "facts_from")
+    files = _list_files(path, "facts_from")
     readers = readers_of(files, {})
     facts: list[Fact] = []
     for file in files:
         for part in readers[file.format].split(file.path, file.size):
             for block in readers[file.format].read(part):
-                facts += _facts(block, "facts_from")
-    return Index(passages_of(facts, language))
+                facts += _read_facts(block, "facts_from")
+    return Index(cut_passages(facts, language))
 
 
-def _files(path: str, where: str) -> Sequence[Any]:
+def _list_files(path: str, where: str) -> Sequence[Any]:
     try:
         return expand([path])
     except ConfigError as error:
         raise ConfigError(error.what, where=where, allowed=error.allowed) from None
 
 
-def _facts(block: Any, where: str) -> Iterator[Fact]:
+def _read_facts(block: Any, where: str) -> Iterator[Fact]:
     for line in block.rejected:
         raise ConfigError(f"{block.file}: line {line.line} of range {line.range + 1}: {line.message}", where=where)
     for number, row in block.rows:

@@ -1,6 +1,6 @@
-"""Google's Discovery Engine over REST: the Check Grounding service, and the search of a Vertex AI Search app.
+"""A REST client of Google's Discovery Engine: the Check Grounding service, and the search of a Vertex AI Search app.
 
-REST and not the client library, because its published messages lack the fields of the allowlisted features.
+It does not use the client library, because the library's messages lack the fields of the allowlisted features.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..calls.errors import classify_error
 from ..runtime.concurrent import call_each
 from ..runtime.local_objects import original
 from .check import CANDIDATES
-from .passages import Fact, Passage, Text, passages_of
+from .passages import Fact, Passage, Text, cut_passages
 
 ENDPOINT = "https://discoveryengine.googleapis.com"
 SERVING_CONFIG = re.compile(r"projects/[^/]+/locations/[^/]+/collections/[^/]+/engines/[^/]+/servingConfigs/[^/]+")
@@ -26,10 +26,10 @@ _TAGS = re.compile(r"</?b>")
 
 
 class DiscoveryError(Exception):
-    """The service refused a call or could not be reached.
+    """The service returned an error or no JSON object.
 
     Attributes:
-        status_code: HTTP status, where there was an answer.
+        status_code: HTTP status of the response, if there was one.
     """
 
     def __init__(self, message: str, status_code: int | None = None) -> None:
@@ -42,10 +42,10 @@ class Discovery:
     """A client of the service.
 
     Attributes:
-        endpoint: Address of the service; regional ones start with the region ("https://eu-discoveryengine...").
-        session: Makes the session that sends the requests (an object with requests' `post`); default one that
-            authorises with the application default credentials.
-        timeout: Seconds for one call.
+        endpoint: URL of the service; regional ones start with the region ("https://eu-discoveryengine...").
+        session: Creates the session that sends the requests (an object with the `post` of requests); by default one
+            with the application default credentials.
+        timeout: Seconds per call.
     """
 
     endpoint: str = ENDPOINT
@@ -53,10 +53,10 @@ class Discovery:
     timeout: float = 60.0
 
     def post(self, path: str, body: Json) -> dict[str, Json]:
-        """The JSON that the service answers.
+        """Sends a request and returns the JSON object of the response.
 
         Raises:
-            DiscoveryError: It answered with an error, or with no JSON object.
+            DiscoveryError: The response is an error or not a JSON object.
         """
         answer = _session(self.session).post(f"{self.endpoint}/{path}", json=body, timeout=self.timeout)
         try:
@@ -70,30 +70,30 @@ class Discovery:
         return found
 
     def check(self, body: Mapping[str, Json], project: str, location: str = "global") -> dict[str, Json]:
-        """Asks the Check Grounding service; what only its preview knows is asked of the preview (v1alpha)."""
+        """Calls the Check Grounding service: v1alpha if the body uses a preview feature, else v1."""
         preview = "groundingSource" in body or _PREVIEW & set(body.get("groundingSpec") or ())
         config = f"projects/{project}/locations/{location}/groundingConfigs/default_grounding_config"
         return self.post(f"{'v1alpha' if preview else 'v1'}/{config}:check", body)
 
     def search(self, serving_config: str, query: str, most: int) -> list[Fact]:
-        """The passages that a search app finds: extractive segments, answers or chunks, else snippets."""
+        """Searches an app and returns its chunks, or extractive segments, extractive answers or snippets."""
         content = {
             "extractiveContentSpec": {"maxExtractiveAnswerCount": 1, "maxExtractiveSegmentCount": 1},
             "snippetSpec": {"returnSnippet": True},
         }
         body = {"query": query[:2000], "pageSize": most, "contentSearchSpec": content}
         found = self.post(f"v1/{serving_config}:search", body)
-        return [fact for result in found.get("results", ()) for fact in _facts(result)]
+        return [fact for result in found.get("results", ()) for fact in _read_facts(result)]
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A Vertex AI Search app as the corpus of checks: every claim is a query of its own.
+    """A Vertex AI Search app as the source of passages, with one query per claim.
 
     Attributes:
         serving_config: Full resource name of the app's serving config.
-        client: Whom to ask.
-        max_in_flight: Queries at once, at most.
+        client: The client that sends the queries.
+        max_in_flight: Maximum number of concurrent queries.
     """
 
     serving_config: str
@@ -101,7 +101,7 @@ class Engine:
     max_in_flight: int = 16
 
     def search(self, claims: Sequence[Text], most: int = CANDIDATES) -> list[list[Passage]]:
-        """The passages found for each claim, best first.
+        """Finds up to `most` passages for each claim, best first.
 
         Raises:
             RowError: A query failed.
@@ -110,13 +110,13 @@ class Engine:
         found: list[list[Passage]] = []
         for facts, error in call_each(calls, self.max_in_flight):
             if error is not None:
-                raise service_error(error)
-            found.append(passages_of(facts)[:most])
+                raise to_row_error(error)
+            found.append(cut_passages(facts)[:most])
         return found
 
 
-def service_error(error: BaseException) -> RowError:
-    """What a failed call means for the row it was made for."""
+def to_row_error(error: BaseException) -> RowError:
+    """Converts the error of a failed call to the row's error."""
     fault = classify_error(error)
     return RowError("service_error", f"{fault.error_type}: {fault.message}")
 
@@ -132,18 +132,18 @@ def _session(make: Callable[[], Any] | None) -> Any:
     return AuthorizedSession(credentials)
 
 
-def _facts(result: Mapping[str, Any]) -> Iterator[Fact]:
+def _read_facts(result: Mapping[str, Any]) -> Iterator[Fact]:
     document = result.get("document") or {}
     known = document.get("derivedStructData") or document.get("structData") or {}
     chunk = result.get("chunk") or {}
     about = chunk.get("documentMetadata") or {}
     title, uri = known.get("title") or about.get("title"), known.get("link") or about.get("uri")
     source = document.get("id") or result.get("id") or chunk.get("id") or ""
-    for text in _texts(known, chunk):
+    for text in _read_texts(known, chunk):
         yield Fact(text, {"title": title} if title else {}, source, uri, title)
 
 
-def _texts(known: Mapping[str, Any], chunk: Mapping[str, Any]) -> list[str]:
+def _read_texts(known: Mapping[str, Any], chunk: Mapping[str, Any]) -> list[str]:
     if chunk.get("content"):
         return [chunk["content"]]
     for key, field in (("extractive_segments", "content"), ("extractive_answers", "content"), ("snippets", "snippet")):

@@ -1,4 +1,4 @@
-"""Facts cut into passages: what a claim is compared with and what a response cites as a chunk."""
+"""Cuts facts into passages, which claims are compared with and responses cite as chunks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .words import Word, stems_of, words
+from .words import Word, iter_stems, split_words
 
 LENGTH = 800
-"""Characters of whole sentences in a passage, at most; a longer sentence is a passage of its own."""
+"""Maximum characters of a passage of several sentences; a longer sentence is a passage by itself."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -20,10 +20,10 @@ class Fact:
 
     Attributes:
         text: The text.
-        attributes: What is known of it (author, title ...); counts as evidence with each of its passages.
-        source: What a response names it by: its place in the request, or the id of its document.
-        uri: Address of its document, where known.
-        title: Title of its document, where known.
+        attributes: Metadata (author, title ...); part of the evidence of each of its passages.
+        source: Its id in a response: its index in the request, or the id of its document.
+        uri: URI of its document, if known.
+        title: Title of its document, if known.
     """
 
     text: str
@@ -34,7 +34,7 @@ class Fact:
 
 
 class Text:
-    """A text and its words, worked out once.
+    """A text and its words, which are computed once.
 
     Attributes:
         parts: The pieces that make up the text: the sentences of a passage, a claim as a whole.
@@ -45,13 +45,13 @@ class Text:
 
     @cached_property
     def text(self) -> str:
-        """All of it."""
+        """The whole text."""
         return "".join(self.parts)
 
     @cached_property
     def sentences(self) -> list[list[Word]]:
         """The words of each part."""
-        return [words(part) for part in self.parts]
+        return [split_words(part) for part in self.parts]
 
     @cached_property
     def words(self) -> list[Word]:
@@ -60,22 +60,22 @@ class Text:
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """The stems that occur."""
+        """The set of stems."""
         return frozenset(self.order)
 
     @cached_property
     def order(self) -> list[str]:
         """The stems of all words in order."""
-        return list(stems_of(self.words))
+        return list(iter_stems(self.words))
 
 
 class Passage(Text):
-    """A piece of a fact, some sentences long, with the fact's attributes before it.
+    """Some sentences of a fact, preceded by the fact's attributes.
 
     Attributes:
-        fact: The fact it is a piece of.
-        shown: The piece itself, as a response cites it.
-        place: Where it stands among all passages of a request or corpus.
+        fact: The fact.
+        shown: The sentences alone, as a response cites them.
+        place: Index among all passages of a request or corpus.
     """
 
     def __init__(self, fact: Fact, sentences: Sequence[str], place: int) -> None:
@@ -85,8 +85,8 @@ class Passage(Text):
         self.shown = "".join(sentences).strip()
 
 
-def joined(passages: Sequence[Passage]) -> Text:
-    """Passages as one text, in the order in which they stand in the facts."""
+def join_passages(passages: Sequence[Passage]) -> Text:
+    """Joins passages to one text, in the order of the facts."""
     parts: list[str] = []
     sentences: list[list[Word]] = []
     for passage in sorted(passages, key=lambda p: p.place):
@@ -97,8 +97,8 @@ def joined(passages: Sequence[Passage]) -> Text:
     return text
 
 
-def passages_of(facts: Sequence[Fact], language: str = "en") -> list[Passage]:
-    """The passages of all facts, in order; a fact without any word has none.
+def cut_passages(facts: Sequence[Fact], language: str = "en") -> list[Passage]:
+    """Cuts all facts into passages, in order; a fact without words has none.
 
     Args:
         facts: The facts.
@@ -106,13 +106,13 @@ def passages_of(facts: Sequence[Fact], language: str = "en") -> list[Passage]:
     """
     found: list[Passage] = []
     for fact in facts:
-        for sentences in _windows(sentences_of(fact.text, language)):
+        for sentences in _windows(split_sentences(fact.text, language)):
             found.append(Passage(fact, sentences, len(found)))
     return found
 
 
-def sentences_of(text: str, language: str = "en") -> list[str]:
-    """The sentences of a text, with the spaces after each; joined they are the text.
+def split_sentences(text: str, language: str = "en") -> list[str]:
+    """Splits a text into sentences, each with the spaces after it; concatenated they are the text again.
 
     Lone surrogates become replacement characters.
     """

@@ -1,8 +1,8 @@
-"""Requests of Vertex AI's Check Grounding API, read and checked.
+"""Reads and validates requests of Vertex AI's Check Grounding API.
 
-https://cloud.google.com/generative-ai-app-builder/docs/check-grounding; beside the published fields, those of its
-allowlisted features: anti-citations, helpfulness and grounding on a search app. Numbers and booleans may be quoted, as
-in the service's own examples.
+See https://cloud.google.com/generative-ai-app-builder/docs/check-grounding. Besides the published fields, those of the
+allowlisted features are accepted: anti-citations, helpfulness and grounding on a search app. Numbers and booleans may
+be quoted, as in the service's own examples.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A check that is asked for.
+    """A request to check one answer.
 
     Attributes:
         answer: The answer to check, without lone surrogates.
-        facts: What to ground it on; empty where `search_source` is given.
-        search_source: Serving config of a Vertex AI Search app to ground it on instead, as its full resource name.
-        prompt: What the answer answers, where known.
-        spec: What is asked for.
+        facts: The facts to ground it on; empty if `search_source` is given.
+        search_source: Full resource name of the serving config of a Vertex AI Search app to ground it on instead.
+        prompt: The prompt of the answer, if known.
+        spec: Options of the check.
     """
 
     answer: str
@@ -83,14 +83,14 @@ class _Request(_Message):
 
 
 def read_request(body: Json, corpus: bool = False) -> Request:
-    """A request from its JSON, within the API's limits.
+    """Reads a request from its JSON and checks the API's limits.
 
     Args:
         body: The JSON.
-        corpus: Whether facts are found elsewhere, so that the request need not bring any.
+        corpus: True if facts come from a corpus, so that the request needs none.
 
     Raises:
-        RowError: A field is missing, unknown, of a wrong type or beyond a limit; the message names it and what is
+        RowError: A field is missing, unknown, of the wrong type or beyond a limit; the message names it and what is
             allowed.
     """
     if not isinstance(body, Mapping):
@@ -98,7 +98,7 @@ def read_request(body: Json, corpus: bool = False) -> Request:
     try:
         read = _Request.model_validate(body)
     except ValidationError as error:
-        raise RowError("invalid_request", _told(error)) from None
+        raise RowError("invalid_request", _describe_error(error)) from None
     given = (read.facts is not None) + (read.grounding_source is not None)
     if given == 2 or (given == 0 and not corpus):
         found = "neither" if read.facts is None else "both"
@@ -123,17 +123,17 @@ def read_request(body: Json, corpus: bool = False) -> Request:
 
 
 def check_limits(request: Request) -> None:
-    """Refuses what the service would refuse.
+    """Checks the service's limits.
 
     Raises:
-        RowError: The answer is empty, too long or no Unicode text; there are too many facts, or one is too long; or
-            helpfulness is asked for without a prompt.
+        RowError: The answer is empty, too long or has a lone surrogate; there are too many facts, or one is too long;
+            or helpfulness is requested without a prompt.
     """
     if not request.answer.strip():
         raise RowError("missing_answer", "answerCandidate is empty (allowed: a text)")
     if any("\ud800" <= c <= "\udfff" for c in request.answer):
         raise RowError("undecodable_text", "answerCandidate has a lone surrogate (allowed: Unicode text)")
-    if (tokens := tokens_of(request.answer)) > MOST_TOKENS:
+    if (tokens := count_tokens(request.answer)) > MOST_TOKENS:
         found = f"answerCandidate has {tokens:,} tokens"
         raise RowError("too_many_tokens", f"{found} (allowed: {MOST_TOKENS:,} words and periods)")
     if len(request.facts) > MOST_FACTS:
@@ -146,17 +146,17 @@ def check_limits(request: Request) -> None:
         raise RowError("missing_prompt", "a helpfulness score needs the prompt (allowed: a text under prompt)")
 
 
-def tokens_of(text: str) -> int:
-    """Tokens as the API counts them: words between spaces, and the marks that end sentences.
+def count_tokens(text: str) -> int:
+    """Counts tokens as the API does: whitespace-separated words, and the marks that end sentences.
 
-    In scripts that put no spaces between words, each character is taken for a word.
+    In scripts without spaces between words, each character counts as a word.
     """
     words = sum(any(map(str.isalnum, run)) for run in _TOKEN.findall(text))
     return words + len(_PERIODS.findall(text))
 
 
-def body_of(request: Request) -> dict[str, Json]:
-    """The request as the API's JSON, without what is default."""
+def build_body(request: Request) -> dict[str, Json]:
+    """Converts the request to the API's JSON, without default values."""
     spec = request.spec
     asked: dict[str, Any] = {"citationThreshold": spec.citation_threshold}
     if spec.anti_citations:
@@ -173,18 +173,18 @@ def body_of(request: Request) -> dict[str, Json]:
     return body if request.prompt is None else {**body, "prompt": request.prompt}
 
 
-def _told(error: ValidationError) -> str:
+def _describe_error(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"]))
     if first["type"] == "missing":
         return f"{where}: missing"
     if first["type"] == "extra_forbidden":
-        model = _model_at(first["loc"][:-1])
+        model = _find_model(first["loc"][:-1])
         allowed = ", ".join(sorted(str(f.alias) for f in model.model_fields.values()))
         return f"{where}: unknown field (allowed: {allowed})"
     return f"{where}: found {str(first['input'])[:100]!r} (allowed: {first['msg'].removeprefix('Input should be ')})"
 
 
-def _model_at(path: tuple[int | str, ...]) -> type[BaseModel]:
+def _find_model(path: tuple[int | str, ...]) -> type[BaseModel]:
     names: dict[str, type[BaseModel]] = {"facts": _Fact, "groundingSource": _Source, "groundingSpec": _Spec}
     return names.get(str(path[0]), _Request) if path else _Request

@@ -1,4 +1,4 @@
-"""The outcome of a check as the Check Grounding API's JSON."""
+"""Converts the outcome of a check to the JSON of the Check Grounding API."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .check import ClaimResult, Outcome, Spec
 from .passages import Passage
 
 VACUOUS = "no_claim_needs_grounding"
-"""Why a support score of 1.0 may say nothing."""
+"""Code of a support score of 1.0 that means nothing, since no claim needs grounding."""
 
 
-def response_of(outcome: Outcome, spec: Spec) -> dict[str, Json]:
-    """The API's response: scores, cited chunks in the order in which claims cite them, and claims.
+def build_response(outcome: Outcome, spec: Spec) -> dict[str, Json]:
+    """Builds the API's response: scores, cited chunks in order of first citation, and claims.
 
-    A chunk's `source` is the place of its fact in the request, or the id of its document in a corpus.
+    A chunk's `source` is the index of its fact in the request, or the id of its document in a corpus.
     """
     chunks: dict[tuple[str, str], Passage] = {}
     for claim in outcome.claims:

@@ -1,4 +1,4 @@
-"""BM25 over passages: which of them a claim is compared with."""
+"""BM25 search over passages, which selects the passages that a claim is compared with."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from .passages import Passage, Text
 
 K1, B = 1.2, 0.75
-"""The customary constants of BM25: how soon repetition stops to count, and how much length matters."""
+"""The usual constants of BM25: saturation of term frequency, and normalization by length."""
 _DIGITS = 9
-"""Decimals of a score: passages that differ by rounding alone are equal, and the first of them is found."""
+"""Decimals of a score, so that passages whose scores differ by rounding errors alone tie, and their order decides."""
 
 
 class Index:
-    """Passages by their words.
+    """An index of passages by their words.
 
     Scores are those of BM25 (Robertson and Zaragoza, 2009) with the idf of Lucene, ln(1 + (N - n + 0.5) / (n + 0.5)),
     over stems; function words and negations are not searched for.
 
     Attributes:
-        passages: The passages, whose `place` is their place in this list.
+        passages: The passages; their `place` is their index in this list.
     """
 
     def __init__(self, passages: Sequence[Passage]) -> None:
@@ -40,7 +40,7 @@ class Index:
         self._weights = frequent * (K1 + 1) / (frequent + norm[self._places])
 
     def _numbered(self) -> tuple[np.ndarray, np.ndarray]:
-        """A number for each word of each passage, all in one array, and where each passage ends in it."""
+        """Returns (stem ids of all words, int64[words]; index after the last word of each passage, int64[passages])."""
         number = self._ids.__getitem__
         ids: list[int] = []
         ends: list[int] = []
@@ -51,11 +51,11 @@ class Index:
         return np.array(ids, np.int64), np.array(ends, np.int64)
 
     def search(self, claims: Sequence[Text], most: int) -> list[list[Passage]]:
-        """The passages with the highest scores for each claim, best first, equal ones in their order.
+        """Finds the passages with the highest scores for each claim, best first; ties keep their order.
 
         Args:
-            claims: Whose words are searched for.
-            most: How many passages for one, at most. Where there are no more than that, all of them are found.
+            claims: The claims whose words are searched for.
+            most: Maximum number of passages per claim. If the index has no more than that, all are returned.
         """
         return [self._best(claim, most) for claim in claims]
 

@@ -1,4 +1,4 @@
-"""Where facts are found: a column of the row, or a corpus, as one parameter names it."""
+"""Resolves the parameter `facts_from`: a column of the row, or a corpus."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _FILES = re.compile(r"\.(?:jsonl|ndjson|json|csv|parquet)(?:\.\w+)?$|[*?]|://|/$
 
 
 def is_column(facts_from: Any) -> bool:
-    """Whether it is the name of a column: no path of dataset files, serving config of a search app, nor object."""
+    """Returns true for the name of a column; false for a path, a serving config or an object."""
     return isinstance(facts_from, str) and not (_FILES.search(facts_from) or SERVING_CONFIG.fullmatch(facts_from))
 
 
-def source_of(facts_from: Any, language: str = "en") -> Source | None:
-    """The corpus it names, loaded once in each process; `None` for a column.
+def load_source(facts_from: Any, language: str = "en") -> Source | None:
+    """Returns the corpus, loaded once per process, or `None` for a column.
 
     Args:
         facts_from: Name of a column; path, folder or glob of documents; serving config of a Vertex AI Search app; or an
@@ -39,10 +39,10 @@ def source_of(facts_from: Any, language: str = "en") -> Source | None:
 
 
 def check_source(facts_from: Any, where: str) -> None:
-    """Sees to it that the corpus is there, without loading it.
+    """Checks that the corpus exists, without loading it.
 
     Raises:
-        ConfigError: It is not, or its first document cannot be used.
+        ConfigError: The corpus is missing, or its first document cannot be used.
     """
     if isinstance(facts_from, str) and not is_column(facts_from) and not SERVING_CONFIG.fullmatch(facts_from):
         from .corpus import check_corpus

@@ -1,7 +1,7 @@
-"""Words as evidence: what a claim and a passage have in common, whatever their inflection, case and digits.
+"""Words for comparing claims with passages, independent of inflection, case and the form of digits.
 
-Unlike the words of the text metrics (metrics/kernels), which reproduce those of other libraries, these know what wrong
-claims are wrong in: names, numbers and negations.
+Unlike the words of the text metrics (metrics/kernels), which reproduce other libraries, these have a kind: wrong claims
+are usually wrong in names, numbers and negations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 Kind: TypeAlias = Literal["plain", "function", "name", "number", "negation"]
 
 FUNCTION_WEIGHT = 0.25
-"""What a function word counts beside a content word, which counts 1."""
+"""Weight of a function word; a content word has weight 1."""
 
 _FUNCTION_WORDS = """
 a about after all also an and any are as at be because been before being both but by can could did do does doing done
@@ -27,7 +27,7 @@ they this those through to too under until up very was were what when where whic
 would s d ll re ve ca wo
 """
 _FUNCTION = frozenset(_FUNCTION_WORDS.split())
-"""English words without a subject of their own. I, you and we are none: facts do not speak of who is talking."""
+"""English function words. "I", "you" and "we" are not among them: facts rarely mention the speakers."""
 _NEGATION_WORDS = """
 not never no none neither nor without cannot nobody nothing nowhere pas jamais aucun aucune nicht kein keine keinen
 keiner keinem nie niemals niet geen nunca ningún ninguna não nem mai nessuno не нет ни никогда 不 没 沒 無 لا لم ليس لن
@@ -44,12 +44,12 @@ _MONTHS = _MONTH_NAMES.split()
 _STEM = itemgetter(0)
 _ISO_DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])\b")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-"""Scripts that put no spaces between words: each character is a word."""
+"""Scripts without spaces between words; each character is a word."""
 _GROUPED = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}(\.\d{3}){2,}")
 
 
 class Word(NamedTuple):
-    """A word as it is compared: its stem (lower case; a number by its value), its kind, and what it counts."""
+    """A word as it is compared: its stem (lower case; the value of a number), its kind and its weight."""
 
     stem: str
     kind: Kind
@@ -59,24 +59,24 @@ class Word(NamedTuple):
 Sentence: TypeAlias = Sequence[Word]
 
 
-def stems_of(sentence: Sentence) -> Iterator[str]:
-    """The stems of words, in order."""
+def iter_stems(sentence: Sentence) -> Iterator[str]:
+    """Iterates over the stems of words."""
     return map(_STEM, sentence)
 
 
-def words(text: str) -> list[Word]:
-    """The words of a text, in order; dates as in ISO 8601 are read as day, month and year."""
+def split_words(text: str) -> list[Word]:
+    """Splits a text into words; ISO 8601 dates become month, day and year."""
     return list(chain.from_iterable(map(_known.__getitem__, text.split())))
 
 
 class _Known(dict[str, tuple[Word, ...]]):
-    """The words of what stands between spaces, worked out when first met; half a million of them are remembered."""
+    """A cache from a whitespace-separated token to its words; cleared at 500,000 entries to bound memory."""
 
     def __missing__(self, piece: str) -> tuple[Word, ...]:
         text = piece.replace("n't", " not").replace("n’t", " not")
         text = _ISO_DATE.sub(lambda m: f"{_MONTHS[int(m[2]) - 1]} {int(m[3])} {m[1]}", text)
-        found = tuple(map(_word, _pattern().findall(text)))
-        if len(piece) <= 40:
+        found = tuple(map(_make_word, _compile_pattern().findall(text)))
+        if len(piece) <= 40:  # longer tokens (URLs, base64) rarely repeat
             if len(self) >= 500_000:
                 self.clear()
             self[piece] = found
@@ -87,14 +87,14 @@ _known = _Known()
 
 
 @cache
-def _pattern() -> re.Pattern[str]:
-    marks = _class_of(("Mn", "Mc"))
+def _compile_pattern() -> re.Pattern[str]:
+    marks = _character_ranges(("Mn", "Mc"))
     letter = rf"[^\W\d_{_UNSPACED}]"
     return re.compile(rf"\d+(?:[.,]\d+)*|{letter}+(?:[{marks}]+{letter}*)*(?:['’]{letter}+)?|[{_UNSPACED}][{marks}]*")
 
 
-def _class_of(categories: tuple[str, ...]) -> str:
-    """The characters of the basic plane in these Unicode categories, as ranges of a regular expression."""
+def _character_ranges(categories: tuple[str, ...]) -> str:
+    """Returns the characters of the basic plane in these Unicode categories, as ranges of a regular expression."""
     codes = [c for c in range(0x300, 0x10000) if unicodedata.category(chr(c)) in categories]
     ranges: list[list[int]] = []
     for code in codes:
@@ -105,9 +105,9 @@ def _class_of(categories: tuple[str, ...]) -> str:
     return "".join(f"\\u{low:04x}-\\u{high:04x}" for low, high in ranges)
 
 
-def _word(found: str) -> Word:
+def _make_word(found: str) -> Word:
     if found[0].isdigit():
-        return Word(_number(found), "number", 1.0)
+        return Word(_normalize_number(found), "number", 1.0)
     folded = found.casefold().replace("’", "'").partition("'")[0]
     if folded in _NEGATIONS:
         return Word("not", "negation", FUNCTION_WEIGHT)
@@ -119,8 +119,8 @@ def _word(found: str) -> Word:
     return Word(stem(folded), "name" if is_name else "plain", 1.0)
 
 
-def _number(found: str) -> str:
-    """The number's digits in ASCII, without thousands separators and idle zeros."""
+def _normalize_number(found: str) -> str:
+    """Normalizes a number to ASCII digits without thousands separators, leading and trailing zeros."""
     if _GROUPED.fullmatch(found):
         found = found.replace(",", "") if "," in found else found.replace(".", "")
     whole, _, rest = found.replace(",", ".").partition(".")
@@ -130,10 +130,10 @@ def _number(found: str) -> str:
 
 
 def stem(word: str) -> str:
-    """A lower-case word without its English inflection; words of other alphabets and short ones as they are.
+    """Removes the English inflection of a lower-case word; words of other alphabets and short words are unchanged.
 
-    Coarser than Porter's: it has to make equal what a claim and its fact inflect differently (starred, stars), and
-    mistakes cost little, as both sides are treated alike.
+    Coarser than Porter's stemmer: different inflections in claim and fact (starred, stars) must become equal, and
+    mistakes cost little, since both sides are treated alike.
     """
     if len(word) < 4 or not word.isascii():
         return word

@@ -1,4 +1,4 @@
-"""Judges behind Anthropic's messages."""
+"""The judge type `anthropic`: Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .base import (
     Reply,
     Unanswered,
     Usage,
-    closing,
-    file_obstacle,
-    in_file,
+    attach_close,
+    find_file_obstacle,
+    merge_extra_body,
     register,
 )
 
@@ -29,7 +29,7 @@ _LONG = 3600.0
 @register("judge", "anthropic")
 @dataclass(frozen=True, kw_only=True)
 class AnthropicJudge(ModelJudge, Batched):
-    """A model of Anthropic; `max_tokens` is 4096 where it is left out."""
+    """Calls a model of Anthropic; `max_tokens` is 4096 by default."""
 
     extra: ClassVar[str] = "anthropic"
     module: ClassVar[str] = "anthropic"
@@ -41,21 +41,21 @@ class AnthropicJudge(ModelJudge, Batched):
         headers = self.headers()
 
         async def consult(question: Question) -> Reply:
-            return _reply(await client.messages.create(**{**self._request(question), "extra_headers": headers}))
+            return _to_reply(await client.messages.create(**{**self._request(question), "extra_headers": headers}))
 
-        return closing(consult, client.close)
+        return attach_close(consult, client.close)
 
     def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
-        return file_obstacle(self.request)
+        return find_file_obstacle(self.request)
 
     def batch_line(self, asked: Question, key: str) -> Any:
-        return request_line(key, in_file(self._request(asked)))
+        return request_line(key, merge_extra_body(self._request(asked)))
 
     def batch_reply(self, line: Mapping[str, Any]) -> tuple[str, Reply | Unanswered | None]:
         from anthropic.types import Message
 
         key, found = read_line(line)
-        return key, _reply(Message.construct(**found)) if isinstance(found, Mapping) else found
+        return key, _to_reply(Message.construct(**found)) if isinstance(found, Mapping) else found
 
     def batch_client(self) -> AnthropicBatches:
         from anthropic import Anthropic
@@ -64,7 +64,7 @@ class AnthropicJudge(ModelJudge, Batched):
 
     def _request(self, question: Question) -> dict[str, Any]:
         shape = {"type": "json_schema", "schema": dict(question.schema)}
-        return self.given(
+        return self.build_request(
             model=self.model,
             system=question.system or None,
             messages=[m._asdict() for m in question.turns],
@@ -74,13 +74,13 @@ class AnthropicJudge(ModelJudge, Batched):
         )
 
 
-def _reply(answer: Any) -> Reply:
+def _to_reply(answer: Any) -> Reply:
     text = "".join(block.text for block in answer.content if block.type == "text")
     usage = Usage(_input(answer.usage), answer.usage.output_tokens)
     return Reply(text, usage=usage, finish=_FINISH.get(answer.stop_reason or "", "stop"))
 
 
 def _input(usage: Any) -> int:
-    """Tokens given, those that were written to or read from the provider's cache among them."""
+    """Counts input tokens, including those written to or read from the provider's cache."""
     cached = (getattr(usage, f"cache_{what}_input_tokens", None) or 0 for what in ("creation", "read"))
     return usage.input_tokens + sum(cached)

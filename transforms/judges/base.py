@@ -1,4 +1,4 @@
-"""What a judge is: a model behind one protocol, messages and the shape of an answer in, answer and usage out.
+"""The base classes of judges: from messages and the schema of an answer to the answer and its usage.
 
 A judge is a frozen dataclass whose fields are the parameters a config may set, registered under a name:
 
@@ -13,8 +13,8 @@ A judge is a frozen dataclass whose fields are the parameters a config may set, 
 
             return consult
 
-Its own retries must be off: timeouts, retries and pace are the engine's. What it raises is understood by names and HTTP
-statuses, as with agents.
+A judge's client must not retry: timeouts, retries and rate limits belong to the engine. Exceptions are classified by
+their type name and HTTP status, as those of agents are.
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ __all__ = [
     "Truncated",
     "Unanswered",
     "Usage",
-    "closing",
-    "file_obstacle",
-    "in_file",
+    "attach_close",
+    "find_file_obstacle",
+    "merge_extra_body",
     "register",
 ]
 
 
 class Refused(JudgeError):
-    """A judge, or its provider's filter, refused to answer; it is not asked again."""
+    """A judge or its provider's filter refused to answer; the call is not retried."""
 
 
 class Truncated(JudgeError):
-    """A judge ran into its limit of tokens before it gave a verdict; it is not asked again."""
+    """A judge reached its token limit before it gave a verdict; the call is not retried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a judge is given.
+    """A question to a judge.
 
     Attributes:
-        messages: At most one system message, the first.
-        schema: JSON schema of the answer; an object.
+        messages: The messages; only the first one may be a system message.
+        schema: JSON schema of the answer, an object.
         key: Idempotency key, the same in every attempt.
-        vote: Number of the vote, for judges that draw from it.
+        vote: Number of the vote, for judges that depend on it.
     """
 
     messages: tuple[Message, ...]
@@ -78,7 +78,7 @@ class Question:
 
     @property
     def system(self) -> str:
-        """Text of the system message, "" where there is none."""
+        """Text of the system message, or ""."""
         return self.messages[0].content if self.messages and self.messages[0].role == "system" else ""
 
     @property
@@ -95,8 +95,8 @@ class Judge(ABC):
     """Base of all judges.
 
     Attributes:
-        secret: Names of fields that hold secrets or only say where the model is: its answers do not depend on them.
-        speaks: The only kind of question it answers, see `JudgedMetric.speaks`; `None` takes any.
+        secret: Names of fields that do not affect its answers, such as secrets and URLs; left out of its identity.
+        speaks: The only kind of question it answers, see `JudgedMetric.speaks`; `None` for any.
     """
 
     secret: ClassVar[tuple[str, ...]] = ("api_key", "base_url")
@@ -104,16 +104,16 @@ class Judge(ABC):
 
     @abstractmethod
     def connect(self) -> Consult:
-        """Makes the client, once in each worker process; may raise, which ends the run."""
+        """Creates the client, once per worker process; an exception here ends the run."""
 
     @property
     def model_name(self) -> str:
-        """Name under which its price is looked up."""
+        """Name for looking up its price."""
         return str(getattr(self, "model", "") or type(self).__name__)
 
     @property
     def identity(self) -> Mapping[str, Json]:
-        """All that its answers depend on beside the question."""
+        """All that its answers depend on besides the question."""
         given: dict[str, Any] = {}
         if dataclasses.is_dataclass(self):
             given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in self.secret}
@@ -122,18 +122,19 @@ class Judge(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelJudge(Judge):
-    """Base of judges that are models behind an interface of their provider.
+    """Base of judges that call a model through its provider's API.
 
     Attributes:
-        model: Name of the model, as its provider writes it.
-        api_key: Where the key is: `${env:NAME}` or `${secret:projects/P/secrets/S/versions/V}`; by default where the
-            provider's own client looks for it. A key itself is refused.
-        base_url: Address of another server that speaks the same protocol.
-        temperature: Of sampling; default: the model's own. Panels of one judge need one above 0.
-        max_tokens: Tokens of an answer at most, the model's thinking included; default: the model's own.
-        structured: Whether the model is made to answer in the asked shape; without, its words are read strictly.
-        request: Further keys of the provider's request, passed on as they are; secrets in its `extra_headers` are
-            references like `api_key`.
+        model: The provider's name of the model.
+        api_key: Reference to the key: `${env:NAME}` or `${secret:projects/P/secrets/S/versions/V}`; default: where the
+            provider's client looks for it. A literal key is an error.
+        base_url: URL of another server with the same protocol.
+        temperature: Sampling temperature; default: the model's own. Panels of one judge need a value above 0.
+        max_tokens: Maximum tokens of an answer, including the model's thinking; default: the model's own.
+        structured: True to request structured output in the schema of the answer; otherwise the verdict is parsed
+            strictly from the text.
+        request: Further keys of the provider's request, passed unchanged; secrets in its `extra_headers` are references
+            like `api_key`.
     """
 
     model: str
@@ -146,9 +147,9 @@ class ModelJudge(Judge):
 
     speaks: ClassVar[str | None] = PROMPTS
     extra: ClassVar[str]
-    """The extra of this package that brings the provider's client."""
+    """The extra of evalbeam that installs the provider's client."""
     module: ClassVar[str]
-    """The client's module."""
+    """The module of the provider's client."""
 
     def __post_init__(self) -> None:
         check_reference(self.api_key, "api_key")
@@ -157,7 +158,7 @@ class ModelJudge(Judge):
         require_module(self.module, self.extra, "a judge of this type", "judges")
 
     def key(self) -> str | None:
-        """The key itself; only where it is used."""
+        """Resolves the key; called only on the worker that uses it."""
         return resolved(self.api_key, "judges: api_key")
 
     @property
@@ -165,28 +166,30 @@ class ModelJudge(Judge):
         return self.request.get("extra_headers") or {}
 
     def headers(self) -> dict[str, str]:
-        """The request's `extra_headers` with the secrets themselves; only where they are sent."""
+        """Resolves the secrets in `extra_headers` of the request; called only on the worker that sends them."""
         secrets, given = Secrets(), self._extra_headers.items()
         return {name: secrets.fill(str(value), f"judges: request.extra_headers.{name}") for name, value in given}
 
-    def given(self, **named: Any) -> dict[str, Any]:
-        """The keys of a request that have a value, and those of `request`."""
+    def build_request(self, **named: Any) -> dict[str, Any]:
+        """Builds a request from the keys that have a value and from `request`, which takes precedence."""
         return {**{k: v for k, v in named.items() if v is not None}, **self.request}
 
 
-def file_obstacle(request: Mapping[str, Any]) -> tuple[str, str] | None:
-    """(What is in the way of `request` in a file, what is allowed): keys that the client makes no part of the body."""
-    found = [key for key in ("extra_headers", "extra_query", "http_options", "timeout") if key in request]
-    return (f"request holds {found[0]}, which batches have none of", "live; or without it") if found else None
+def find_file_obstacle(request: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Returns (problem, what is allowed) if `request` has a key that is not part of the body, else `None`."""
+    unsupported = [key for key in ("extra_headers", "extra_query", "http_options", "timeout") if key in request]
+    return (
+        (f"request has {unsupported[0]}, which batches do not support", "live; or without it") if unsupported else None
+    )
 
 
-def in_file(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The body that the client makes of a live call's keys."""
+def merge_extra_body(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Merges `extra_body` into the request, as the provider's client does in a live call."""
     more = request.get("extra_body") or {}
     return {**{k: v for k, v in request.items() if k != "extra_body"}, **more}
 
 
-def closing(consult: Any, close: Callable[[], Awaitable[None]]) -> Consult:
-    """The callable, with what the engine awaits once nobody needs it any more: connections do not outlive a run."""
+def attach_close(consult: Any, close: Callable[[], Awaitable[None]]) -> Consult:
+    """Attaches a coroutine function that the engine awaits at the end, so that connections do not outlive a run."""
     consult.close = close
     return consult

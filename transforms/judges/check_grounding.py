@@ -1,4 +1,4 @@
-"""Vertex AI's Check Grounding service as a judge, for the metric `grounding` with `checker: vertex`."""
+"""The judge type `check_grounding`: Vertex AI's service, for the metric `grounding` with `checker: vertex`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .base import Consult, Judge, Question, Reply, register
 @register("judge", "check_grounding")
 @dataclass(frozen=True)
 class CheckGrounding(Judge):
-    """Answers questions that are requests of the Check Grounding API, by asking the service.
+    """Calls Vertex AI's Check Grounding service, for the metric `grounding` with `checker: vertex`.
 
-    Anti-citations, helpfulness and grounding on a search app need a project that Google has put on their allowlist.
+    Anti-citations, helpfulness and grounding on a search app need a project on Google's allowlist.
 
     Attributes:
-        project: Id or number of the project that pays.
-        location: Its location for grounding.
-        endpoint: Address of the service.
-        session: Makes the session that sends the requests (an object with requests' `post`); default one that
-            authorises with the application default credentials.
+        project: Id or number of the billed project.
+        location: Location of the project's grounding config.
+        endpoint: URL of the service.
+        session: Creates the session that sends the requests (an object with the `post` of requests); by default one
+            with the application default credentials.
     """
 
     project: str

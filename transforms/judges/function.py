@@ -1,4 +1,4 @@
-"""A judge that is a Python function."""
+"""The judge type `function`: a Python function."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .base import Consult, Judge, Question, Reply, register
 @register("judge", "function")
 @dataclass(frozen=True)
 class FunctionJudge(Judge):
-    """Calls a function with the messages and the JSON schema of the answer.
+    """Calls a Python function with the messages and the JSON schema of the answer.
 
-    The function gets a list of {role, content} and the schema, and returns the answer: an object that fits the schema,
-    a text in which the strict parser finds one, or a `Reply`. A parameter `vote` gets the number of the vote. It may be
-    a coroutine function; others run on threads.
+    The function gets a list of {role, content} and the schema. It returns the answer: an object that matches the
+    schema, a text that contains one, or a `Reply`. If it has a parameter `vote`, it gets the number of the vote. It may
+    be a coroutine function; other functions run on threads.
 
     Attributes:
         target: The function, or `"module:name"` of it.
-        version: Declared version; answers of another version, or of a changed source file, are not taken over.
-        model: Name under which its price is looked up.
+        version: Version of the function; answers of another version, or of a changed source file, are not reused.
+        model: Name for looking up its price.
     """
 
     target: Any
@@ -47,11 +47,11 @@ class FunctionJudge(Judge):
             return [m._asdict() for m in question.messages], dict(question.schema)
 
         def consult(question: Question) -> Any:
-            return _reply(function(*given(question), **({"vote": question.vote} if with_vote else {})))
+            return _to_reply(function(*given(question), **({"vote": question.vote} if with_vote else {})))
 
         async def consult_async(question: Question) -> Reply:
             extra = {"vote": question.vote} if with_vote else {}
-            return _reply(await function(*given(question), **extra))
+            return _to_reply(await function(*given(question), **extra))
 
         asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
         return consult_async if asynchronous else consult
@@ -60,13 +60,13 @@ class FunctionJudge(Judge):
     def identity(self) -> Mapping[str, Json]:
         function = self._function()
         name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', type(function).__qualname__)}"
-        return {"judge": "function", "target": name, "version": self.version, "source": _source(function)}
+        return {"judge": "function", "target": name, "version": self.version, "source": _hash_source(function)}
 
     def _function(self) -> Any:
         return load_object(self.target, "judges") if isinstance(self.target, str) else original(self.target)
 
 
-def _reply(found: Any) -> Reply:
+def _to_reply(found: Any) -> Reply:
     if isinstance(found, Reply):
         return found
     return Reply(text=found) if isinstance(found, str) else Reply(value=found)
@@ -79,8 +79,8 @@ def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
-def _source(function: Any) -> str | None:
-    """sha256 of the file a function stands in, where there is one."""
+def _hash_source(function: Any) -> str | None:
+    """Returns the sha256 of the function's source file, or `None` if there is none."""
     module = inspect.getmodule(function)
     file = getattr(module, "__file__", None)
     return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file and Path(file).is_file() else None

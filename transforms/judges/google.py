@@ -1,4 +1,4 @@
-"""Judges behind google-genai: the Gemini API, and Vertex AI."""
+"""The judge type `google`: Gemini models, by the Gemini API or Vertex AI."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ from typing import Any, ClassVar
 
 from ...schemas.errors import ConfigError
 from ..batch_api.google import GeminiBatches, VertexBatches, read_line, request_line, wire
-from .base import Batched, Consult, ModelJudge, Question, Reply, Unanswered, Usage, closing, file_obstacle, register
+from .base import (
+    Batched,
+    Consult,
+    ModelJudge,
+    Question,
+    Reply,
+    Unanswered,
+    Usage,
+    attach_close,
+    find_file_obstacle,
+    register,
+)
 
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE")
 
@@ -16,15 +27,14 @@ _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "
 @register("judge", "google")
 @dataclass(frozen=True, kw_only=True)
 class GoogleJudge(ModelJudge, Batched):
-    """A Gemini model, by the Gemini API or, where `project` or `vertex` is given, by Vertex AI.
+    """Calls a Gemini model through the Gemini API, or through Vertex AI if `project` or `vertex` is set.
 
-    Without `api_key` the client looks for GOOGLE_API_KEY or GEMINI_API_KEY; Vertex AI takes the worker's own
-    credentials.
+    Without `api_key` the client reads GOOGLE_API_KEY or GEMINI_API_KEY; Vertex AI uses the worker's own credentials.
 
     Attributes:
-        project: Google Cloud project; the call goes to Vertex AI then.
-        location: Its location, such as "europe-west4" or "global".
-        vertex: Whether the call goes to Vertex AI.
+        project: Google Cloud project; selects Vertex AI.
+        location: Location of the model, such as "europe-west4" or "global".
+        vertex: True to use Vertex AI.
     """
 
     project: str | None = None
@@ -46,14 +56,14 @@ class GoogleJudge(ModelJudge, Batched):
         client = self._client(httpx_async_client=pool, headers=self.headers())
 
         async def consult(question: Question) -> Reply:
-            return _reply(await client.aio.models.generate_content(**self._request(question)))
+            return _to_reply(await client.aio.models.generate_content(**self._request(question)))
 
-        return closing(consult, pool.aclose)
+        return attach_close(consult, pool.aclose)
 
     def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
         if mode != "batch" or not self._vertex or output.startswith("gs://"):
-            return file_obstacle(self.request)
-        found = f"Vertex AI reads batches from Cloud Storage only, and output.path is {output}"
+            return find_file_obstacle(self.request)
+        found = f"Vertex AI reads batches only from Cloud Storage, but output.path is {output}"
         return found, "output.path: gs://...; or batch_files"
 
     def batch_line(self, asked: Question, key: str) -> Any:
@@ -66,7 +76,7 @@ class GoogleJudge(ModelJudge, Batched):
         if found is None:
             return key, None
         try:
-            return key, _reply(wire(self._vertex).response(*found))
+            return key, _to_reply(wire(self._vertex).response(*found))
         except APIError as error:
             return key, Unanswered(error.code, type(error).__name__, str(error))
 
@@ -101,7 +111,7 @@ class GoogleJudge(ModelJudge, Batched):
         return {"vertexai": True, **{k: v for k, v in named.items() if v is not None}}
 
     def _config(self, question: Question) -> dict[str, Any]:
-        config = self.given(
+        config = self.build_request(
             system_instruction=question.system or None,
             temperature=self.temperature,
             max_output_tokens=self.max_tokens,
@@ -111,7 +121,7 @@ class GoogleJudge(ModelJudge, Batched):
         return {key: value for key, value in config.items() if key != "extra_headers"}  # the client's own
 
 
-def _reply(answer: Any) -> Reply:
+def _to_reply(answer: Any) -> Reply:
     usage = _usage(answer.usage_metadata)
     candidate = answer.candidates[0] if answer.candidates else None
     if candidate is None:

@@ -1,4 +1,4 @@
-"""Judges behind OpenAI's chat completions: OpenAI, vLLM, Ollama, Databricks serving and many others."""
+"""The judge type `openai`: chat completions of OpenAI, vLLM, Ollama, Databricks model serving and others."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .base import (
     Reply,
     Unanswered,
     Usage,
-    closing,
-    file_obstacle,
-    in_file,
+    attach_close,
+    find_file_obstacle,
+    merge_extra_body,
     register,
 )
 
@@ -36,9 +36,9 @@ _ERRORS = {
 @register("judge", "openai")
 @dataclass(frozen=True, kw_only=True)
 class OpenAIJudge(ModelJudge, Batched):
-    """A model of OpenAI, or of any server that speaks its protocol (`base_url`).
+    """Calls a model of OpenAI, or of any server with the same protocol (`base_url`).
 
-    Servers without structured output are asked with `structured: false`.
+    Servers without structured output need `structured: false`.
     """
 
     extra: ClassVar[str] = "openai"
@@ -51,15 +51,17 @@ class OpenAIJudge(ModelJudge, Batched):
         headers = self.headers()
 
         async def consult(question: Question) -> Reply:
-            return _reply(await client.chat.completions.create(**{**self._request(question), "extra_headers": headers}))
+            return _to_reply(
+                await client.chat.completions.create(**{**self._request(question), "extra_headers": headers})
+            )
 
-        return closing(consult, client.close)
+        return attach_close(consult, client.close)
 
     def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
-        return file_obstacle(self.request)
+        return find_file_obstacle(self.request)
 
     def batch_line(self, asked: Question, key: str) -> Any:
-        return request_line(key, in_file(self._request(asked)))
+        return request_line(key, merge_extra_body(self._request(asked)))
 
     def batch_reply(self, line: Mapping[str, Any]) -> tuple[str, Reply | Unanswered | None]:
         from openai.types.chat import ChatCompletion
@@ -71,7 +73,7 @@ class OpenAIJudge(ModelJudge, Batched):
         if status >= 400:
             name = _ERRORS.get(status, "InternalServerError" if status >= 500 else "APIStatusError")
             return key, Unanswered(status, name, _error_text(status, body))
-        return key, _reply(ChatCompletion.construct(**body))
+        return key, _to_reply(ChatCompletion.construct(**body))
 
     def batch_client(self) -> OpenAIBatches:
         from openai import OpenAI
@@ -79,29 +81,29 @@ class OpenAIJudge(ModelJudge, Batched):
         return OpenAIBatches(OpenAI(**self._access()))
 
     def _access(self) -> dict[str, Any]:
-        key = self.key() or ("none" if self.base_url else None)  # servers of one's own often want no key
+        key = self.key() or ("none" if self.base_url else None)  # the client needs a key, self-hosted servers do not
         return {"api_key": key, "base_url": self.base_url}
 
     def _request(self, question: Question) -> dict[str, Any]:
         shape = {"name": "verdict", "strict": True, "schema": dict(question.schema)}
-        return self.given(
+        return self.build_request(
             model=self.model,
             messages=[m._asdict() for m in question.messages],
             temperature=self.temperature,
             max_completion_tokens=self.max_tokens if self.base_url is None else None,
-            max_tokens=self.max_tokens if self.base_url is not None else None,  # what other servers know
+            max_tokens=self.max_tokens if self.base_url is not None else None,  # other servers know only this name
             response_format={"type": "json_schema", "json_schema": shape} if self.structured else None,
         )
 
 
 def _error_text(status: int, body: Any) -> str:
-    """What the client says of an error."""
+    """Formats an error as the client does."""
     error = body.get("error", body) if isinstance(body, Mapping) else None
     message = error.get("message") if isinstance(error, Mapping) else None
     return f"Error code: {status} - {message}" if message else f"Error code: {status}"
 
 
-def _reply(answer: Any) -> Reply:
+def _to_reply(answer: Any) -> Reply:
     if not answer.choices:
         return Reply(usage=_usage(answer))
     choice = answer.choices[0]

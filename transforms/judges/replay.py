@@ -1,4 +1,4 @@
-"""A judge that repeats what a judge of another run said there."""
+"""The judge type `replay`: the journaled answers of a judge of another run."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .base import Consult, Judge, register
 @register("judge", "replay")
 @dataclass(frozen=True)
 class Replay(Judge):
-    """Answers as a judge answered in another run, whatever model that was; nobody is called.
+    """Reuses the answers of a judge of another run, whatever its model; no call is made.
 
-    Questions that were not put to that judge are not asked: scores that need them are skipped, code `not_called`.
+    Questions that the other run did not ask have no answer: scores that need them are skipped, code `not_called`.
 
     Attributes:
         run: Output folder of the other run.
-        judge: Name of the judge in that run; default: the name it has in this one.
+        judge: Name of the judge in the other run; default: its name in this run.
     """
 
     run: str
     judge: str = ""
 
     def connect(self) -> Consult:
-        raise ConfigError("only runs take over answers of another run", where="judges", allowed="a judge model")
+        raise ConfigError("a judge of type replay works only in a run", where="judges", allowed="a judge model")

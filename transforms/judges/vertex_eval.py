@@ -1,4 +1,4 @@
-"""Vertex AI's evaluateInstances service as a judge, for the metrics of rapid evaluation with `service: true`."""
+"""The judge type `vertex_eval`: Vertex AI's evaluateInstances, for rapid evaluation metrics with `service: true`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ...schemas.errors import JudgeError
 from ...schemas.judging import EVALUATE_INSTANCES
 from ..registry import require_module
 from ..runtime.local_objects import original
-from .base import Consult, Judge, Question, Reply, closing, register
+from .base import Consult, Judge, Question, Reply, attach_close, register
 
 _STARTING = frozenset(("ServiceUnavailable", "FailedPrecondition"))
 
 
 class Starting(JudgeError):
-    """The service is not up yet; a refusal to be waited out, as of a full quota.
+    """The service is not up yet; the call is retried as after a quota error (429).
 
     Attributes:
-        retry_after: Seconds until it is asked again.
+        retry_after: Seconds until the next attempt.
     """
 
     status_code = 429
@@ -34,19 +34,19 @@ class Starting(JudgeError):
 @register("judge", "vertex_eval")
 @dataclass(frozen=True)
 class VertexEval(Judge):
-    """Answers questions that are requests of `evaluateInstances`, by asking the service over gRPC.
+    """Calls Vertex AI's evaluateInstances over gRPC, for rapid evaluation metrics with `service: true`.
 
-    For some minutes after its first call the service may not be there. Until it has answered once, its being
-    unavailable is waited out.
+    The service may be unavailable for some minutes after a project's first call; until it has answered once, such
+    errors are retried.
 
     Attributes:
-        project: Id or number of the project that pays.
+        project: Id or number of the billed project.
         location: Region of the service.
-        endpoint: Its address; default: that of the region.
-        startup: Seconds after the first call within which it may be unavailable.
-        pause: Seconds between two calls then.
-        channel: Makes the gRPC channel; default one that authorises with the application default credentials.
-        clock: Seconds from any origin.
+        endpoint: Host of the service; default: that of the region.
+        startup: Seconds after the first call in which the service may be unavailable.
+        pause: Seconds between attempts in that time.
+        channel: Creates the gRPC channel; by default one with the application default credentials.
+        clock: Returns seconds from any origin.
     """
 
     project: str
@@ -91,7 +91,7 @@ class VertexEval(Judge):
         async def close() -> None:
             client.transport.close()
 
-        return closing(consult, close)
+        return attach_close(consult, close)
 
     @property
     def model_name(self) -> str:
@@ -109,6 +109,6 @@ class VertexEval(Judge):
 
 
 def _verdict(response: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the one result in a response; what the service leaves out of an answer has its default."""
+    """Returns the fields of the only result in a response; the service omits fields that have their default."""
     result = next(iter(response.values()), {})
     return {"explanation": "", "confidence": 1.0, **result}

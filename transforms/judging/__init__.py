@@ -1,1 +1,1 @@
-"""What judge metrics are made of: prompts, the shape of answers, the strict parser and panels. No I/O but files."""
+"""The building blocks of judge metrics: prompts, answer schemas, the strict parser and panels."""

@@ -1,4 +1,4 @@
-"""What the Vertex AI SDK calls an autorater's configuration, in our words."""
+"""Reads the autorater configuration of the Vertex AI SDK."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from functools import partial
 from typing import Any
 
 MAX_SAMPLES = 32
-"""Votes the service allows."""
+"""Maximum number of votes that the service allows."""
 _KEYS = ("sampling_count", "flip_enabled", "autorater_model", "generation_config")
 _MODEL = re.compile(r"(?:projects/([^/]+)/locations/([^/]+)/)?(?:publishers/[^/]+/)?models/([^/]+)$")
 
 
 @dataclass(frozen=True)
 class Autorater:
-    """How a judge is asked.
+    """The settings of an autorater; `None` keeps the metric's own setting.
 
     Attributes:
-        samples: Votes; `None` leaves them as they are.
-        flip: Whether half of the votes see the answers in the other order; `None` leaves it as it is.
-        model: The judge: a model's name, or the resource name of a publisher's model.
-        temperature: Of sampling.
-        max_tokens: Tokens of an answer at most.
+        samples: Number of votes.
+        flip: True to swap the two answers in half of the votes.
+        model: Name of the judge model, or the resource name of a publisher's model.
+        temperature: Sampling temperature.
+        max_tokens: Maximum tokens of an answer.
     """
 
     samples: int | None = None
@@ -34,15 +34,15 @@ class Autorater:
 
     @property
     def judge(self) -> str:
-        """The judge's name in a configuration: that of its model."""
+        """The judge's name in a configuration: the last part of its model's name."""
         return (self.model or "").rpartition("/")[2]
 
     @property
     def section(self) -> dict[str, Any]:
-        """The judge as a configuration writes it.
+        """The judge's section of a configuration.
 
         Raises:
-            ValueError: The model is a tuned endpoint, or no model's name.
+            ValueError: The model is a tuned endpoint, or not the name of a model.
         """
         model = self.model or ""
         match = _MODEL.fullmatch(model)
@@ -55,16 +55,16 @@ class Autorater:
 
 
 def autorater_of(config: Any) -> Autorater:
-    """What an `AutoraterConfig` of the SDK, or a mapping with its keys, says; nothing where it is `None`.
+    """Reads an `AutoraterConfig` of the SDK, or a mapping with its keys; `None` sets nothing.
 
     Raises:
-        ValueError: It has another key, or a value beyond what is allowed.
+        ValueError: A key is unknown, or a value is not allowed.
     """
     if config is None:
         return Autorater()
     if isinstance(config, Mapping):
         if unknown := next((key for key in config if key not in _KEYS), None):
-            raise ValueError(f"autorater_config has a key {unknown!r}, allowed: {', '.join(_KEYS)}")
+            raise ValueError(f"autorater_config has an unknown key {unknown!r}, allowed: {', '.join(_KEYS)}")
         get: Any = config.get
     elif all(hasattr(config, key) for key in _KEYS):
         get = partial(_field, config)
@@ -74,12 +74,12 @@ def autorater_of(config: Any) -> Autorater:
     if isinstance(generation, str | int | float | list):
         raise ValueError(f"generation_config is {generation!r}, allowed: a GenerationConfig or a mapping")
     inner: Any = generation.get if isinstance(generation, Mapping) else partial(_field, generation)
-    samples, flip = _samples(get("sampling_count")), _flip(get("flip_enabled"))
+    samples, flip = _read_samples(get("sampling_count")), _read_flip(get("flip_enabled"))
     return Autorater(samples, flip, get("autorater_model") or None, inner("temperature"), inner("max_output_tokens"))
 
 
-def _samples(given: Any) -> int | None:
-    """Votes; a number may be quoted, as in the API's JSON."""
+def _read_samples(given: Any) -> int | None:
+    """Reads the number of votes, which may be a quoted number as in the API's JSON."""
     if given is None:
         return None
     found = int(given) if isinstance(given, str) and given.isdecimal() else given
@@ -88,8 +88,8 @@ def _samples(given: Any) -> int | None:
     return found
 
 
-def _flip(given: Any) -> bool | None:
-    """Whether votes are flipped; true and false may be quoted."""
+def _read_flip(given: Any) -> bool | None:
+    """Reads a boolean, which may be quoted."""
     found = {"true": True, "false": False}.get(given.lower(), given) if isinstance(given, str) else given
     if found is not None and not isinstance(found, bool):
         raise ValueError(f"flip_enabled is {given}, allowed: true or false")
@@ -97,5 +97,5 @@ def _flip(given: Any) -> bool | None:
 
 
 def _field(message: Any, key: str) -> Any:
-    """A field of a message of google-cloud-aiplatform; one that is not set says nothing."""
+    """Returns a field of a message of google-cloud-aiplatform, or `None` if it is not set."""
     return getattr(message, key) if key in message else None

@@ -1,4 +1,4 @@
-"""A panel that votes on several things at once: one question to each place, one verdict for each thing."""
+"""Panels that vote on several items at once: one question per slot, one verdict per item."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from typing import Any
 
 from ...schemas.judging import Answer, Ask
 from ...schemas.result import Score
-from .panel import PanelSlot, Rule, Value, Vote, decided, failure_of, score_of, wanted
+from .panel import PanelSlot, Rule, Value, Vote, count_next_votes, decide, failure_of, score_of
 
 
-def joint_panel(
-    places: Sequence[PanelSlot],
+def run_joint_panel(
+    slots: Sequence[PanelSlot],
     ask: Callable[[PanelSlot], Ask],
     read: Callable[[Any], Sequence[Vote]],
     things: int,
     rule: Rule,
 ) -> Generator[list[Ask], Sequence[Answer], list[Score]]:
-    """Asks for votes until each thing's verdict is decided, as `panel` does for one.
+    """Collects votes until the verdict of each item is decided, as `run_panel` does for one.
 
     Args:
-        places: The places of the panel, by number.
-        ask: The question to whoever sits at a place.
-        read: The votes in the value of an answer, one for each thing in order; of a thing it does not speak of, a
-            failed one.
-        things: How many there are, at least 1.
-        rule: How votes become verdicts.
+        slots: The slots of the panel, in order.
+        ask: Builds the question for a slot.
+        read: Reads the votes from the value of an answer, one per item in order; an item without a verdict has a failed
+            vote.
+        things: Number of items, at least 1.
+        rule: How votes are aggregated.
     """
     votes: list[list[Vote]] = [[] for _ in range(things)]
     verdicts: list[Value | None] = [None] * things
     asked = 0
-    while asked < len(places) and None in verdicts:
+    while asked < len(slots) and None in verdicts:
         open_ = [own for own, verdict in zip(votes, verdicts, strict=True) if verdict is None]
-        wave = places[asked : asked + max(wanted(own, len(places), rule) for own in open_)]
-        answers = yield [ask(seat) for seat in wave]
+        wave = slots[asked : asked + max(count_next_votes(own, len(slots), rule) for own in open_)]
+        answers = yield [ask(slot) for slot in wave]
         for answer in answers:
             if answer.open:
                 assert answer.error is not None
@@ -42,9 +42,9 @@ def joint_panel(
             for i, vote in enumerate(told):
                 if verdicts[i] is None:
                     votes[i].append(vote)
-                    verdicts[i] = decided(votes[i], len(places), rule)
+                    verdicts[i] = decide(votes[i], len(slots), rule)
         asked += len(wave)
     return [
-        failure_of(own, places) if verdict is None else score_of(verdict, own, places, rule)
+        failure_of(own, slots) if verdict is None else score_of(verdict, own, slots, rule)
         for own, verdict in zip(votes, verdicts, strict=True)
     ]

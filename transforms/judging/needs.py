@@ -1,4 +1,4 @@
-"""What judges are asked for a row in any case, counted while they are read: a budget below that is refused."""
+"""The minimum of judge calls and tokens per row, counted while reading: a budget below their sum is an error."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from ...schemas.instance import FROM_INVOCATION, Example, Instance, Invocation
 
 CHARACTERS = 8
-"""Characters of a prompt counted as one token: that is about half of the tokens models count, so never too many."""
+"""Characters per token for a lower bound; models average about 4, so the estimate is about half of the real count."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """What one metric asks for a row that has its inputs: the fewest votes that can decide.
+    """The minimum that one metric needs for a row with its inputs: the fewest votes that can decide.
 
     Attributes:
         inputs: Names of the inputs.
-        calls: Questions for all trials together.
-        tokens: Tokens that their constant part takes at least.
+        calls: Number of questions, for all trials together.
+        tokens: Lower bound for the tokens of their constant part.
     """
 
     inputs: tuple[str, ...]
@@ -28,18 +28,18 @@ class Need:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a row needs of judges at least.
+    """The minimum of judge calls and tokens that a row needs.
 
     Attributes:
-        needs: What each metric asks; left out are metrics that may find nothing to ask in a row that has their inputs.
-        recall: Takes the answer from a row that brings one; `None` if an agent is called, which is taken to answer.
+        needs: The needs of each metric, except metrics that may have nothing to ask for a row with their inputs.
+        recall: Reads the recorded answer of a row; `None` if an agent is called, which is assumed to answer.
     """
 
     needs: Sequence[Need] = ()
     recall: Callable[[Instance], Invocation] | None = None
 
     def of(self, instance: Instance) -> tuple[int, int]:
-        """(calls, tokens) of a row."""
+        """Returns (calls, tokens) of a row."""
         answer = Invocation() if self.recall is None else self.recall(instance)
         if not answer.answered:
             return 0, 0

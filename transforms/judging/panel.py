@@ -1,8 +1,11 @@
-"""Panels: several votes on one question, and the verdict they come to.
+"""Panels: several votes on one question, aggregated to a verdict.
 
-Votes are numbered. The verdict is that of the shortest prefix of the votes, by number, that decides the majority
-whatever the others say; failed votes are left out. So it depends on no timing, and votes that are not needed are not
-asked for: first as many as a majority takes, then each time the fewest that could make one.
+Votes are numbered. The verdict follows from the shortest prefix of the votes, by number, that decides the majority
+whatever the remaining votes are; failed votes do not count. So the verdict does not depend on timing. Votes that are
+not needed are not requested: first as many as a majority needs, then each time the fewest that could complete one.
+
+    5 slots:  A A B . .   no majority yet; one more A would decide, so one vote is requested
+              A A B A     decided: A; the fifth vote is never requested
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from ...schemas.result import Score, ScoreError
 from ...schemas.values import mean
 
 MAX_SAMPLES = 101
-"""Votes of one judge on a question, at most."""
+"""Maximum number of votes of one judge on a question."""
 Aggregate: TypeAlias = Literal["majority", "mean", "median"]
 Value: TypeAlias = float | str
 
@@ -27,9 +30,9 @@ class Vote(NamedTuple):
 
     Attributes:
         value: The verdict: a number, or a label; `None` for a failed vote.
-        explanation: Its reasons.
-        confidence: In [0, 1], where the judge states one.
-        error: Why it failed.
+        explanation: The judge's reasons.
+        confidence: The judge's confidence in [0, 1], if it states one.
+        error: Why the vote failed.
     """
 
     value: Value | None = None
@@ -39,12 +42,12 @@ class Vote(NamedTuple):
 
 
 class PanelSlot(NamedTuple):
-    """One place of a panel.
+    """One slot of a panel.
 
     Attributes:
-        judge: Name of the judge who sits there.
+        judge: Name of the judge.
         vote: Number among the votes of that judge on the same question.
-        flipped: Whether the judge sees candidate and baseline in the other order.
+        flipped: True if the judge sees candidate and baseline in the other order.
     """
 
     judge: str
@@ -54,21 +57,21 @@ class PanelSlot(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """How votes become a verdict.
+    """How votes are aggregated.
 
     Attributes:
-        aggregate: "majority": more than half of the votes agree; "mean" and "median" (the lower one) of numbers.
-        tie: The verdict where no majority agrees; `None` takes the lower median.
+        aggregate: "majority": more than half of the votes agree; "mean" or "median" (the lower one) of numbers.
+        tie: The verdict if there is no majority; `None` for the lower median.
     """
 
     aggregate: Aggregate = "majority"
     tie: Value | None = None
 
 
-def seats(judges: Sequence[str], samples: int, flip: bool = False) -> list[PanelSlot]:
-    """The places of a panel: `samples` for each judge, in turn; with `flip` the smaller half, the last ones, flipped.
+def make_slots(judges: Sequence[str], samples: int, flip: bool = False) -> list[PanelSlot]:
+    """Makes the slots of a panel: `samples` per judge, in turn; with `flip`, the last half (rounded down) is flipped.
 
-    A larger panel of the same judges holds all the votes of a smaller one.
+    A larger panel of the same judges includes all votes of a smaller one.
     """
     size = len(judges) * samples
     taken: Counter[tuple[str, bool]] = Counter()
@@ -80,48 +83,48 @@ def seats(judges: Sequence[str], samples: int, flip: bool = False) -> list[Panel
     return found
 
 
-def panel(
-    places: Sequence[PanelSlot],
+def run_panel(
+    slots: Sequence[PanelSlot],
     ask: Callable[[PanelSlot], Ask],
     read: Callable[[Any, PanelSlot], Vote],
     rule: Rule,
 ) -> Generator[list[Ask], Sequence[Answer], Score]:
-    """Asks for votes until they decide; yields questions and is sent their answers.
+    """Collects votes until they decide; yields questions and receives their answers.
 
     Args:
-        places: The places of the panel, by number.
-        ask: The question to whoever sits at a place.
-        read: The vote in the value of an answer.
-        rule: How votes become a verdict.
+        slots: The slots of the panel, in order.
+        ask: Builds the question for a slot.
+        read: Reads the vote from the value of an answer.
+        rule: How votes are aggregated.
 
     Returns:
-        The verdict: a number as `value`, a word as `label`; the reasons of the first vote that agrees; as confidence
-        the share of the counted votes that agree (of a single vote what the judge states, else 1); for more than one
-        place the votes as details.
+        The verdict: a number as `value`, a word as `label`; the explanation of the first vote that agrees; as
+        confidence the share of valid votes that agree (for a single vote the judge's own confidence, else 1); with more
+        than one slot, the votes as details.
     """
     votes: list[Vote] = []
     while True:
-        wave = places[len(votes) : len(votes) + wanted(votes, len(places), rule)]
-        answers = yield [ask(seat) for seat in wave]
-        for seat, answer in zip(wave, answers, strict=True):
+        wave = slots[len(votes) : len(votes) + count_next_votes(votes, len(slots), rule)]
+        answers = yield [ask(slot) for slot in wave]
+        for slot, answer in zip(wave, answers, strict=True):
             if answer.open:
                 assert answer.error is not None
                 return Score.skipped(answer.error.code, answer.error.message)
-            votes.append(Vote(error=answer.error) if answer.error else read(answer.value, seat))
-            verdict = decided(votes, len(places), rule)
+            votes.append(Vote(error=answer.error) if answer.error else read(answer.value, slot))
+            verdict = decide(votes, len(slots), rule)
             if verdict is not None:
-                return score_of(verdict, votes, places, rule)
-        if len(votes) == len(places):
-            return failure_of(votes, places)
+                return score_of(verdict, votes, slots, rule)
+        if len(votes) == len(slots):
+            return failure_of(votes, slots)
 
 
-def decided(votes: Sequence[Vote], size: int, rule: Rule) -> Value | None:
-    """The verdict that a prefix of the votes settles, whatever the others will say; `None` where it does not.
+def decide(votes: Sequence[Vote], size: int, rule: Rule) -> Value | None:
+    """Returns the verdict if the first votes decide it whatever the remaining votes are, else `None`.
 
     Args:
-        votes: The first votes by number, failed ones included.
-        size: Places of the panel.
-        rule: How votes become a verdict.
+        votes: The first votes by number, including failed ones.
+        size: Number of slots of the panel.
+        rule: How votes are aggregated.
     """
     values = [v.value for v in votes if v.value is not None]
     left = size - len(votes)
@@ -138,8 +141,8 @@ def decided(votes: Sequence[Vote], size: int, rule: Rule) -> Value | None:
     return _lower_median(values)
 
 
-def wanted(votes: Sequence[Vote], size: int, rule: Rule) -> int:
-    """How many votes to ask for next: the fewest that can decide."""
+def count_next_votes(votes: Sequence[Vote], size: int, rule: Rule) -> int:
+    """Returns how many votes to request next: the fewest that can decide."""
     left = size - len(votes)
     if rule.aggregate != "majority":
         return left
@@ -153,8 +156,8 @@ def _lower_median(values: Sequence[Any]) -> Value:
     return sorted(values)[(len(values) - 1) // 2]
 
 
-def score_of(verdict: Value, votes: Sequence[Vote], places: Sequence[PanelSlot], rule: Rule) -> Score:
-    """The score that a verdict is, with the reasons of the first vote that agrees."""
+def score_of(verdict: Value, votes: Sequence[Vote], slots: Sequence[PanelSlot], rule: Rule) -> Score:
+    """Builds the score of a verdict, with the explanation of the first vote that agrees."""
     counted = [v for v in votes if v.value is not None]
     agreeing = [v for v in counted if v.value == verdict]
     if rule.aggregate == "mean":
@@ -163,24 +166,24 @@ def score_of(verdict: Value, votes: Sequence[Vote], places: Sequence[PanelSlot],
         share = max(Counter(v.value for v in counted).values()) / len(counted)
     else:
         share = len(agreeing) / len(counted)
-    if len(places) == 1 and agreeing[0].confidence is not None:
+    if len(slots) == 1 and agreeing[0].confidence is not None:
         share = agreeing[0].confidence
     number, word = (None, verdict) if isinstance(verdict, str) else (float(verdict), None)
     explanation = agreeing[0].explanation if agreeing else None
-    details = {"votes": _shown(votes, places)} if len(places) > 1 else None
+    details = {"votes": _list_votes(votes, slots)} if len(slots) > 1 else None
     return Score(number, word, explanation, share, details)
 
 
-def failure_of(votes: Sequence[Vote], places: Sequence[PanelSlot]) -> Score:
-    """The error of a panel none of whose votes was given."""
+def failure_of(votes: Sequence[Vote], slots: Sequence[PanelSlot]) -> Score:
+    """Builds the error score of a panel whose votes all failed."""
     error = next(v.error for v in votes if v.error is not None)
-    details = {"votes": _shown(votes, places)} if len(places) > 1 else None
+    details = {"votes": _list_votes(votes, slots)} if len(slots) > 1 else None
     return Score(status="error", error=error, details=details)
 
 
-def _shown(votes: Sequence[Vote], places: Sequence[PanelSlot]) -> list[dict[str, Any]]:
+def _list_votes(votes: Sequence[Vote], slots: Sequence[PanelSlot]) -> list[dict[str, Any]]:
     shown = []
-    for vote, seat in zip(votes, places, strict=False):
+    for vote, slot in zip(votes, slots, strict=False):
         said = {"verdict": vote.value} if vote.error is None else {"error": vote.error.code}
-        shown.append({"judge": seat.judge, **({"flipped": True} if seat.flipped else {}), **said})
+        shown.append({"judge": slot.judge, **({"flipped": True} if slot.flipped else {}), **said})
     return shown

@@ -1,8 +1,8 @@
-"""The verdict in what a judge wrote, read strictly: one verdict and no other, or none.
+"""Parses verdicts strictly: a judge's text has exactly one verdict, or it is an error.
 
-Accepted, in this order: the whole text is the JSON object; the JSON objects that stand in the text, fenced or not, all
-say the same; the text is a bare choice, or one line names it ("score: 4"). What is judged is data: an object or a line
-that the judge repeats from it is no verdict of the judge.
+Accepted, in this order: the whole text is the JSON object; all JSON objects in the text, fenced or not, are equal; the
+text is a bare choice, or one line names it ("score: 4"). The judged text is data: an object or a line that the judge
+repeats from it is not a verdict, so an answer cannot rate itself.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import orjson
 
 from ...schemas.errors import JudgeError
 from ...schemas.json import Json
-from .shapes import Schema, SchemaMismatch, fitted, named
+from .shapes import Schema, SchemaMismatch, fit, type_name
 
 MAX_CHARACTERS = 1_000_000
-"""A longer reply is no verdict."""
+"""Longer replies are errors, so that parsing time is bounded."""
 _MAX_TRIES = 20_000
 _OPENING = re.compile(r"\{\s*\"")
 _BRACES = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}]', re.S)
-"""Braces, and strings, whose own do not count; the last string may have no end."""
+"""Matches braces and whole strings, so that braces in strings are skipped; the last string may be unterminated."""
 _DEEPEST = 200
-"""Levels below an object in a text that is nested too deep to be read, with which it is still tried."""
+"""If a text is nested too deep for the decoder, objects with fewer levels below them are still tried."""
 _SHOWN = 200
 _DECODER = json.JSONDecoder()
 _MARKS = " \t>#*_-\"'."
@@ -38,8 +38,8 @@ class Parts(NamedTuple):
     """The parts of a joint answer.
 
     Attributes:
-        values: By name those that fit their shape.
-        faults: By name why the others are no verdict.
+        values: The values that match their schema, by name.
+        faults: Why the others are not verdicts, by name.
     """
 
     values: dict[str, Json]
@@ -47,27 +47,27 @@ class Parts(NamedTuple):
 
 
 class InvalidVerdict(JudgeError):
-    """A judge answered, but its answer is no verdict."""
+    """A judge answered, but not with a verdict."""
 
 
 def read_verdict(text: str, schema: Schema, data: Sequence[str] = ()) -> Json:
-    """The value of the schema that a judge's words state.
+    """Reads the verdict in a judge's text.
 
     Args:
-        text: What the judge wrote.
-        schema: Shape of the verdict.
-        data: What was judged.
+        text: The judge's reply.
+        schema: JSON schema of the verdict.
+        data: The judged texts.
 
     Raises:
-        InvalidVerdict: There is no verdict in it, or there are several that differ.
+        InvalidVerdict: The text has no verdict, or several different ones.
     """
     if len(text) > MAX_CHARACTERS:
         raise InvalidVerdict(f"the judge wrote {len(text)} characters (allowed: {MAX_CHARACTERS})")
-    whole = _whole(text.strip(), schema)
-    if whole is not None and _canonical(whole) not in _stated(data, schema):
+    whole = _read_whole(text.strip(), schema)
+    if whole is not None and _canonical(whole) not in _find_imitated(data, schema):
         return whole
     found: dict[bytes, Json] = {}
-    for value in _verdicts(text, schema, data):
+    for value in _find_verdicts(text, schema, data):
         found[_canonical(value)] = value
     if len(found) == 1:
         return next(iter(found.values()))
@@ -76,97 +76,97 @@ def read_verdict(text: str, schema: Schema, data: Sequence[str] = ()) -> Json:
 
 
 def read_parts(reply: Json, schema: Schema, data: Mapping[str, Sequence[str]]) -> Parts:
-    """What a joint answer says of each of its parts.
+    """Reads the parts of a joint answer.
 
     Args:
-        reply: What the judge wrote, or its structured answer.
-        schema: Shape of the whole answer: an object with an object for each part.
-        data: What was judged in each part.
+        reply: The judge's text, or its structured answer.
+        schema: JSON schema of the whole answer: an object with one object per part.
+        data: The judged texts of each part.
 
     Raises:
-        InvalidVerdict: There is no object in it that has one of the parts, or there are several that differ.
+        InvalidVerdict: No object in the reply has any of the parts, or several different ones do.
     """
     shapes: Mapping[str, Schema] = schema["properties"]
     if not isinstance(reply, str):
         if not isinstance(reply, Mapping):
-            raise InvalidVerdict(f"the answer is {named(reply)} (allowed: object)")
-        return _parts(reply, shapes)
+            raise InvalidVerdict(f"the answer is {type_name(reply)} (allowed: object)")
+        return _read_parts(reply, shapes)
     if len(reply) > MAX_CHARACTERS:
         raise InvalidVerdict(f"the judge wrote {len(reply)} characters (allowed: {MAX_CHARACTERS})")
     judged = dict.fromkeys(text for texts in data.values() for text in texts)
-    imitated = {key for text in judged for key, _ in _parted(text, shapes)}
-    found = {key: parts for key, parts in _parted(reply, shapes) if key not in imitated}
+    imitated = {key for text in judged for key, _ in _find_parts(text, shapes)}
+    found = {key: parts for key, parts in _find_parts(reply, shapes) if key not in imitated}
     if len(found) != 1:
         what = "no verdict" if not found else f"{len(found)} different verdicts"
         raise InvalidVerdict(f"the judge gave {what}: {reply[:_SHOWN]!r}")
     (parts,) = found.values()
     for name, shape in shapes.items():
-        if name in parts.values and _canonical(parts.values[name]) in _stated(data[name], shape):
+        if name in parts.values and _canonical(parts.values[name]) in _find_imitated(data[name], shape):
             parts.faults[name] = "the judge repeats what it judges"
             del parts.values[name]
     return parts
 
 
-def checked(value: Json, schema: Schema) -> Json:
-    """A structured answer that fits the schema.
+def check_verdict(value: Json, schema: Schema) -> Json:
+    """Validates a structured answer and returns it in the schema's types.
 
     Raises:
-        InvalidVerdict: It does not.
+        InvalidVerdict: The value does not match the schema.
     """
     try:
-        return fitted(value, schema)
+        return fit(value, schema)
     except SchemaMismatch as misfit:
         raise InvalidVerdict(str(misfit)) from None
 
 
-def _whole(text: str, schema: Schema) -> Json:
+def _read_whole(text: str, schema: Schema) -> Json:
     fence = re.fullmatch(r"```(?:json)?\s*\n(.*?)\n?\s*```", text, flags=re.S)
     try:
-        return fitted(orjson.loads(fence[1] if fence else text), schema)
+        return fit(orjson.loads(fence[1] if fence else text), schema)
     except (orjson.JSONDecodeError, SchemaMismatch):
         return None
 
 
-def _parted(text: str, shapes: Mapping[str, Schema]) -> Iterator[tuple[bytes, Parts]]:
-    """(what stands for them, the parts) of the objects in a text that have one at least."""
-    for value in _objects(text):
-        parts = _parts(value, shapes)
+def _find_parts(text: str, shapes: Mapping[str, Schema]) -> Iterator[tuple[bytes, Parts]]:
+    """Yields (canonical key, parts) of each object in the text with at least one valid part."""
+    for value in _find_objects(text):
+        parts = _read_parts(value, shapes)
         if parts.values:
             yield _canonical(parts.values) + _canonical(parts.faults), parts
 
 
-def _parts(value: Mapping[str, Json], shapes: Mapping[str, Schema]) -> Parts:
+def _read_parts(value: Mapping[str, Json], shapes: Mapping[str, Schema]) -> Parts:
     parts = Parts({}, {})
     for name, shape in shapes.items():
         try:
             if name not in value:
                 raise SchemaMismatch("the answer lacks the question")
-            parts.values[name] = fitted(value[name], shape)
+            parts.values[name] = fit(value[name], shape)
         except SchemaMismatch as misfit:
             parts.faults[name] = str(misfit)
     return parts
 
 
-def _verdicts(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
-    """Objects in the text; where none is, lines that name a choice."""
-    own, imitated = dict(_fitting(text, schema)), _stated(data, schema)
+def _find_verdicts(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
+    """Yields the verdicts in the text: its objects, or lines that name a choice if there are none."""
+    own, imitated = dict(_find_fitting(text, schema)), _find_imitated(data, schema)
     yield from (value for key, value in own.items() if key not in imitated)
     if not own:
-        yield from _lines(text, schema, data)
+        yield from _read_lines(text, schema, data)
 
 
-def _stated(data: Sequence[str], schema: Schema) -> set[bytes]:
-    """The verdicts that stand in what is judged."""
-    return {key for one in data for key, _ in _fitting(one, schema)}
+def _find_imitated(data: Sequence[str], schema: Schema) -> set[bytes]:
+    """Returns the canonical JSON of verdicts within the judged texts, which a judge may only be repeating."""
+    return {key for one in data for key, _ in _find_fitting(one, schema)}
 
 
-def _fitting(text: str, schema: Schema) -> Iterator[tuple[bytes, Json]]:
-    """(its canonical JSON, the value) of the objects in a text that fit a schema."""
+def _find_fitting(text: str, schema: Schema) -> Iterator[tuple[bytes, Json]]:
+    """Yields (canonical JSON, value) of the objects in a text that match a schema."""
     if any(f'"{name}"' not in text for name in schema.get("required", ())):
         return
-    for value in _objects(text):
+    for value in _find_objects(text):
         try:
-            found = fitted(value, schema)
+            found = fit(value, schema)
         except SchemaMismatch:
             continue
         yield _canonical(found), found
@@ -176,10 +176,11 @@ def _canonical(value: Json) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def _objects(text: str) -> Iterator[Any]:
-    """The JSON objects in a text that stand in no other, in time proportional to its length.
+def _find_objects(text: str) -> Iterator[Any]:
+    """Yields the outermost JSON objects in a text, in time proportional to its length.
 
-    What cannot be read in an object spoils those around it, too, which are not read again from where they begin.
+    A syntax error within an object also breaks all objects around it; these are not tried again. Without that, a text
+    of n unclosed braces would take time proportional to n².
     """
     place, spoiled = 0, set[int]()
     for match in itertools.islice(_OPENING.finditer(text), _MAX_TRIES):
@@ -189,15 +190,18 @@ def _objects(text: str) -> Iterator[Any]:
         try:
             value, place = _DECODER.raw_decode(text, start)
         except json.JSONDecodeError as error:
-            spoiled.update(_spoiled(text, start, error.pos))
+            spoiled.update(_find_spoiled(text, start, error.pos))
         except RecursionError:
-            spoiled.update(_spoiled(text, start, len(text), _DEEPEST))
+            spoiled.update(_find_spoiled(text, start, len(text), _DEEPEST))
         else:
             yield value
 
 
-def _spoiled(text: str, start: int, end: int, deepest: float = math.inf) -> Iterator[int]:
-    """Where objects begin, from the one at `start` to its end, that are not closed before `end` or nested deeper."""
+def _find_spoiled(text: str, start: int, end: int, deepest: float = math.inf) -> Iterator[int]:
+    """Yields the start of each object from `start` on that is not closed before `end`, or has `deepest` levels below.
+
+    Ends early if the object at `start` is closed.
+    """
     around: list[tuple[int, int]] = []
     for match in _BRACES.finditer(text, start, end):
         if match[0] == "{":
@@ -213,8 +217,8 @@ def _spoiled(text: str, start: int, end: int, deepest: float = math.inf) -> Iter
     yield from (place for place, _ in around)
 
 
-def _lines(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
-    """Verdicts without JSON, where the schema asks for one choice and else for text, which is then all the words."""
+def _read_lines(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
+    """Yields verdicts without JSON, if the schema has one choice and otherwise only text, which is the whole reply."""
     inner: Mapping[str, Schema] = schema.get("properties", {})
     chosen = [name for name, shape in inner.items() if "enum" in shape]
     if len(chosen) != 1 or any(shape["type"] != "string" for shape in inner.values() if "enum" not in shape):
@@ -228,9 +232,9 @@ def _lines(text: str, schema: Schema, data: Sequence[str]) -> Iterator[Json]:
     if (bare := text.strip().strip("*_\"'. ").lower()) in by_word:
         if text.strip() in (one.strip() for one in data):
             return
-        yield fitted({**rest, name: by_word[bare]}, schema)
+        yield fit({**rest, name: by_word[bare]}, schema)
         return
     for line in text.splitlines():
         match = pattern.match(line) if len(line) < _SHOWN else None
         if match and not any(line.strip(_MARKS) in one for one in data):
-            yield fitted({**rest, name: by_word[match[1].lower()]}, schema)
+            yield fit({**rest, name: by_word[match[1].lower()]}, schema)

@@ -1,6 +1,6 @@
 """Prompts: files with a version and a hash, filled with the data of a row.
 
-A prompt file has a header, a line `---`, what the judge is told, a line `---`, and what it is given:
+A prompt file has a header, a line `---`, the system message, a line `---`, and the user message:
 
     version: 1
     ---
@@ -8,12 +8,12 @@ A prompt file has a header, a line `---`, what the judge is told, a line `---`, 
     ---
     {prediction}
 
-`{name}` is replaced once, by a block that holds the value and that the value cannot close: its tags carry a code made
-from the value itself, so that two rows with the same value have the same block. What is told is followed by `frame.md`,
-which says how such blocks are to be read.
+`{name}` is replaced once, by a block with the value. The value cannot close its block: the tags carry a code that is
+derived from the value and does not occur in it, so that rows with the same value have the same block. The system
+message is followed by `frame.md`, which explains these blocks to the judge.
 
-What is the same for all rows stands first, then what several questions share (a context, facts, properties), then what
-is judged: providers keep what they have read of a prompt's beginning, and charge less for it the next time.
+The constant text comes first, then what several questions share (a context, facts, properties), then the judged text:
+providers cache the beginning of a prompt and charge less for it when it is repeated.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from .panel import MAX_SAMPLES, PanelSlot
 
 FOLDER = Path(__file__).parent / "prompts"
 VARIABLE = re.compile(r"\{([_a-zA-Z][_a-zA-Z0-9]*)\}")
-"""A place in a template, and its name."""
+"""Matches a variable of a template; group 1 is its name."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a judge is told and given.
+    """The template of a question.
 
     Attributes:
-        name: Where it stands, or the metric it belongs to.
+        name: Its file without the extension, or its metric.
         version: Its version.
-        told: The judge's task, constant over all rows: the system message.
-        given: What stands in the user's message, with variables.
+        told: The system message: the judge's task, the same for all rows.
+        given: The user message, with variables.
     """
 
     name: str
@@ -54,67 +54,68 @@ class Prompt:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Names of its variables in the order they first stand there."""
+        """Names of its variables, in order of first use."""
         return variables_of(self.given)
 
     @property
     def hash(self) -> str:
-        """12 hexadecimal digits that stand for its text."""
-        return hashlib.sha256("\0".join((self.told, frame(), self.given)).encode()).hexdigest()[:12]
+        """12 hexadecimal digits of the sha256 of its text."""
+        return hashlib.sha256("\0".join((self.told, load_frame(), self.given)).encode()).hexdigest()[:12]
 
-    def joined(self, more: Prompt) -> Prompt:
-        """The prompt with another's text after its own."""
+    def join(self, more: Prompt) -> Prompt:
+        """Returns the prompt with the text of another one appended."""
         return Prompt(self.name, self.version, f"{self.told}\n\n{more.told}", f"{self.given}\n\n{more.given}")
 
-    def asking(
+    def bind(
         self, shape: Mapping[str, Json], values: Mapping[str, Json], flipped: Mapping[str, Json] | None = None
     ) -> Callable[[PanelSlot], Ask]:
-        """What makes the question about a row for whoever sits at a place of a panel.
+        """Returns a function that builds the question about a row for a slot of a panel.
 
         Args:
             shape: JSON schema of the answer.
-            values: What the variables stand for.
-            flipped: What they stand for where the judge sees the other order.
+            values: Values of the variables.
+            flipped: Values for slots that see the answers in the other order.
         """
         data = tuple(as_text(value) for name, value in values.items() if name in self.variables)
 
         @cache
         def messages(other: bool) -> tuple[Message, ...]:
-            return self.filled(flipped if other and flipped is not None else values, shape)
+            return self.fill(flipped if other and flipped is not None else values, shape)
 
-        def ask(seat: PanelSlot) -> Ask:
-            # two equal answers are the same question in both orders, whose votes must not be taken for each other
-            same = seat.flipped and messages(True) == messages(False)
-            return Ask(messages(seat.flipped), shape, seat.judge, seat.vote + MAX_SAMPLES * same, data)
+        def ask(slot: PanelSlot) -> Ask:
+            # Equal answers make the same question in both orders. The other vote number keeps its journaled answers
+            # apart, else one vote would count twice.
+            same = slot.flipped and messages(True) == messages(False)
+            return Ask(messages(slot.flipped), shape, slot.judge, slot.vote + MAX_SAMPLES * same, data)
 
         return ask
 
-    def filled(self, values: Mapping[str, Json], shape: Mapping[str, Json] | None = None) -> tuple[Message, ...]:
-        """The messages for a row; the same bytes in every run.
+    def fill(self, values: Mapping[str, Json], shape: Mapping[str, Json] | None = None) -> tuple[Message, ...]:
+        """Builds the messages for a row; the same bytes in every run.
 
         Args:
-            values: What the variables stand for. A variable without a value is left as it is; a value that is no text
-                stands there as JSON.
-            shape: JSON schema of the answer, told to the judge in words too.
+            values: Values of the variables. A variable without a value is left as it is; a value that is not text is
+                written as JSON.
+            shape: JSON schema of the answer, which the system message states too.
         """
         texts = {name: as_text(values[name]) for name in self.variables if name in values}
-        codes = {name: fence(text, texts) for name, text in texts.items()}
+        codes = {name: make_fence(text, texts) for name, text in texts.items()}
 
         def block(match: re.Match[str]) -> str:
             name = match[1]
             return match[0] if name not in texts else f"<{name} {codes[name]}>\n{texts[name]}\n</{name} {codes[name]}>"
 
-        told = [self.told, frame(), *((ending(shape),) if shape is not None else ())]
+        told = [self.told, load_frame(), *((describe_schema(shape),) if shape is not None else ())]
         return Message("system", "\n\n".join(told)), Message("user", VARIABLE.sub(block, self.given))
 
 
 def variables_of(text: str) -> tuple[str, ...]:
-    """Names of the variables in a text in the order they first stand there."""
+    """Returns the names of the variables in a text, in order of first use."""
     return tuple(dict.fromkeys(VARIABLE.findall(text)))
 
 
-def fence(own: str, texts: Mapping[str, str]) -> str:
-    """16 hexadecimal digits that stand in none of the texts, the same for the same text of its own."""
+def make_fence(own: str, texts: Mapping[str, str]) -> str:
+    """Derives 16 hexadecimal digits from `own` that occur in none of the texts."""
     code = hashlib.sha256(own.encode()).hexdigest()[:16]
     while any(code in text for text in texts.values()):
         code = hashlib.sha256(code.encode()).hexdigest()[:16]
@@ -122,38 +123,38 @@ def fence(own: str, texts: Mapping[str, str]) -> str:
 
 
 def as_text(value: Json) -> str:
-    """A value as it stands in a prompt: text as it is but for lone surrogates, another value as JSON."""
+    """Formats a value for a prompt: text unchanged except for lone surrogates, other values as JSON."""
     text = value if isinstance(value, str) else _json(value)
     return text.encode("utf-8", "replace").decode()
 
 
 @cache
-def load(name: str) -> Prompt:
-    """The prompt in `prompts/<name>.md`.
+def load_prompt(name: str) -> Prompt:
+    """Loads the prompt `prompts/<name>.md`.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: The file does not exist.
     """
     path = FOLDER / f"{name}.md"
     if not path.is_file():
         raise ConfigError(f"no prompt {name!r}", where="prompt")
-    return parsed(path.read_text("utf-8"), name)
+    return parse_prompt(path.read_text("utf-8"), name)
 
 
-def parsed(text: str, name: str) -> Prompt:
-    """The prompt that a prompt file's text describes."""
+def parse_prompt(text: str, name: str) -> Prompt:
+    """Parses the text of a prompt file."""
     header, told, given = (part.strip() for part in re.split(r"^---$", text, maxsplit=2, flags=re.M))
     return Prompt(name, int(header.removeprefix("version:")), told, given)
 
 
-def ending(shape: Mapping[str, Json]) -> str:
-    """What a judge is told last: the schema of its answer."""
+def describe_schema(shape: Mapping[str, Json]) -> str:
+    """Returns the end of the system message: the schema of the answer."""
     return f"Answer with one JSON object of this schema and nothing else:\n{_json(shape)}"
 
 
 @cache
-def frame() -> str:
-    """What every judge is told about the blocks that hold data."""
+def load_frame() -> str:
+    """Loads the instructions about data blocks, which every system message has."""
     return (FOLDER / "frame.md").read_text("utf-8").strip()
 
 

@@ -1,8 +1,8 @@
-"""JSON schemas of the answers judges give, small enough for every provider's structured output, and their check.
+"""JSON schemas of judges' answers, restricted to what every provider's structured output supports, and validation.
 
     object_of(explanation=TEXT, score=one_of(1, 2, 3, 4, 5))
 
-The reasons stand first: what a model writes before its verdict informs it.
+The explanation comes first, since a model's verdict is informed by what it has written before.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 class SchemaMismatch(ValueError):
-    """A value does not have the shape; the text says where and why."""
+    """A value does not match its schema; the message says where and why."""
 
 
 def one_of(*choices: str | int) -> Schema:
-    """Exactly one of some words or whole numbers."""
+    """Returns the schema of an enum of strings or of integers."""
     return {"type": "string" if isinstance(choices[0], str) else "integer", "enum": list(choices)}
 
 
 def list_of(items: Schema) -> Schema:
-    """A list, of any length."""
+    """Returns the schema of a list of any length."""
     return {"type": "array", "items": items}
 
 
 def object_of(**properties: Schema) -> Schema:
-    """An object with exactly these properties, in this order."""
+    """Returns the schema of an object with exactly these properties, in this order."""
     return {
         "type": "object",
         "properties": properties,
@@ -51,14 +51,13 @@ def object_of(**properties: Schema) -> Schema:
     }
 
 
-def fitted(value: Json, schema: Schema, place: str = "the answer") -> Json:
-    """The value as the schema's kind, so that it is JSON whoever made it.
+def fit(value: Json, schema: Schema, place: str = "the answer") -> Json:
+    """Validates a value and converts it to the schema's types.
 
-    4.0 for a whole number is 4; halves of surrogate pairs in text are U+FFFD; keys that were not asked for
-    are left out.
+    An integer may be given as 4.0; lone surrogates become U+FFFD; unknown keys are dropped.
 
     Raises:
-        SchemaMismatch: It is something else, or a number that JSON does not hold (NaN, infinite, beyond 64 bits).
+        SchemaMismatch: The value does not match, or is a number that JSON cannot hold (NaN, infinite, beyond 64 bits).
     """
     kind = schema["type"]
     if isinstance(value, str):
@@ -66,29 +65,29 @@ def fitted(value: Json, schema: Schema, place: str = "the answer") -> Json:
     whole = kind == "integer" and isinstance(value, float) and value.is_integer()
     value = int(value) if whole else value
     if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind != "boolean"):
-        raise SchemaMismatch(f"{place} is {named(value)} (allowed: {kind})")
-    if not _held(value):
+        raise SchemaMismatch(f"{place} is {type_name(value)} (allowed: {kind})")
+    if not _is_json_number(value):
         raise SchemaMismatch(f"{place} is not finite or beyond 64 bits (allowed: {kind})")
     if "enum" in schema and value not in schema["enum"]:
         raise SchemaMismatch(f"{place} is none of {', '.join(map(str, schema['enum']))}")
     if isinstance(value, list):
-        return [fitted(v, schema["items"], f"{place}[{i}]") for i, v in enumerate(value)]
+        return [fit(v, schema["items"], f"{place}[{i}]") for i, v in enumerate(value)]
     if isinstance(value, dict):
         lacks = [name for name in schema["required"] if name not in value]
         if lacks:
             raise SchemaMismatch(f"{place} lacks {', '.join(lacks)}")
         inner = schema["properties"]
-        return {name: fitted(value[name], shape, name) for name, shape in inner.items() if name in value}
+        return {name: fit(value[name], shape, name) for name, shape in inner.items() if name in value}
     return value
 
 
-def _held(value: Json) -> bool:
-    """Whether JSON holds it, if it is a number."""
+def _is_json_number(value: Json) -> bool:
+    """Returns false for numbers that JSON cannot hold: NaN, infinities and integers beyond 64 bits."""
     if isinstance(value, float):
         return math.isfinite(value)
     return not isinstance(value, int) or -(1 << 63) <= value < 1 << 64
 
 
-def named(value: Json) -> str:
-    """What kind of value it is."""
+def type_name(value: Json) -> str:
+    """Names the type of a value for messages."""
     return "null" if value is None else type(value).__name__

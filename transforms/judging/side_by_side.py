@@ -1,4 +1,4 @@
-"""Several judgings of one row side by side: their questions are asked at once."""
+"""Runs several judgings of one row concurrently: each step asks the questions of all of them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...schemas.result import Score
 T = TypeVar("T")
 
 
-def together(
+def run_together(
     judgings: Sequence[Generator[list[Ask], Sequence[Answer], T]],
 ) -> Generator[list[Ask], Sequence[Answer], list[T]]:
-    """Goes on with all judgings that are open at each step; returns their scores, or what else they return, in order.
+    """Runs judgings concurrently and returns their results in order.
 
-    scores = yield from together([self.poll(...) for chunk in chunks])
+    scores = yield from run_together([self.poll(...) for chunk in chunks])
     """
     scores: dict[int, T] = {}
     asked: dict[int, list[Ask]] = {}
@@ -38,6 +38,6 @@ def together(
     return [scores[place] for place in range(len(judgings))]
 
 
-def unasked(scores: Sequence[Score]) -> Score | None:
-    """The first of the scores whose questions were not asked, since the run was stopped: the whole is open then."""
+def find_unasked(scores: Sequence[Score]) -> Score | None:
+    """Returns the first score whose questions were not asked because the run stopped, or `None`."""
     return next((s for s in scores if s.error is not None and s.error.code in NOT_MADE), None)

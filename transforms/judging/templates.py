@@ -1,4 +1,4 @@
-"""Prompts that users write: templates with `{variable}` places, in parts or as free text, and the ratings in them.
+"""Prompt templates of users, in parts or as free text with `{variable}` placeholders, and their ratings.
 
     PointwiseMetricPromptTemplate(
         criteria={"Follows": "The answer follows from the tool calls."},
@@ -6,9 +6,8 @@
         input_variables=["prompt", "predicted_trajectory"],
     )
 
-Names and arguments are those of the Vertex AI SDK. Parts stand in the order they are given in, so the prompt of a row
-is the same in every run. What stands before the paragraph of the first variable is what the judge is told, the rest
-what it is given.
+Names and arguments are those of the Vertex AI SDK. Parts keep their order, so the prompt of a row is the same in every
+run. The paragraphs before the first variable are the system message, the rest is the user message.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from .prompts import Prompt, load, variables_of
+from .prompts import Prompt, load_prompt, variables_of
 
 Rubric = Mapping[str | int | float, str]
 Numbers = tuple[int | float, ...]
@@ -29,7 +28,7 @@ PAIR = {
     "response": "response_b",
     "prediction": "response_b",
 }
-"""What the blocks of two compared answers are called instead: the names must not tell whose they are."""
+"""Neutral names for the blocks of two compared answers, so that the judge cannot tell which is the baseline."""
 _HEADING = re.compile(r"^[\s#*]*(?:(?:rating|scoring)\s+)?(?:rubrics?|ratings?|scores?|scale)\s*:?[\s*:]*$", re.I)
 _RATING = re.compile(r"^[\s>*•-]*?[\"'*(]{0,3}([-−–]?\d+(?:\.\d+)?)[\"'*)]{0,3}\s*(?:\([^)]*\)|[^:\d]{0,40}?)\s*[:=]")
 
@@ -39,12 +38,12 @@ class TemplateParts:
     """The parts of a template.
 
     Attributes:
-        criteria: Names of criteria and what they mean.
-        rating_rubric: Ratings and what they mean; the ratings of pointwise metrics are numbers.
-        input_variables: Columns the judge sees beside the answer; a row must have them.
+        criteria: Names and descriptions of criteria.
+        rating_rubric: Ratings and their descriptions; the ratings of pointwise metrics are numbers.
+        input_variables: Columns that the judge sees besides the answer; a row must have them.
         instruction: The judge's task; default: a general one.
-        metric_definition: What is measured, in short.
-        evaluation_steps: Names of steps and what to do in them.
+        metric_definition: Short definition of the metric.
+        evaluation_steps: Names and descriptions of steps.
         few_shot_examples: Examples of judgements.
     """
 
@@ -57,20 +56,20 @@ class TemplateParts:
     few_shot_examples: Sequence[str] | None = None
 
     def text(self, default: str) -> str:
-        """The whole template.
+        """Builds the whole template.
 
         Args:
-            default: Name of the prompt whose instruction and answers stand where there are none of its own.
+            default: Name of the prompt with the default instruction and the blocks of the answers.
         """
-        prompt = load(default)
+        prompt = load_prompt(default)
         shown = dict.fromkeys(self.input_variables or ())
         given = "\n\n".join(f"### {name}\n{{{name}}}" for name in shown if name not in variables_of(prompt.given))
         sections = {
             "# Instruction": self.instruction or prompt.told,
             "## Metric Definition": self.metric_definition,
-            "## Criteria": _listed(self.criteria),
-            "## Rating Rubric": _listed(self.rating_rubric),
-            "## Evaluation Steps": _listed(self.evaluation_steps or {}),
+            "## Criteria": _list_items(self.criteria),
+            "## Rating Rubric": _list_items(self.rating_rubric),
+            "## Evaluation Steps": _list_items(self.evaluation_steps or {}),
             "## Evaluation Examples": "\n\n".join(self.few_shot_examples or ()),
             "## User Inputs": given,
             "## AI-generated Response": prompt.given,
@@ -80,14 +79,14 @@ class TemplateParts:
 
 @dataclass(frozen=True, kw_only=True)
 class _MetricPromptTemplate(TemplateParts):
-    """What both kinds of templates share."""
+    """Base of the two kinds of templates."""
 
     default: ClassVar[str]
 
     def __post_init__(self) -> None:
         for name in ("criteria", "rating_rubric"):
             if not getattr(self, name):
-                raise ValueError(f"{name} is empty, allowed: names and what they mean")
+                raise ValueError(f"{name} is empty, allowed: names and their descriptions")
 
     @property
     def prompt_data(self) -> str:
@@ -96,7 +95,7 @@ class _MetricPromptTemplate(TemplateParts):
 
     @property
     def variables(self) -> set[str]:
-        """Names of the variables in it."""
+        """Names of the variables of the template."""
         return set(variables_of(self.prompt_data))
 
     def __str__(self) -> str:
@@ -105,26 +104,26 @@ class _MetricPromptTemplate(TemplateParts):
 
 @dataclass(frozen=True, kw_only=True)
 class PointwiseMetricPromptTemplate(_MetricPromptTemplate):
-    """A template by which one answer (`{response}`, always in it) is rated."""
+    """A template that rates one answer; it always includes `{response}`."""
 
     default: ClassVar[str] = "template/pointwise"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairwiseMetricPromptTemplate(_MetricPromptTemplate):
-    """A template by which two answers are compared: A is `{baseline_model_response}`, B is `{response}`."""
+    """A template that compares two answers: A is `{baseline_model_response}`, B is `{response}`."""
 
     default: ClassVar[str] = "template/pairwise"
 
 
 def prompt_of(text: str, name: str, system: str | None = None, after: str = "") -> Prompt:
-    """The prompt that a template's text is.
+    """Splits a template into the system and user message of a prompt.
 
     Args:
         text: The template.
         name: Name of the metric.
-        system: What the judge is told before it.
-        after: What the judge is told after what the template tells it.
+        system: Text before the template's own system message.
+        after: Text after the template's own system message.
     """
     paragraphs = re.split(r"\n[ \t]*\n", text.strip())
     first = next((i for i, paragraph in enumerate(paragraphs) if variables_of(paragraph)), len(paragraphs))
@@ -132,17 +131,17 @@ def prompt_of(text: str, name: str, system: str | None = None, after: str = "") 
     return Prompt(name, 1, "\n\n".join(told).strip(), "\n\n".join(paragraphs[first:]).strip())
 
 
-def renamed(text: str, names: Mapping[str, str]) -> str:
-    """The template with some variables under other names."""
+def rename_variables(text: str, names: Mapping[str, str]) -> str:
+    """Renames variables of a template."""
     pattern = "|".join(map(re.escape, names))
     return re.sub(rf"\{{({pattern})\}}", lambda match: f"{{{names[match[1]]}}}", text)
 
 
-def numbers(ratings: Sequence[str | int | float]) -> Numbers:
-    """Ratings as numbers, sorted, whole ones as int.
+def parse_ratings(ratings: Sequence[str | int | float]) -> Numbers:
+    """Parses ratings as sorted numbers; whole ones become int.
 
     Raises:
-        ValueError: One is no number, or there are fewer than two.
+        ValueError: A rating is not a finite number, or there are fewer than two.
     """
     try:
         found = sorted({float(str(rating).strip().replace("−", "-").replace("–", "-")) for rating in ratings})
@@ -154,8 +153,8 @@ def numbers(ratings: Sequence[str | int | float]) -> Numbers:
     return tuple(int(number) if number.is_integer() else number for number in found)
 
 
-def ratings_in(text: str) -> Numbers | None:
-    """The ratings that a free text lists under a heading such as "Rating Rubric" or "Scores", `None` without one."""
+def find_ratings(text: str) -> Numbers | None:
+    """Finds the ratings listed under a heading such as "Rating Rubric" or "Scores"; `None` if there are none."""
     found: list[str] = []
     listing = False
     for line in text.splitlines():
@@ -165,8 +164,8 @@ def ratings_in(text: str) -> Numbers | None:
             found.append(match[1])
         elif listing and found and (not line.strip() or line.lstrip().startswith("#")):
             break
-    return numbers(found) if len({*found}) > 1 else None
+    return parse_ratings(found) if len({*found}) > 1 else None
 
 
-def _listed(named: Mapping[str, str] | Rubric) -> str:
+def _list_items(named: Mapping[str, str] | Rubric) -> str:
     return "\n".join(f"{name}: {text}" for name, text in named.items())

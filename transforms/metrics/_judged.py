@@ -33,7 +33,7 @@ from ...schemas.instance import Example
 from ...schemas.json import Json
 from ...schemas.judging import PROMPTS, Judging
 from ...schemas.result import Score
-from ..judging.panel import MAX_SAMPLES, Aggregate, PanelSlot, Rule, Vote, panel, seats
+from ..judging.panel import MAX_SAMPLES, Aggregate, PanelSlot, Rule, Vote, make_slots, run_panel
 from ..judging.prompts import Prompt
 from ..judging.shapes import TEXT, Schema, object_of, one_of
 from .base import Metric
@@ -62,7 +62,7 @@ class JudgedMetric(Metric):
             raise ValueError(f"samples is {self.samples}, allowed: 1 to {MAX_SAMPLES}")
         if not self.judges:
             raise ValueError("judge is an empty list, allowed: names of judges")
-        if len(self.places) > 1 and "details" not in self.outputs:
+        if len(self.slots) > 1 and "details" not in self.outputs:
             object.__setattr__(self, "outputs", (*self.outputs, "details"))
 
     @abstractmethod
@@ -78,9 +78,9 @@ class JudgedMetric(Metric):
         return (self.judge,) if isinstance(self.judge, str) else tuple(dict.fromkeys(self.judge))
 
     @property
-    def places(self) -> list[PanelSlot]:
+    def slots(self) -> list[PanelSlot]:
         """The places of its panel."""
-        return seats(self.judges, self.samples)
+        return make_slots(self.judges, self.samples)
 
     @property
     def rule(self) -> Rule:
@@ -109,7 +109,7 @@ class JudgedMetric(Metric):
     @property
     def calls(self) -> tuple[int, int]:
         """(fewest, most) calls for a row, if all answers are verdicts."""
-        size = len(self.places)
+        size = len(self.slots)
         return (size // 2 + 1 if self.aggregate == "majority" else size), size
 
     def poll(
@@ -130,7 +130,7 @@ class JudgedMetric(Metric):
             read: The vote in an answer's value.
             flipped: What they stand for where the judge sees the other order.
         """
-        return panel(self.places, prompt.asking(schema, values, flipped), read, self.rule)
+        return run_panel(self.slots, prompt.bind(schema, values, flipped), read, self.rule)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,8 +151,8 @@ class PairwiseJudge(JudgedMetric):
             raise ValueError(f"aggregate is {self.aggregate}, allowed: majority, since choices are no numbers")
 
     @property
-    def places(self) -> list[PanelSlot]:
-        return seats(self.judges, self.samples, self.flip)
+    def slots(self) -> list[PanelSlot]:
+        return make_slots(self.judges, self.samples, self.flip)
 
     @property
     def rule(self) -> Rule:
@@ -185,7 +185,7 @@ def rating(*choices: int) -> Schema:
     return object_of(explanation=TEXT, score=one_of(*choices))
 
 
-def read_score(value: Any, seat: PanelSlot) -> Vote:
+def read_score(value: Any, slot: PanelSlot) -> Vote:
     """The vote in an answer of shape `rating`."""
     return Vote(float(value["score"]), value["explanation"])
 
@@ -194,7 +194,7 @@ CHOICE: Schema = object_of(explanation=TEXT, choice=one_of("A", "B", "SAME"))
 """An explanation and which of two answers is better. A is shown first: the baseline, or flipped, the candidate."""
 
 
-def read_choice(value: Any, seat: PanelSlot) -> Vote:
+def read_choice(value: Any, slot: PanelSlot) -> Vote:
     """The vote in an answer of shape `CHOICE`: BASELINE, CANDIDATE or TIE."""
-    first, second = ("CANDIDATE", "BASELINE") if seat.flipped else ("BASELINE", "CANDIDATE")
+    first, second = ("CANDIDATE", "BASELINE") if slot.flipped else ("BASELINE", "CANDIDATE")
     return Vote({"A": first, "B": second, "SAME": "TIE"}[value["choice"]], value["explanation"])

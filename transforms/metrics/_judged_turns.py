@@ -13,11 +13,11 @@ from ...schemas.instance import Example, Turn
 from ...schemas.json import Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score, ScoreError
-from ..judging.joint import joint_panel
+from ..judging.joint import run_joint_panel
 from ..judging.panel import Rule, Vote
-from ..judging.prompts import Prompt, load
+from ..judging.prompts import Prompt, load_prompt
 from ..judging.shapes import Schema
-from ..judging.side_by_side import together, unasked
+from ..judging.side_by_side import find_unasked, run_together
 from ._judged import JudgedMetric
 
 NOT_TOLD = Vote(error=ScoreError("invalid_verdict", "the judge's answer does not speak of it"))
@@ -43,7 +43,7 @@ class TurnJudge(JudgedMetric):
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        return (load(self.prompt),)
+        return (load_prompt(self.prompt),)
 
     @property
     def joinable(self) -> bool:
@@ -62,8 +62,8 @@ class TurnJudge(JudgedMetric):
             return Score.failed("missing_turns", "the answer has fewer turns than the conversation")
         judgings = [self.turn(example, expected, actual) for expected, actual in turns if actual is not None]
         places = [i for i, judging in enumerate(judgings) if judging is not None]
-        scores = yield from together([j for j in judgings if j is not None])
-        if open_ := unasked(scores):
+        scores = yield from run_together([j for j in judgings if j is not None])
+        if open_ := find_unasked(scores):
             return open_
         found = dict(zip(places, scores, strict=True))
         return self.case([found.get(i) for i in range(len(judgings))])
@@ -101,8 +101,8 @@ class JointTurnJudge(TurnJudge):
 
     def ask_jointly(self, values: Mapping[str, Json], schema: Schema, read: Any, things: int) -> Any:
         """The verdicts on some things, see `joint_panel`."""
-        ask = self.prompts[0].asking(schema, values)
-        return joint_panel(self.places, ask, read, things, self.rule)
+        ask = self.prompts[0].bind(schema, values)
+        return run_joint_panel(self.slots, ask, read, things, self.rule)
 
 
 def mean_of(scores: Sequence[Score], details: dict[str, Json]) -> Score:

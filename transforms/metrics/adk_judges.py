@@ -21,7 +21,7 @@ from ...schemas.result import Score
 from ...schemas.values import mean
 from ..judging.panel import PanelSlot, Vote
 from ..judging.shapes import TEXT, list_of, object_of, one_of
-from ..judging.side_by_side import together, unasked
+from ..judging.side_by_side import find_unasked, run_together
 from ._judged import rating, read_score
 from ._judged_turns import NOT_TOLD, JointTurnJudge, TurnJudge, mean_of, said, setting, steps
 from .base import register
@@ -64,7 +64,7 @@ class FinalResponseMatchV2(TurnJudge):
         return self.poll(self.prompts[0], VALID, values, _read_valid)
 
 
-def _read_valid(value: Any, seat: PanelSlot) -> Vote:
+def _read_valid(value: Any, slot: PanelSlot) -> Vote:
     return Vote(float(value["is_the_agent_response_valid"] == "valid"), value["reasoning"])
 
 
@@ -124,7 +124,7 @@ class RubricJudge(JointTurnJudge):
 
         shown = [{"rubric_id": name, "property": text} for name, text in named.items()]
         scores = yield from self.ask_jointly({**values, "rubrics": shown}, RUBRICS, read, len(named))
-        if open_ := unasked(scores):
+        if open_ := find_unasked(scores):
             return open_
         rated = [
             {"rubric_id": name, "score": s.value, "rationale": s.explanation}
@@ -242,9 +242,9 @@ class HallucinationsV1(JointTurnJudge):
         return self._mean([self._text(found, {**shown, "steps": before}) for found, before in cut]) if cut else None
 
     def _mean(self, judgings: Sequence[Judging]) -> Judging:
-        scores = yield from together(judgings)
+        scores = yield from run_together(judgings)
         details = [d for s in scores for d in (s.details or ())]  # type: ignore[union-attr]
-        return unasked(scores) or mean_of(scores, {"sentences": details})
+        return find_unasked(scores) or mean_of(scores, {"sentences": details})
 
     def _text(self, found: Sequence[str], values: dict[str, Json]) -> Judging:
         labels: list[str | None] = [None] * len(found)
@@ -260,7 +260,7 @@ class HallucinationsV1(JointTurnJudge):
 
         shown = [{"number": i + 1, "sentence": text} for i, text in enumerate(found)]
         scores = yield from self.ask_jointly({**values, "sentences": shown}, SENTENCES, read, len(found))
-        if open_ := unasked(scores):
+        if open_ := find_unasked(scores):
             return open_
         told = [
             {"sentence": text, "label": label, "score": s.value, "rationale": s.explanation}

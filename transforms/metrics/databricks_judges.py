@@ -19,9 +19,9 @@ from ...schemas.judging import Judging
 from ...schemas.result import Score
 from ...schemas.values import mean
 from ..judging.panel import PanelSlot, Rule, Vote
-from ..judging.prompts import Prompt, load
+from ..judging.prompts import Prompt, load_prompt
 from ..judging.shapes import TEXT, object_of, one_of
-from ..judging.side_by_side import together, unasked
+from ..judging.side_by_side import find_unasked, run_together
 from ._judged import JudgedMetric
 from .base import Derived, Metric, register
 
@@ -30,7 +30,7 @@ EMPTY = "Chunk content is empty"
 """What Agent Evaluation says of a passage without content, which has no rating."""
 
 
-def read_rating(value: Any, seat: PanelSlot) -> Vote:
+def read_rating(value: Any, slot: PanelSlot) -> Vote:
     """The vote in an answer of shape `RATING`."""
     return Vote(float(value["rating"] == "yes"), value["rationale"])
 
@@ -53,7 +53,7 @@ class AgentJudge(JudgedMetric):
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        return (load(f"databricks/{self.prompt or self.task}"),)
+        return (load_prompt(f"databricks/{self.prompt or self.task}"),)
 
     @property
     def rule(self) -> Rule:
@@ -149,8 +149,8 @@ class ChunkRelevance(AgentJudge):
         texts: list[str] = [chunk["content"] for chunk in row["retrieved_context"]]
         places = [i for i, text in enumerate(texts) if text.strip()]
         asked = [self.ask({**row, "passage": texts[i]}) for i in places]
-        found = dict(zip(places, (yield from together(asked)), strict=True))
-        open_ = unasked(list(found.values()))
+        found = dict(zip(places, (yield from run_together(asked)), strict=True))
+        open_ = find_unasked(list(found.values()))
         if open_ is not None:
             return open_
         scores = [found.get(i, Score(explanation=EMPTY)) for i in range(len(texts))]
@@ -180,10 +180,10 @@ class _Guidelines(AgentJudge):
     def poll_each(self, row: Mapping[str, Json], named: Mapping[str, Sequence[str]]) -> Judging:
         """Asks about each name's guidelines."""
         asked = [self.ask({**row, "guidelines": list(texts)}) for texts in named.values()]
-        scores = yield from together(asked)
+        scores = yield from run_together(asked)
         if len(scores) == 1:
             return scores[0]
-        broken = unasked(scores) or next((s for s in scores if s.value is None), None)
+        broken = find_unasked(scores) or next((s for s in scores if s.value is None), None)
         if broken is not None:
             return Score(status=broken.status, error=broken.error)
         ratings = {n: {"rating": _rating(s), "rationale": s.explanation} for n, s in zip(named, scores, strict=True)}

@@ -16,14 +16,14 @@ from ...schemas.instance import Chunk, Example
 from ...schemas.json import Json
 from ...schemas.judging import PROMPTS, Judging
 from ...schemas.result import Score, ScoreColumn
-from ..checkers.base import AskingChecker, Checker, PairChecker, Unjudged, checker_of
+from ..checkers.base import AskingChecker, Checker, PairChecker, Unjudged, build_checker
 from ..grounding.check import Spec
 from ..grounding.passages import Fact
 from ..grounding.request import Request, check_limits
 from ..grounding.response import VACUOUS
-from ..grounding.sources import check_source, is_column, source_of
+from ..grounding.sources import check_source, is_column, load_source
 from ..judging.panel import MAX_SAMPLES, Aggregate
-from ..judging.prompts import Prompt, load
+from ..judging.prompts import Prompt, load_prompt
 from ._judged import JudgedMetric
 from .base import ScoringBatch, register
 
@@ -78,7 +78,7 @@ class Grounding(JudgedMetric):
         for name in ("citation_threshold", "anti_citation_threshold"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"found {getattr(self, name)}", where=name, allowed="a number in [0, 1]")
-        object.__setattr__(self, "built", checker_of(self.checker))
+        object.__setattr__(self, "built", build_checker(self.checker))
         if isinstance(self.built, AskingChecker) and not self.judges:
             raise ConfigError("found an empty list", where="judge", allowed="names of judges")
         check_source(self.facts_from, "facts_from")
@@ -98,7 +98,7 @@ class Grounding(JudgedMetric):
     @property
     def calls(self) -> tuple[int, int]:
         """(fewest, most) calls for a row of one claim; each further claim takes as many again."""
-        size = len(self.places)
+        size = len(self.slots)
         return size, size * (3 + self.helpfulness)
 
     @property
@@ -110,14 +110,14 @@ class Grounding(JudgedMetric):
         """The prompts that judges are asked with."""
         if not isinstance(self.built, AskingChecker):
             return ()
-        return tuple(load(name) for name in self.built.prompts[: None if self.helpfulness else -1])
+        return tuple(load_prompt(name) for name in self.built.prompts[: None if self.helpfulness else -1])
 
     def judged(self, example: Example) -> Judging:
         """Has judges score one response."""
         assert isinstance(self.built, AskingChecker)
         try:
-            corpus = source_of(self.facts_from, self.language)
-            asking = self.built.asking(self._request(example), self.places, corpus, self.language)
+            corpus = load_source(self.facts_from, self.language)
+            asking = self.built.judge_request(self._request(example), self.slots, corpus, self.language)
             return _score((yield from asking))
         except RowError as error:
             return Score.failed(error.code, error.message)
@@ -140,7 +140,7 @@ class Grounding(JudgedMetric):
                 scores[i] = Score.failed(error.code, error.message)
         if requests:
             assert isinstance(self.built, PairChecker)
-            corpus = source_of(self.facts_from, self.language)
+            corpus = load_source(self.facts_from, self.language)
             responses = self.built.check(list(requests.values()), corpus, self.language)
             scores |= {i: _score(r) for i, r in zip(requests, responses, strict=True)}
         return ScoreColumn.of([scores[i] for i in range(len(batch.examples))])

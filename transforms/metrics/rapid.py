@@ -14,8 +14,8 @@ from ...schemas.json import Json
 from ...schemas.json_text import jsonable
 from ...schemas.judging import EVALUATE_INSTANCES, PROMPTS, Ask, Judging, Message
 from ...schemas.result import ScoreError
-from ..judging.panel import PanelSlot, Vote, panel
-from ..judging.prompts import Prompt, as_text, load
+from ..judging.panel import PanelSlot, Vote, run_panel
+from ..judging.prompts import Prompt, as_text, load_prompt
 from ..judging.shapes import TEXT, Schema, object_of, one_of
 from ._judged import JudgedMetric, PairwiseJudge, rating, read_score
 from .base import register
@@ -60,8 +60,8 @@ class _Rapid(JudgedMetric):
     def prompts(self) -> tuple[Prompt, ...]:
         if self.service:
             return ()
-        prompt = load(f"rapid/{self.task}")
-        return (prompt.joined(load("rapid/reference")) if self.use_reference else prompt,)
+        prompt = load_prompt(f"rapid/{self.task}")
+        return (prompt.join(load_prompt("rapid/reference")) if self.use_reference else prompt,)
 
     def values(self, example: Example) -> dict[str, Json]:
         """What the judge is given of a row."""
@@ -74,12 +74,12 @@ class _Rapid(JudgedMetric):
         request = {f"{self.task}_input": {"metric_spec": spec, "instance": instance}}
         message = Message("user", jsonable(request).decode())
 
-        def ask(seat: PanelSlot) -> Ask:
-            return Ask((message,), shape, seat.judge, seat.vote)
+        def ask(slot: PanelSlot) -> Ask:
+            return Ask((message,), shape, slot.judge, slot.vote)
 
-        return panel(self.places, ask, self._read_service, self.rule)
+        return run_panel(self.slots, ask, self._read_service, self.rule)
 
-    def _read_service(self, value: Any, seat: PanelSlot) -> Vote:
+    def _read_service(self, value: Any, slot: PanelSlot) -> Vote:
         verdict = value.get("pairwise_choice", value.get("score"))
         if self.range is not None and not self.range[0] <= verdict <= self.range[1]:
             return Vote(error=ScoreError("invalid_verdict", f"the service's score is {verdict:g}"))

@@ -18,7 +18,7 @@ from ...schemas.json import Json
 from ...schemas.judging import Answer, Ask, Judging
 from ...schemas.result import Score, ScoreError
 from ..judging.panel import PanelSlot
-from ..judging.prompts import Prompt, load
+from ..judging.prompts import Prompt, load_prompt
 from ..judging.shapes import BOOL, TEXT, list_of, object_of
 from ..judging.templates import prompt_of
 from ._judged import JudgedMetric
@@ -97,7 +97,7 @@ class RubricBasedMetric(JudgedMetric):
         if self.rubrics or self.from_rows:
             return (self._critique,)
         text = self.generation_config.prompt_template if self.generation_config else ""
-        return self._critique, prompt_of(text, "rubrics") if text else load("template/rubrics")
+        return self._critique, prompt_of(text, "rubrics") if text else load_prompt("template/rubrics")
 
     @property
     def joinable(self) -> bool:
@@ -105,7 +105,7 @@ class RubricBasedMetric(JudgedMetric):
 
     @property
     def calls(self) -> tuple[int, int]:
-        size = len(self.places)
+        size = len(self.slots)
         return size, size + len(self.prompts) - 1
 
     def judged(self, example: Example) -> Judging:
@@ -117,14 +117,14 @@ class RubricBasedMetric(JudgedMetric):
         listed = "\n".join(f"{i}. {text}" for i, text in enumerate(rubrics, 1))
         values = {name: example.get(name) for name in self._critique.variables if name != "rubrics"}
         values["rubrics"] = listed
-        answers = yield list(map(self._critique.asking(VERDICTS, values), self.places))
+        answers = yield list(map(self._critique.bind(VERDICTS, values), self.slots))
         if error := next((a.error for a in answers if a.open), None):
             return Score.skipped(error.code, error.message)
         return _score(rubrics, answers)
 
     @cached_property
     def _critique(self) -> Prompt:
-        shared = load("template/critique")
+        shared = load_prompt("template/critique")
         if self.critique_metric is None:
             shown = (f"### {name}\n{{{name}}}" for name in self.input_variables if name not in shared.variables)
             return Prompt(shared.name, shared.version, shared.told, "\n\n".join((*shown, shared.given)))
@@ -133,7 +133,7 @@ class RubricBasedMetric(JudgedMetric):
         prompt = self.critique_metric.prompts[0]
         if "rubrics" in prompt.variables:
             return prompt
-        return prompt.joined(Prompt("", 1, shared.told, "The properties:\n{rubrics}"))
+        return prompt.join(Prompt("", 1, shared.told, "The properties:\n{rubrics}"))
 
     def _rubrics(self, example: Example) -> Generator[list[Ask], Sequence[Answer], Any]:
         """The properties, or the score of a row for which there are none."""
@@ -144,7 +144,7 @@ class RubricBasedMetric(JudgedMetric):
             return _listed(given)
         prompt = self.prompts[1]
         values = {name: example.get(name) for name in prompt.variables}
-        (answer,) = yield [prompt.asking(WRITTEN, values)(PanelSlot(self.judges[0], 0))]
+        (answer,) = yield [prompt.bind(WRITTEN, values)(PanelSlot(self.judges[0], 0))]
         if answer.error is None:
             return _listed(answer.value["rubrics"])
         if answer.open:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from ...schemas.instance import Example
 from ...schemas.judging import Judging
 from ..judging.autorater import Autorater, autorater_of
-from ..judging.prompts import Prompt, load
+from ..judging.prompts import Prompt, load_prompt
 from ..judging.shapes import TEXT, Schema, object_of
 from ..judging.templates import (
     PAIR,
@@ -25,10 +25,10 @@ from ..judging.templates import (
     PairwiseMetricPromptTemplate,
     PointwiseMetricPromptTemplate,
     TemplateParts,
-    numbers,
+    find_ratings,
+    parse_ratings,
     prompt_of,
-    ratings_in,
-    renamed,
+    rename_variables,
 )
 from ._judged import JudgedMetric, PairwiseJudge, read_score
 from .base import register
@@ -157,7 +157,7 @@ class PointwiseMetric(_TemplateMetric):
     def _ratings(self) -> Numbers | None:
         template = self.metric_prompt_template
         rubric = template.rating_rubric if isinstance(template, TemplateParts) else self.rating_rubric
-        return numbers(list(rubric)) if rubric else ratings_in(self._text)
+        return parse_ratings(list(rubric)) if rubric else find_ratings(self._text)
 
     def _check(self) -> None:
         ratings = self._ratings
@@ -204,8 +204,8 @@ class PairwiseMetric(_TemplateMetric, PairwiseJudge):
 
     @cached_property
     def _prompt(self) -> Prompt:
-        name, after = self.metric or self.default, load("template/choice").told
-        prompt = prompt_of(renamed(self._text, PAIR), name, self.system_instruction, after)
+        name, after = self.metric or self.default, load_prompt("template/choice").told
+        prompt = prompt_of(rename_variables(self._text, PAIR), name, self.system_instruction, after)
         places = {"response_a": "{baseline_model_response}", "response_b": "{response}"}
         if lacking := [shown for name, shown in places.items() if name not in prompt.variables]:
             shown = " and ".join(lacking)
@@ -226,7 +226,7 @@ def example_template(name: str) -> str:
     """
     if name not in EXAMPLES:
         raise ValueError(f"no template {name!r}, allowed: {', '.join(EXAMPLES)}")
-    prompt = load(f"template/{name}")
+    prompt = load_prompt(f"template/{name}")
     return f"{prompt.told}\n\n{prompt.given}"
 
 

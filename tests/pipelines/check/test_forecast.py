@@ -13,7 +13,7 @@ from evalbeam.pipelines.check.forecast import forecast, make_up_answer
 from evalbeam.schemas.instance import Chunk, Example, Instance, Invocation
 from evalbeam.schemas.judging import Answer, Ask
 from evalbeam.schemas.result import ScoreError
-from evalbeam.transforms.judging.shapes import BOOL, TEXT, fitted, list_of, object_of, one_of
+from evalbeam.transforms.judging.shapes import BOOL, TEXT, fit, list_of, object_of, one_of
 from evalbeam.transforms.metrics.adk_judges import FinalResponseMatchV2, HallucinationsV1
 from evalbeam.transforms.metrics.databricks_judges import ChunkRelevance, GuidelineAdherence, Safety
 from evalbeam.transforms.metrics.rapid import Fluency, Groundedness, PairwiseSummarizationQuality
@@ -105,7 +105,7 @@ def test_a_metric_that_finds_nothing_to_ask_asks_nothing() -> None:
 def test_made_up_answers_have_the_shape(end: int) -> None:
     shape = object_of(why=TEXT, sure=BOOL, score=one_of(1, 2, 3), parts=list_of(object_of(number={"type": "integer"})))
     value: Any = make_up_answer({**shape, "properties": {**shape["properties"], "share": {"type": "number"}}}, end)
-    assert fitted({k: v for k, v in value.items() if k != "share"}, shape) == {
+    assert fit({k: v for k, v in value.items() if k != "share"}, shape) == {
         k: v for k, v in value.items() if k != "share"
     }
     assert value["score"] == (1, 2, 3)[end]

@@ -331,19 +331,19 @@ def test_a_failed_batch_says_why_and_its_questions_are_open_again(
         ),
         (
             {"type": "anthropic", "model": "m", "request": {"extra_headers": {"anthropic-beta": "b"}}},
-            "request holds extra_headers, which batches have none of (allowed: live; or without it)",
+            "request has extra_headers, which batches do not support (allowed: live; or without it)",
         ),
         (
             {"type": "openai", "model": "m", "request": {"extra_headers": {"x-team": "a"}}},
-            "request holds extra_headers, which batches have none of (allowed: live; or without it)",
+            "request has extra_headers, which batches do not support (allowed: live; or without it)",
         ),
         (
             {"type": "google", "model": "m", "request": {"extra_headers": {"x-team": "a"}}},
-            "request holds extra_headers, which batches have none of (allowed: live; or without it)",
+            "request has extra_headers, which batches do not support (allowed: live; or without it)",
         ),
         (
             {"type": "google", "model": "m", "project": "p"},
-            "Vertex AI reads batches from Cloud Storage only, and output.path is out "
+            "Vertex AI reads batches only from Cloud Storage, but output.path is out "
             "(allowed: output.path: gs://...; or batch_files)",
         ),
     ],
@@ -366,15 +366,15 @@ CHAT = "https://localhost/v1/chat/completions"
             {"target": "json:dumps"},
             "agents of type 'function' take no batches (allowed: live; or an agent of type http with preset: openai_ch",
         ),
-        ({"target": CHAT}, "only chat completions are asked in batches (allowed: live; or preset: openai_chat)"),
+        ({"target": CHAT}, "only chat completions can run in batches (allowed: live; or preset: openai_chat)"),
         ({"type": "recorded"}, "agents of type 'recorded' take no batches"),
         (
             {"target": CHAT, "preset": "openai_chat", "body": {"key": "${env:KEY}"}},
-            "agent.body holds a secret, which would stand in the files (allowed: secrets in agent.headers; or live)",
+            "agent.body holds a secret, which would be written to files (allowed: secrets in agent.headers; or live)",
         ),
         (
             {"target": "https://localhost/chat", "preset": "openai_chat"},
-            "https://localhost/chat has no batches of OpenAI's beside it (allowed: https://.../chat/completions; or b",
+            "https://localhost/chat has no OpenAI Batch API (allowed: https://.../chat/completions; or batch_files)",
         ),
     ],
 )

@@ -21,7 +21,7 @@ from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Usage
 from evalbeam.schemas.judging import Reply
 from evalbeam.transforms.journal.summary import summarize
-from evalbeam.transforms.judging.prompts import load
+from evalbeam.transforms.judging.prompts import load_prompt
 
 ROWS = [{"prompt": f"question {i}", "response": f"{i}: " + "word " * (i % 5 + 1), "context": "text"} for i in range(40)]
 SEEN: Counter[str] = Counter()
@@ -158,7 +158,7 @@ def test_what_judges_cost_stands_in_the_manifest(tmp_path: Path) -> None:
     }  # fmt: skip
     assert judging["cost"] == pytest.approx(0.012)
     assert judging["prompts"]["fluency"] == [
-        {"name": "rapid/fluency", "version": 1, "hash": load("rapid/fluency").hash}
+        {"name": "rapid/fluency", "version": 1, "hash": load_prompt("rapid/fluency").hash}
     ]
 
 
@@ -285,7 +285,7 @@ def test_the_prompt_of_a_metric_is_shown(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["metrics", "fluency"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("rapid/fluency\n")
-    assert f"prompt rapid/fluency, version 1, hash {load('rapid/fluency').hash}:" in shown
+    assert f"prompt rapid/fluency, version 1, hash {load_prompt('rapid/fluency').hash}:" in shown
     assert "{prediction}" in shown
     assert main(["metrics", "exact_match"]) == 0
     assert "prompt " not in capsys.readouterr().out

@@ -16,7 +16,7 @@ from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Chunk, Instance, ToolCall, Usage
 from evalbeam.transforms.agents.adk import AdkAgent, NeedsSimulator
 from evalbeam.transforms.agents.base import invocation_of, read_answer
-from evalbeam.transforms.agents.forms.adk import ModelError, TurnEvents, retrieval_tools
+from evalbeam.transforms.agents.forms.adk import ModelError, TurnEvents, find_retrieval_tools
 from evalbeam.transforms.calls.errors import classify_error
 
 pytest.importorskip("google.adk")
@@ -229,8 +229,8 @@ def test_what_retrieval_brings_is_the_retrieved_context(agents):
 
     agent = agents.dice_agent()
     agent.tools.append(Shelf(name="shelf", description="books"))
-    assert retrieval_tools(agent) == {"shelf"}
-    events = TurnEvents(retrieval_tools(agent))
+    assert find_retrieval_tools(agent) == {"shelf"}
+    events = TurnEvents(find_retrieval_tools(agent))
     results = [types.FunctionResponse(name=n, response={"result": ["a", "b"]}) for n in ("shelf", "roll")]
     content = types.Content(parts=[types.Part(function_response=r) for r in results])
     events.see(Event(author="dice", content=content))

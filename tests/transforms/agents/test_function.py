@@ -101,7 +101,7 @@ def by_prompt_and_more(prompt, more):
     ],
 )
 def test_a_function_that_takes_something_else_is_refused(function, why):
-    with pytest.raises(ConfigError, match=f"^agent.target: it cannot be called with .* alone: {why}"):
+    with pytest.raises(ConfigError, match=f"^agent.target: the function cannot be called with .*: {why}"):
         FunctionAgent(function)
     assert FunctionAgent(by_prompt_and_more).connect()("x", "key") == "x more"
 

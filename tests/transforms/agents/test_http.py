@@ -101,9 +101,9 @@ def test_a_secret_that_a_server_repeats_is_hidden(serve, call, monkeypatch):
 @pytest.mark.parametrize(
     ("params", "found"),
     [
-        ({"target": "ftp://host/"}, "agent.target: 'ftp://host/' is no address"),
-        ({"target": "https://{prompt}/x"}, "a row may not choose the host"),
-        ({"target": "https://user:password@host/"}, "the address holds a user name"),
+        ({"target": "ftp://host/"}, "agent.target: 'ftp://host/' is not a URL"),
+        ({"target": "https://{prompt}/x"}, "the host has a placeholder"),
+        ({"target": "https://user:password@host/"}, "the URL contains credentials"),
         ({"headers": {"authorization": "Bearer abc"}}, "agent.headers.authorization: a secret is written out"),
         ({"headers": {"X-Api-Key": "abc"}}, "agent.headers.X-Api-Key"),
         ({"headers": {"X-Api-Key": "${KEY}"}}, r"\$\{KEY\} is filled in in paths only .allowed: \$\{env:NAME"),

@@ -28,7 +28,7 @@ from evalbeam.schemas.calls import Outcome
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Chunk, ToolCall, Usage
 from evalbeam.transforms.agents.base import invocation_of, read_answer
-from evalbeam.transforms.agents.forms.langchain import answer_of, token_counts
+from evalbeam.transforms.agents.forms.langchain import answer_of, sum_tokens
 from evalbeam.transforms.agents.langchain import LangChainAgent
 
 USAGE = {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}
@@ -261,4 +261,4 @@ def test_five_hundred_rows_of_a_graph_whose_nodes_block():
     ],
 )
 def test_tokens_that_a_model_does_not_say_are_unknown(usages, counts):
-    assert token_counts(usages) == counts
+    assert sum_tokens(usages) == counts

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from evalbeam.transforms.grounding.passages import sentences_of
+from evalbeam.transforms.grounding.passages import split_sentences
 
 _MONTH = r"(?:January|February|March|April|June|July|August|September|October|November|December)"
 _NUMBER = re.compile(r"(?<![\d.,/:-])\d+(?:\.\d+)?(?![\w/:-]|[.,]\d)")
@@ -41,7 +41,7 @@ def swaps(passages: Sequence[str], each: int) -> list[Swap]:
 def _some(kind: str, make: Callable[..., str | None], passages: Sequence[str], each: int) -> Iterator[Swap]:
     seen: set[str] = set()
     for passage in passages:
-        for sentence in map(str.strip, sentences_of(passage)):
+        for sentence in map(str.strip, split_sentences(passage)):
             if len(seen) < each and 5 <= len(sentence.split()) <= 40 and sentence not in seen:
                 wrong = make(sentence, passage, passages)
                 if wrong is not None:

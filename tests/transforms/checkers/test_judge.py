@@ -17,9 +17,9 @@ from evalbeam import ConfigError, Example, Instance, Invocation, JudgeError, Sco
 from evalbeam.schemas.judging import Answer, Ask, Reply
 from evalbeam.schemas.result import ScoreError
 from evalbeam.transforms import registry
-from evalbeam.transforms.judges.base import Judge, Question, closing
+from evalbeam.transforms.judges.base import Judge, Question, attach_close
 from evalbeam.transforms.judges.function import FunctionJudge
-from evalbeam.transforms.judging.shapes import fitted
+from evalbeam.transforms.judging.shapes import fit
 from evalbeam.transforms.metrics._judged import is_judged
 from evalbeam.transforms.metrics.grounding import Grounding
 
@@ -63,7 +63,7 @@ def example(response: str, facts: Sequence[str] = (RAIN, WIND, SNOW), **row: Any
 
 def judged(metric: Grounding, row: Example, answer: Any = None) -> tuple[Score, list[list[Ask]]]:
     """The score, and the questions of each round; by default the fake judge answers."""
-    given = answer or (lambda ask: Answer(fitted(verdict_of(ask.messages, ask.schema), ask.schema)))
+    given = answer or (lambda ask: Answer(fit(verdict_of(ask.messages, ask.schema), ask.schema)))
     return driven(metric.judged(row), given)
 
 
@@ -196,7 +196,7 @@ def test_outside_of_a_run_too_a_judge_is_asked_again_and_its_connections_end() -
             async def close() -> None:
                 ended.set()
 
-            return closing(consult, close)
+            return attach_close(consult, close)
 
     response = check_grounding(REQUEST, checker={"type": "judge", "judge": Shaky()})
     assert (response["supportScore"], set(asked.values())) == (0.5, {2})

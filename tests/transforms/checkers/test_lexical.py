@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from evalbeam.transforms.checkers.base import Verdict
 from evalbeam.transforms.checkers.lexical import Lexical
-from evalbeam.transforms.grounding.check import Outcome, Spec, checking, drive
-from evalbeam.transforms.grounding.claims import Claim, claims_of
-from evalbeam.transforms.grounding.passages import Fact, Text, passages_of, sentences_of
+from evalbeam.transforms.grounding.check import Outcome, Spec, check_claims, drive
+from evalbeam.transforms.grounding.claims import Claim, split_claims
+from evalbeam.transforms.grounding.passages import Fact, Text, cut_passages, split_sentences
 from evalbeam.transforms.grounding.request import read_request
 from evalbeam.transforms.grounding.search import Index
 
@@ -27,11 +27,11 @@ DIRECTED = "Titanic was directed by James Cameron."
 
 
 def weighed(claim: str, fact: str) -> Verdict:
-    return Lexical().weigh([(Text([claim]), Text(sentences_of(fact)))])[0]
+    return Lexical().weigh([(Text([claim]), Text(split_sentences(fact)))])[0]
 
 
 def supports(rows: list[tuple[list[Claim], str]]) -> list[Outcome]:
-    checks = [checking(claims, Index(passages_of([Fact(fact)])), Spec()) for claims, fact in rows]
+    checks = [check_claims(claims, Index(cut_passages([Fact(fact)])), Spec()) for claims, fact in rows]
     return [o for o in drive(checks, Lexical().weigh) if isinstance(o, Outcome)]
 
 
@@ -55,7 +55,7 @@ def test_it_tells_attributable_answers_from_others_better_than_rouge(begin: list
 
     labels = [row["label"] == "Fully attributable" for row in begin]
     assert (len(labels), sum(labels)) == (44, 9)
-    answers = [[replace(c, asserts=True) for c in claims_of(row["answer_candidate"])] for row in begin]
+    answers = [[replace(c, asserts=True) for c in split_claims(row["answer_candidate"])] for row in begin]
     found = supports([(claims, row["facts"][0]) for claims, row in zip(answers, begin, strict=True)])
     rouge = RougeScorer(["rougeL"])
     precisions = [rouge.score(row["facts"][0], row["answer_candidate"])["rougeL"].precision for row in begin]

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from evalbeam import ConfigError, check_grounding
 from evalbeam.pipelines.cli.main import main
 from evalbeam.transforms import registry
-from evalbeam.transforms.checkers.nli import Nli, _classes, _probabilities
+from evalbeam.transforms.checkers.nli import Nli, _read_classes, _to_probabilities
 from evalbeam.transforms.grounding.passages import Text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cats", "sleep", "dogs", "bark", "not"]
@@ -120,7 +120,7 @@ def test_of_a_long_pair_the_text_is_cut_and_never_the_claim(model: str) -> None:
 def test_two_classes_and_single_logits_contradict_nothing(tmp_path: Path) -> None:
     single = folder(tmp_path / "single", {"0": "LABEL_0"}, rows=1)
     assert weighed(single, PAIRS[:2]) == [(0.5, 0.0), (round(1 / (1 + exp(4)), 5), 0.0)]
-    assert np.isfinite(_probabilities(np.array([[1e4], [-1e4]]))).all()
+    assert np.isfinite(_to_probabilities(np.array([[1e4], [-1e4]]))).all()
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_classes_are_found_by_their_names(labels: list[str] | None, grounded: in
     config = {} if labels is None else {"id2label": {str(i): name for i, name in enumerate(labels)}}
     if grounded is None:
         with pytest.raises(ConfigError, match=rf"checker.path: 'm' has the classes {labels[0].casefold()}, "):
-            _classes(config, "m")
+            _read_classes(config, "m")
         return
-    assert _classes(config, "m") == (len(labels or "ab"), grounded, contrary)
+    assert _read_classes(config, "m") == (len(labels or "ab"), grounded, contrary)
     reordered = {"id2label": dict(reversed(config.get("id2label", {}).items()))}
-    assert _classes(reordered, "m") == _classes(config, "m")
+    assert _read_classes(reordered, "m") == _read_classes(config, "m")
 
 
 SAVED = Path(__file__).parents[2] / "golden" / "nli"
@@ -278,7 +278,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         registry.build(part, {"path": str(tmp_path)}, "checker")
     for name in ("tokenizer.json", "model.onnx"):
         (tmp_path / name).write_text("{}")
-    for text, found in (("{", r"config.json' is no JSON: "), ("[]", r"config.json' holds a list ")):
+    for text, found in (("{", r"config.json' is not JSON: "), ("[]", r"config.json' holds a list ")):
         (tmp_path / "config.json").write_text(text)
         with pytest.raises(ConfigError, match=rf"^checker.path: '.*{found}.*\(allowed: a JSON object\)"):
             registry.build(part, {"path": str(tmp_path)}, "checker")

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.errors import RowError
-from evalbeam.transforms.grounding.check import Outcome, Pair, Spec, Verdict, checking, drive
+from evalbeam.transforms.grounding.check import Outcome, Pair, Spec, Verdict, check_claims, drive
 from evalbeam.transforms.grounding.claims import Claim
-from evalbeam.transforms.grounding.passages import Fact, Passage, Text, passages_of
+from evalbeam.transforms.grounding.passages import Fact, Passage, Text, cut_passages
 
 FACTS = ("One fell.", "Two rose.", "Three ran.", "Four sat.")
-PASSAGES = passages_of([Fact(text, {}, str(i)) for i, text in enumerate(FACTS)])
+PASSAGES = cut_passages([Fact(text, {}, str(i)) for i, text in enumerate(FACTS)])
 SHARE = st.floats(0, 1)
 
 
@@ -36,7 +36,7 @@ def checked(table: dict[str, tuple[float, float]], spec: Spec | None = None) -> 
         return [Verdict(*table.get(name, (0.0, 0.0))) for name in named]
 
     claims = [Claim("A claim.", 0, 0, True)]
-    (outcome,) = drive([checking(claims, Fixed(PASSAGES), spec or Spec())], weigh)
+    (outcome,) = drive([check_claims(claims, Fixed(PASSAGES), spec or Spec())], weigh)
     assert isinstance(outcome, Outcome)
     return outcome, asked
 
@@ -87,7 +87,7 @@ def test_scores_are_means_over_the_claims_that_need_grounding() -> None:
     def weigh(pairs: list[Pair]) -> list[Verdict]:
         return [Verdict(1.0, 0.0) if claim.text == "A." else Verdict(0.0, 0.5) for claim, _ in pairs]
 
-    (outcome,) = drive([checking(claims, Fixed(PASSAGES), Spec())], weigh)
+    (outcome,) = drive([check_claims(claims, Fixed(PASSAGES), Spec())], weigh)
     assert isinstance(outcome, Outcome)
     assert (outcome.support, outcome.contradiction) == (0.5, 0.25)
     assert [c.score for c in outcome.claims] == [None, 1.0, 0.0]
@@ -98,7 +98,9 @@ def test_nothing_to_ground_and_nothing_to_ground_on() -> None:
         raise AssertionError("nothing to weigh")
 
     talk, claim = Claim("Hello.", 0, 0, False), Claim("A.", 0, 0, True)
-    empty, bare = drive([checking([talk], Fixed(PASSAGES), Spec()), checking([claim], Fixed([]), Spec())], weigh)
+    empty, bare = drive(
+        [check_claims([talk], Fixed(PASSAGES), Spec()), check_claims([claim], Fixed([]), Spec())], weigh
+    )
     assert isinstance(empty, Outcome)
     assert isinstance(bare, Outcome)
     assert (empty.support, empty.contradiction) == (1.0, 0.0)
@@ -119,7 +121,7 @@ def test_checks_are_weighed_together_and_one_that_fails_leaves_the_others_alone(
         return [Verdict(0.5, 0.0) for _ in pairs]
 
     claim = [Claim("A.", 0, 0, True)]
-    checks = [checking(claim, source, Spec()) for source in (Fixed(PASSAGES), Broken([]), Fixed(PASSAGES[:1]))]
+    checks = [check_claims(claim, source, Spec()) for source in (Fixed(PASSAGES), Broken([]), Fixed(PASSAGES[:1]))]
     outcomes = drive(checks, weigh)
     assert [getattr(o, "support", "failed") for o in outcomes] == [0.5, "failed", 0.5]
     assert sizes == [5, 1]

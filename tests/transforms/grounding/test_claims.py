@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.transforms.grounding.claims import asserts, claims_of
-from evalbeam.transforms.grounding.passages import sentences_of
+from evalbeam.transforms.grounding.claims import asserts, split_claims
+from evalbeam.transforms.grounding.passages import split_sentences
 
 SCRIPTS = {
     "Latin": ["Zoë café naïve.", "L’été à 30 °C!"],
@@ -31,7 +31,7 @@ SCRIPTS = {
 def test_positions_are_bytes_of_utf8(script: str) -> None:
     sentences = SCRIPTS[script]
     answer = " \t" + "  ".join(sentences) + "\n"
-    claims = claims_of(answer)
+    claims = split_claims(answer)
     assert [c.text for c in claims] == sentences
     data = answer.encode()
     assert [data[c.start : c.end].decode() for c in claims] == sentences
@@ -40,7 +40,7 @@ def test_positions_are_bytes_of_utf8(script: str) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_claims_lie_in_order_in_any_text_and_leave_out_only_spaces(answer: str) -> None:
     data, at, rest = answer.encode(), 0, b""
-    for claim in claims_of(answer):
+    for claim in split_claims(answer):
         assert data[claim.start : claim.end].decode() == claim.text == claim.text.strip() != ""
         rest += data[at : claim.start]
         at = claim.end
@@ -49,7 +49,7 @@ def test_claims_lie_in_order_in_any_text_and_leave_out_only_spaces(answer: str) 
 
 @given(st.text())
 def test_sentences_together_are_the_text(text: str) -> None:
-    assert "".join(sentences_of(text)) == "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
+    assert "".join(split_sentences(text)) == "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,4 @@ def test_generic_answers_of_begin_need_no_grounding(conformance: Path) -> None:
     lines = (conformance / "begin" / "begin_cmu_dev_50.jsonl").read_text().splitlines()
     answers = [row["answer_candidate"] for row in map(json.loads, lines) if row["label"] == "Generic"]
     assert len(answers) == 6
-    assert not any(c.asserts for answer in answers for c in claims_of(answer))
+    assert not any(c.asserts for answer in answers for c in split_claims(answer))

@@ -15,7 +15,7 @@ from evalbeam.transforms.grounding.corpus import check_corpus, load_corpus
 from evalbeam.transforms.grounding.discovery import Engine
 from evalbeam.transforms.grounding.passages import Text
 from evalbeam.transforms.grounding.search import Index
-from evalbeam.transforms.grounding.sources import check_source, is_column, source_of
+from evalbeam.transforms.grounding.sources import check_source, is_column, load_source
 
 DOCUMENTS = [
     {
@@ -67,7 +67,7 @@ def test_a_document_without_text_is_named_by_its_place(tmp_path: Path) -> None:
 def test_what_names_a_column_and_what_a_corpus(tmp_path: Path) -> None:
     assert all(map(is_column, ["retrieved_context", "facts", "context.text"]))
     assert not any(map(is_column, ["docs.jsonl", "gs://docs", "docs/", "docs/*", "a.parquet", APP, Index([])]))
-    assert source_of("facts") is None
-    assert isinstance(source_of(APP), Engine)
+    assert load_source("facts") is None
+    assert isinstance(load_source(APP), Engine)
     with pytest.raises(ConfigError, match=r"facts_from: there is no file at "):
         check_source(str(tmp_path / "none.jsonl"), "facts_from")

@@ -34,13 +34,13 @@ def test_a_search_app_gives_the_passages_for_each_claim(service: Service) -> Non
 
 
 def test_chunks_and_snippets_are_read_too() -> None:
-    from evalbeam.transforms.grounding.discovery import _facts
+    from evalbeam.transforms.grounding.discovery import _read_facts
 
     snippets = {"document": {"id": "a", "derivedStructData": {"snippets": [{"snippet": "A <b>b</b>."}]}}}
     chunk = {"chunk": {"id": "c", "content": "C d.", "documentMetadata": {"title": "T", "uri": "u"}}}
-    assert [(f.text, f.source) for f in _facts(snippets)] == [("A b.", "a")]
-    assert [(f.text, f.source, f.title, f.uri) for f in _facts(chunk)] == [("C d.", "c", "T", "u")]
-    assert list(_facts({"document": {"id": "a"}})) == []
+    assert [(f.text, f.source) for f in _read_facts(snippets)] == [("A b.", "a")]
+    assert [(f.text, f.source, f.title, f.uri) for f in _read_facts(chunk)] == [("C d.", "c", "T", "u")]
+    assert list(_read_facts({"document": {"id": "a"}})) == []
 
 
 def test_a_refusal_names_the_status_and_the_reason(service: Service) -> None:

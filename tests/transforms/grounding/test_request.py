@@ -13,7 +13,7 @@ from google.protobuf import json_format
 from evalbeam.schemas.errors import RowError
 from evalbeam.schemas.formats.lenient import lenient_json
 from evalbeam.transforms.grounding.check import Spec
-from evalbeam.transforms.grounding.request import body_of, read_request, tokens_of
+from evalbeam.transforms.grounding.request import build_body, count_tokens, read_request
 
 FACTS = json.loads((Path(__file__).parent / "seed.json").read_text())["facts"]
 FACT = [{"factText": "It rained."}]
@@ -77,9 +77,9 @@ def test_a_request_without_facts_is_refused_unless_a_corpus_stands_for_them() ->
 
 
 def test_tokens_are_words_and_the_marks_that_end_sentences() -> None:
-    assert tokens_of("They wore off-the-rack clothes in 2024.") == 7  # the API's own example
-    assert tokens_of('He said "No." Then 3.5 km!') == 8
-    assert tokens_of("東京は首都です。") == 8
+    assert count_tokens("They wore off-the-rack clothes in 2024.") == 7  # the API's own example
+    assert count_tokens('He said "No." Then 3.5 km!') == 8
+    assert count_tokens("東京は首都です。") == 8
 
 
 def test_the_limits_hold_to_the_token_fact_and_character() -> None:
@@ -97,7 +97,7 @@ def test_the_limits_hold_to_the_token_fact_and_character() -> None:
 def test_requests_go_through_the_published_protos_unchanged() -> None:
     asked = {"citationThreshold": "0.6", "enableClaimLevelScore": True}
     body = {"answerCandidate": "Titanic sank.", "facts": FACTS, "groundingSpec": asked}
-    written = body_of(read_request(body))
+    written = build_body(read_request(body))
     proto = json_format.ParseDict(written, discoveryengine_v1.CheckGroundingRequest.pb()())
     assert proto.answer_candidate == "Titanic sank."
     assert [dict(f.attributes) for f in proto.facts] == [f["attributes"] for f in FACTS]
@@ -110,4 +110,4 @@ def test_fields_without_protos_are_written_as_they_are_read() -> None:
     asked |= {"enableHelpfulnessScore": True}
     source = {"groundingSource": {"searchSource": ENGINE}}
     body = {"answerCandidate": "Titanic sank.", "groundingSpec": asked, "prompt": "What sank?", **source}
-    assert body_of(read_request(body)) == body
+    assert build_body(read_request(body)) == body

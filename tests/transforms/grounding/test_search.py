@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evalbeam.transforms.grounding.passages import Fact, Text, passages_of
+from evalbeam.transforms.grounding.passages import Fact, Text, cut_passages
 from evalbeam.transforms.grounding.search import K1, B, Index
 
 WORDS = st.sampled_from("ship sank ice ocean night star film award captain band".split())  # noqa: SIM905
@@ -24,7 +24,7 @@ SENTENCES = st.lists(WORDS, min_size=1, max_size=12).map(" ".join)
 )
 @given(st.lists(SENTENCES, min_size=2, max_size=12), SENTENCES)
 def test_scores_and_order_are_those_of_bm25s(facts: list[str], claim: str) -> None:
-    index = Index(passages_of([Fact(fact) for fact in facts]))
+    index = Index(cut_passages([Fact(fact) for fact in facts]))
     oracle = bm25s.BM25(method="lucene", k1=K1, b=B, dtype="float64")
     oracle.index([[w.stem for w in p.words] for p in index.passages], show_progress=False)
     query = list(dict.fromkeys(w.stem for w in Text([claim]).words))
@@ -37,7 +37,7 @@ def test_scores_and_order_are_those_of_bm25s(facts: list[str], claim: str) -> No
 
 
 def test_few_passages_are_all_found_and_of_many_only_those_that_share_a_word() -> None:
-    index = Index(passages_of([Fact("The ship sank."), Fact("Bread is baked."), Fact("The night was cold.")]))
+    index = Index(cut_passages([Fact("The ship sank."), Fact("Bread is baked."), Fact("The night was cold.")]))
     claim = Text(["A ship of the night"])
     assert [p.place for p in index.search([claim], 3)[0]] == [0, 2, 1]
     assert [p.place for p in index.search([claim], 2)[0]] == [0, 2]

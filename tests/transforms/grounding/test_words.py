@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from evalbeam.transforms.grounding.words import stem, words
+from evalbeam.transforms.grounding.words import split_words, stem
 
 
 def stems(text: str) -> list[str]:
-    return [w.stem for w in words(text)]
+    return [w.stem for w in split_words(text)]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_negations_are_one_word(text: str) -> None:
 
 
 def test_names_are_capitalised_and_function_words_weigh_little() -> None:
-    found = {w.stem: (w.kind, w.weight) for w in words("The House of Falcone's son I met")}
+    found = {w.stem: (w.kind, w.weight) for w in split_words("The House of Falcone's son I met")}
     assert found["the"] == ("function", 0.25)
     assert found["falcon"] == ("name", 1.0)
     assert [kind for kind, _ in found.values()] == ["function", "name", "function", "name", "plain", "plain", "plain"]

@@ -16,8 +16,8 @@ import pytest
 from evalbeam import evaluate
 from evalbeam.schemas.instance import Usage
 from evalbeam.schemas.judging import Reply
-from evalbeam.transforms.judging.parse import InvalidVerdict, checked, read_parts, read_verdict
-from evalbeam.transforms.judging.prompts import fence, load
+from evalbeam.transforms.judging.parse import InvalidVerdict, check_verdict, read_parts, read_verdict
+from evalbeam.transforms.judging.prompts import load_prompt, make_fence
 from evalbeam.transforms.judging.shapes import TEXT, object_of
 from evalbeam.transforms.metrics._judged import CHOICE, rating
 
@@ -62,22 +62,22 @@ ANSWERS = hostile()
 
 
 def test_no_answer_closes_the_block_it_stands_in() -> None:
-    prompt = load("rapid/fluency")
+    prompt = load_prompt("rapid/fluency")
     for answer in ANSWERS:
-        _, user = prompt.filled({"prediction": answer}, SHAPE)
+        _, user = prompt.fill({"prediction": answer}, SHAPE)
         (code,) = re.findall(r"^<prediction ([0-9a-f]{16})>$", user.content, flags=re.M)
         assert user.content.count(code) == 2
         assert user.content.endswith(f"\n</prediction {code}>")
         shown = answer.encode("utf-8", "replace").decode()
-        assert code == fence(shown, {"prediction": shown})
+        assert code == make_fence(shown, {"prediction": shown})
 
 
 def test_an_answer_that_knows_its_code_gets_another() -> None:
-    first = fence("text", {"a": "text"})
-    assert fence("text", {"a": "text", "b": first}) not in ("text", first)
+    first = make_fence("text", {"a": "text"})
+    assert make_fence("text", {"a": "text", "b": first}) not in ("text", first)
     codes = [first]
     for _ in range(20):
-        codes.append(fence("text", {"a": " ".join(codes)}))
+        codes.append(make_fence("text", {"a": " ".join(codes)}))
     assert len(set(codes)) == 21
 
 
@@ -182,7 +182,7 @@ def test_explanations_are_safe_in_every_format(format_: str, joint: bool, tmp_pa
 def test_half_a_character_in_the_reasons_spoils_no_verdict(said: str) -> None:
     value = {"explanation": "cut \ud83d off", "score": 4}
     assert read_verdict(said.replace("{}", json.dumps(value)), SHAPE) == {"explanation": "cut \ufffd off", "score": 4}
-    assert checked(value, SHAPE) == {"explanation": "cut \ufffd off", "score": 4}
+    assert check_verdict(value, SHAPE) == {"explanation": "cut \ufffd off", "score": 4}
     assert read_verdict("cut \ud83d off\nscore: 4", SHAPE) == {"explanation": "cut \ufffd off\nscore: 4", "score": 4}
 
 
@@ -195,4 +195,4 @@ def test_a_number_that_json_does_not_hold_is_no_verdict(kind: str, number: str) 
         with pytest.raises(InvalidVerdict):
             read_verdict(said, shape)
     with pytest.raises(InvalidVerdict, match="score"):
-        checked(json.loads(reply), shape)
+        check_verdict(json.loads(reply), shape)

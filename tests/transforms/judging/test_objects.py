@@ -52,7 +52,7 @@ def one_by_one(text: str) -> Iterator[Any]:
 @settings(max_examples=500, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 def test_they_are_those_that_trying_every_brace_finds(text: str) -> None:
-    assert list(parse._objects(text)) == list(one_by_one(text))
+    assert list(parse._find_objects(text)) == list(one_by_one(text))
 
 
 KEYS, WORDS = st.text('{}"a', max_size=3), st.text('{}"\\[]a', max_size=4)
@@ -66,7 +66,7 @@ VALUES = st.recursive(
 def test_they_are_found_in_json_that_is_cut_anywhere(value: Any, first: int, last: int) -> None:
     text = json.dumps({"a": value, "b": [value]})[first:]
     for cut in (text, text[: len(text) - last], text[:last] + "!" + text[last:]):
-        assert list(parse._objects(cut)) == list(one_by_one(cut))
+        assert list(parse._find_objects(cut)) == list(one_by_one(cut))
 
 
 class Counting(json.JSONDecoder):
@@ -106,5 +106,5 @@ N = 5_000
 def test_nothing_is_read_again_and_again(text: str, objects: int, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = Counting()
     monkeypatch.setattr(parse, "_DECODER", decoder)
-    assert len(list(parse._objects(text))) == objects
+    assert len(list(parse._find_objects(text))) == objects
     assert decoder.read <= 4 * len(text)

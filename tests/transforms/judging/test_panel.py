@@ -10,25 +10,25 @@ import pytest
 
 from evalbeam.schemas.judging import Answer, Ask
 from evalbeam.schemas.result import Score, ScoreError
-from evalbeam.transforms.judging.panel import Rule, Vote, decided, panel, seats
+from evalbeam.transforms.judging.panel import Rule, Vote, decide, make_slots, run_panel
 
 FAILED = Answer(error=ScoreError("judge_failed", "TimeoutError"))
 BINARY, PAIRWISE, FIVE = Rule(tie=0.0), Rule(tie="TIE"), Rule()
 
 
 def hold(votes, rule=FIVE, judges=("j",), flip=False):
-    """(score, places asked in order) of a panel whose votes are given by number."""
-    places = seats(judges, len(votes) // len(judges), flip)
+    """(score, slots asked in order) of a panel whose votes are given by number."""
+    slots = make_slots(judges, len(votes) // len(judges), flip)
     asked: list[int] = []
 
-    def ask(seat):
-        asked.append(places.index(seat))
-        return Ask((), {}, seat.judge, seat.vote)
+    def ask(slot):
+        asked.append(slots.index(slot))
+        return Ask((), {}, slot.judge, slot.vote)
 
-    def read(value, seat):
-        return Vote(value, f"vote {places.index(seat)}")
+    def read(value, slot):
+        return Vote(value, f"vote {slots.index(slot)}")
 
-    judging = panel(places, ask, read, rule)
+    judging = run_panel(slots, ask, read, rule)
     try:
         asks = next(judging)
         while True:
@@ -100,18 +100,18 @@ def test_a_vote_that_was_not_asked_for_leaves_the_row_open():
 
 
 def test_several_judges_sit_in_turn_and_half_of_the_votes_are_flipped():
-    found = seats(("a", "b"), 2)
+    found = make_slots(("a", "b"), 2)
     assert [(s.judge, s.vote, s.flipped) for s in found] == [
         ("a", 0, False), ("b", 0, False), ("a", 1, False), ("b", 1, False)
     ]  # fmt: skip
-    assert [s.flipped for s in seats(("a",), 5, flip=True)] == [False, False, False, True, True]
+    assert [s.flipped for s in make_slots(("a",), 5, flip=True)] == [False, False, False, True, True]
 
 
 @pytest.mark.parametrize("flip", [False, True])
 @pytest.mark.parametrize("judges", [("a",), ("a", "b"), ("a", "b", "c")])
 def test_a_larger_panel_holds_the_votes_of_a_smaller_one(judges, flip):
     for samples in range(1, 8):
-        small, large = set(seats(judges, samples, flip)), set(seats(judges, samples + 1, flip))
+        small, large = set(make_slots(judges, samples, flip)), set(make_slots(judges, samples + 1, flip))
         assert small <= large
         assert len(large) - len(small) == len(judges)
 
@@ -145,7 +145,7 @@ def test_a_prefix_decides_only_what_no_further_vote_can_change(rule, choices):
             prefix: list[Vote] = []
             for vote in votes:
                 prefix.append(Vote(error=FAILED.error) if isinstance(vote, Answer) else Vote(vote))
-                verdict = decided(prefix, size, rule)
+                verdict = decide(prefix, size, rule)
                 if verdict is not None:
                     assert verdict == full_verdict(votes, rule)
                     break

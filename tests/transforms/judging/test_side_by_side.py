@@ -6,7 +6,7 @@ from typing import Any
 
 from evalbeam.schemas.judging import Answer, Ask, Judging
 from evalbeam.schemas.result import Score, ScoreError
-from evalbeam.transforms.judging.side_by_side import together, unasked
+from evalbeam.transforms.judging.side_by_side import find_unasked, run_together
 
 from .scripted import driven
 
@@ -21,7 +21,7 @@ def counting(name: str, rounds: int) -> Judging:
 
 
 def test_each_is_told_what_it_asked_for() -> None:
-    judging = together([counting("a", 2), counting("b", 0), counting("c", 3)])
+    judging = run_together([counting("a", 2), counting("b", 0), counting("c", 3)])
     scores, rounds = driven(judging, lambda ask: Answer(ask.judge))
     assert [[ask.judge for ask in asks] for asks in rounds] == [
         ["a00", "c00"],
@@ -35,5 +35,5 @@ def test_each_is_told_what_it_asked_for() -> None:
 
 def test_questions_that_were_not_asked_leave_the_whole_open() -> None:
     stopped = Score(status="skipped", error=ScoreError("over_budget", ""))
-    assert unasked([Score(1.0), Score.failed("refused", ""), stopped]) == stopped
-    assert unasked([Score(1.0), Score.failed("refused", "")]) is None
+    assert find_unasked([Score(1.0), Score.failed("refused", ""), stopped]) == stopped
+    assert find_unasked([Score(1.0), Score.failed("refused", "")]) is None

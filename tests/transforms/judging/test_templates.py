@@ -12,7 +12,7 @@ from google.cloud.aiplatform_v1beta1.types import AutoraterConfig, GenerationCon
 from evalbeam import PairwiseMetric, PairwiseMetricPromptTemplate, PointwiseMetric, PointwiseMetricPromptTemplate
 from evalbeam.transforms.judging.autorater import Autorater, autorater_of
 from evalbeam.transforms.judging.prompts import variables_of
-from evalbeam.transforms.judging.templates import numbers, prompt_of, ratings_in
+from evalbeam.transforms.judging.templates import find_ratings, parse_ratings, prompt_of
 from evalbeam.transforms.metrics.template import NAMES
 
 with warnings.catch_warnings():
@@ -104,14 +104,14 @@ def test_ratings_are_found_in_the_texts_the_sdk_ships(name: str) -> None:
     ],
 )
 def test_ratings_in_free_text(text: str, found: Any) -> None:
-    assert ratings_in(text) == found
+    assert find_ratings(text) == found
 
 
 def test_what_is_no_rating_is_refused() -> None:
     with pytest.raises(ValueError, match="ratings good, bad, allowed: numbers"):
-        numbers(["good", "bad"])
+        parse_ratings(["good", "bad"])
     with pytest.raises(ValueError, match="two or more finite numbers"):
-        numbers(["1", "inf"])
+        parse_ratings(["1", "inf"])
     with pytest.raises(ValueError, match="criteria is empty"):
         PointwiseMetricPromptTemplate(criteria={}, rating_rubric={"1": "x"})
 

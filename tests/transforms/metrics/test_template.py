@@ -10,7 +10,7 @@ import pytest
 from evalbeam import ConfigError, MetricPromptTemplateExamples, PairwiseMetric, PointwiseMetric
 from evalbeam.schemas.instance import Example, Instance, Invocation, ToolCall
 from evalbeam.transforms import registry
-from evalbeam.transforms.judging.parse import InvalidVerdict, checked, read_verdict
+from evalbeam.transforms.judging.parse import InvalidVerdict, check_verdict, read_verdict
 from evalbeam.transforms.metrics.template import NAMES
 
 from ..judging.scripted import held
@@ -70,7 +70,7 @@ def test_a_number_beyond_the_rubric_is_no_verdict() -> None:
     assert (one.range, one.binary) == ((1.0, 3.0), False)
     for score in (2, 4, 0, "3 points"):
         with pytest.raises(InvalidVerdict):
-            checked({"explanation": "", "score": score}, one.shape)
+            check_verdict({"explanation": "", "score": score}, one.shape)
     with pytest.raises(InvalidVerdict):
         read_verdict("score: 7", one.shape)
     assert read_verdict("score: 3", one.shape) == {"explanation": "score: 3", "score": 3}
@@ -78,10 +78,10 @@ def test_a_number_beyond_the_rubric_is_no_verdict() -> None:
 
 def test_halves_are_ratings_and_a_text_without_ratings_takes_any_number() -> None:
     halves = built("pointwise", criteria={"a": "b"}, rating_rubric={"0": "no", "0.5": "half", "1": "yes"})
-    assert checked({"explanation": "", "score": 0.5}, halves.shape) == {"explanation": "", "score": 0.5}
+    assert check_verdict({"explanation": "", "score": 0.5}, halves.shape) == {"explanation": "", "score": 0.5}
     free = PointwiseMetric(metric="m", metric_prompt_template="How good is {response}?")
     assert (free.range, free.ends()) == (None, None)
-    assert checked({"explanation": "", "score": -7.25}, free.shape)["score"] == -7.25
+    assert check_verdict({"explanation": "", "score": -7.25}, free.shape)["score"] == -7.25
 
 
 @pytest.mark.parametrize(("best", "tie"), [(None, 0.0), (1, 0.0), (0, 1.0)])

@@ -1,4 +1,4 @@
-"""The events of one turn of an ADK agent, as they come, and the turn that they are together."""
+"""Collects the events of one turn of an ADK agent and builds the turn from them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ TOKENS: Mapping[str, str] = {
     "candidates": "candidates_token_count",
     "reasoning": "thoughts_token_count",
 }
-"""Kinds of tokens, and what the usage of a reply calls them; input is prompt and tool_use, output is candidates and
-reasoning, cached is a part of prompt."""
+"""Kinds of tokens and their names in ADK's usage metadata. Input is prompt + tool_use, output is candidates +
+reasoning; cached is part of prompt."""
 
 
 class ModelError(AgentError):
     """An agent's model answered with an error.
 
     Attributes:
-        code: Its code, a number where it is one.
+        code: The error code, an int if it is a number.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -32,12 +32,12 @@ class ModelError(AgentError):
 
 
 class TurnEvents:
-    """What the events of a turn say, taken in one by one.
+    """Collects the events of one turn.
 
     Attributes:
-        final: Text of the final response; `None` where there was none, "" where it has no text.
-        failure: The last error that an event carried.
-        context: Passages that retrieval tools and grounding brought.
+        final: Text of the final response; `None` if there is none, "" if it has no text.
+        failure: The last error of an event.
+        context: Passages of retrieval tools and of grounding.
     """
 
     def __init__(self, retrieving: frozenset[str]) -> None:
@@ -52,7 +52,7 @@ class TurnEvents:
         self._final_author = ""
 
     def see(self, event: Any) -> None:
-        """Takes one event of ADK in."""
+        """Adds one event."""
         if event.partial or event.author == "user":
             return
         if event.error_code:
@@ -65,10 +65,10 @@ class TurnEvents:
             steps = [s for s in steps if s["kind"] != "text"]
         self._steps += steps
         self._count(event)
-        self.context += [chunk for chunk in map(_grounded, _chunks(event)) if chunk]
+        self.context += [chunk for chunk in map(_read_chunk, _chunks(event)) if chunk]
 
     def turn(self, prompt: str, content: Json, seconds: float) -> dict[str, Json]:
-        """The whole turn, in the form that schemas/conversation.py reads."""
+        """Builds the turn in the form that schemas/conversation.py reads."""
         calls = [s for s in self._steps if s["kind"] == "call"]
         turn: dict[str, Json] = {
             "prompt": prompt,
@@ -103,11 +103,11 @@ class TurnEvents:
                 step = {"kind": kind, "author": author, "value": value, "tool_name": function.name or ""}
                 steps.append(step if function.id is None else {**step, "id": self._id(function.id)})
                 if kind == "result" and function.name in self._retrieving:
-                    self.context += _passages(function.response)
+                    self.context += _read_passages(function.response)
         return steps
 
     def _id(self, given: str) -> str:
-        """A call's id; ADK makes one up where the model gives none, and such become numbers, the same in every run."""
+        """Returns a call's id; ids that ADK made up ("adk-...", random) become numbers, so that runs are the same."""
         return self._ids.setdefault(given, str(len(self._ids) + 1)) if given.startswith("adk-") else given
 
     def _count(self, event: Any) -> None:
@@ -119,8 +119,8 @@ class TurnEvents:
                 self._tokens[name] = self._tokens.get(name, 0) + count
 
 
-def retrieval_tools(agent: Any) -> frozenset[str]:
-    """Names of the retrieval tools that an agent and those below it have."""
+def find_retrieval_tools(agent: Any) -> frozenset[str]:
+    """Returns the names of the retrieval tools of an agent and its sub-agents."""
     names, stack = set(), [agent]
     while stack:
         one = stack.pop()
@@ -135,7 +135,7 @@ def _chunks(event: Any) -> list[Any]:
     return list(getattr(event.grounding_metadata, "grounding_chunks", None) or ())
 
 
-def _grounded(chunk: Any) -> dict[str, Json] | None:
+def _read_chunk(chunk: Any) -> dict[str, Json] | None:
     source = chunk.retrieved_context or chunk.web
     if source is None:
         return None
@@ -143,8 +143,8 @@ def _grounded(chunk: Any) -> dict[str, Json] | None:
     return {"content": text, "doc_uri": getattr(source, "uri", None)}
 
 
-def _passages(response: Json) -> list[dict[str, Json]]:
-    """Passages of a retrieval tool's result, as its own kind of text or list."""
+def _read_passages(response: Json) -> list[dict[str, Json]]:
+    """Reads the passages of a retrieval tool's result: a text, a mapping, or a list of them."""
     found = response.get("result", response) if isinstance(response, Mapping) else response
     return [p if isinstance(p, dict) else {"content": str(p)} for p in (found if isinstance(found, list) else [found])]
 

@@ -1,4 +1,4 @@
-"""The answer of OpenAI's chat completions, as its many compatible servers give it."""
+"""Reads chat completions of OpenAI and compatible servers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def answer_of(completion: Any) -> dict[str, Any]:
-    """The answer in a chat completion: the first choice's message, its tool calls (none is an empty list), the usage.
+    """Reads the answer of a chat completion: the first choice's message, its tool calls (a list, maybe empty), usage.
 
-    A message without text is a refusal's, or one that only calls tools.
+    A message without text is a refusal or consists only of tool calls.
     """
     choices = completion.get("choices") if isinstance(completion, Mapping) else None
     first = choices[0] if isinstance(choices, list) and choices else None

@@ -1,6 +1,6 @@
-"""What LangChain's agents answer: messages and intermediate steps, as objects or as they are dumped to JSON.
+"""Reads the outputs of LangChain agents: messages and intermediate steps, as objects or dumped to JSON.
 
-Read are messages of langchain-core, their `dumpd` and `model_dump` forms, and dicts with OpenAI's `role`.
+Supports messages of langchain-core, their `dumpd` and `model_dump` forms, and dicts with OpenAI's `role`.
 """
 
 from __future__ import annotations
@@ -16,52 +16,52 @@ _DOCUMENTS = ("context", "source_documents", "documents")
 
 
 def answer_of(output: Any, output_key: str | None = None, sent: str | None = None) -> Any:
-    """An agent's output as an answer's mapping.
+    """Converts an agent's output to a mapping with the keys of an answer.
 
     Args:
         output: Text, a message, or a state: a mapping with `messages`, or with the answer under `output`, `answer`,
             `response`, `result` or `text`.
-        output_key: Key of a state under which the answer is instead.
-        sent: Id of the last message that the agent was given; what stands before it is not the agent's doing.
+        output_key: Key of the answer in the state, if it is another one.
+        sent: Id of the last input message; only later messages are the agent's.
 
     Returns:
-        Keys of an answer where they are known; the output itself where it is none of these.
+        A mapping with the keys of an answer, or the output unchanged if it has another form.
     """
     if isinstance(output, str):
         return {"response": output}
     if _kind(output) is not None:
-        return _from_messages([output], None)
+        return _read_messages([output], None)
     if not isinstance(output, Mapping):
         return output
     key = output_key or next((k for k in _OUTPUTS if output.get(k) is not None), None)
     messages = output.get("messages")
-    found = _from_messages(messages, sent) if isinstance(messages, Sequence) else {}
+    found = _read_messages(messages, sent) if isinstance(messages, Sequence) else {}
     if key is not None and (output_key or "response" not in found) and output.get(key) is not None:
-        found["response"] = _said(output[key])
+        found["response"] = _read_text(output[key])
     steps = output.get("intermediate_steps")
     if steps is not None:
-        found["predicted_trajectory"] = step_calls(steps)
+        found["predicted_trajectory"] = read_step_calls(steps)
     documents = next((output[k] for k in _DOCUMENTS if _are_documents(output.get(k))), None)
     if documents is not None and "retrieved_context" not in found:
-        found["retrieved_context"] = chunks(documents)
+        found["retrieved_context"] = read_chunks(documents)
     return found if "response" in found else output
 
 
-def step_calls(steps: Any) -> Any:
-    """The tool calls of an executor's (action, observation) pairs; a step of another form stays as it is."""
+def read_step_calls(steps: Any) -> Any:
+    """Reads the tool calls of an executor's (action, observation) pairs; steps of another form are unchanged."""
     return [_step_call(step) for step in steps] if isinstance(steps, list | tuple) else steps
 
 
 def text_of(content: Any) -> Any:
-    """The text of a message's content; blocks are joined, other values stay."""
+    """Returns the text of a message's content; content blocks are joined, other values are unchanged."""
     if isinstance(content, list | tuple):
         texts = [block.get("text") if isinstance(block, Mapping) else block for block in content]
         return "".join(text for text in texts if isinstance(text, str))
     return content
 
 
-def chunks(documents: Iterable[Any]) -> list[dict[str, Any]]:
-    """Retrieved documents as passages: their text, and the source their metadata names."""
+def read_chunks(documents: Iterable[Any]) -> list[dict[str, Any]]:
+    """Converts retrieved documents to passages: their text, and the source in their metadata."""
     found = []
     for document in documents:
         metadata = _get(document, "metadata") or {}
@@ -70,27 +70,27 @@ def chunks(documents: Iterable[Any]) -> list[dict[str, Any]]:
     return found
 
 
-def token_counts(usages: Iterable[Any]) -> dict[str, int] | None:
-    """Tokens of several calls of models together, of each kind that all of them say; `None` where there is none."""
+def sum_tokens(usages: Iterable[Any]) -> dict[str, int] | None:
+    """Sums the tokens of several model calls, for each kind that all calls report; `None` if there is no such kind."""
     total = Usage.total(usage_of(usage) for usage in usages)
     counts = {} if total is None else {"input_tokens": total.input_tokens, "output_tokens": total.output_tokens}
     return {name: count for name, count in counts.items() if count is not None} or None
 
 
-def _from_messages(messages: Sequence[Any], sent: str | None) -> dict[str, Any]:
+def _read_messages(messages: Sequence[Any], sent: str | None) -> dict[str, Any]:
     at = next((i for i, m in enumerate(messages) if sent is not None and _get(m, "id") == sent), -1)
     new = messages[at + 1 :]
     own = [m for m in new if _kind(m) == "ai"]
     found: dict[str, Any] = {"predicted_trajectory": [call for m in own for call in _calls(m)]}
     if own:
         found["response"] = text_of(_get(own[-1], "content"))
-    if usage := token_counts(_get(m, "usage_metadata") for m in own):
+    if usage := sum_tokens(_get(m, "usage_metadata") for m in own):
         found["usage"] = usage
     documents = [d for m in new if _are_documents(made := _get(m, "artifact")) for d in made]
-    return {**found, "retrieved_context": chunks(documents)} if documents else found
+    return {**found, "retrieved_context": read_chunks(documents)} if documents else found
 
 
-def _said(value: Any) -> Any:
+def _read_text(value: Any) -> Any:
     return text_of(_get(value, "content")) if _kind(value) is not None else text_of(value)
 
 
@@ -112,7 +112,7 @@ def _step_call(step: Any) -> Any:
 
 
 def _kind(message: Any) -> str | None:
-    """ "ai", "human", "tool", "system" ... of a message; `None` of anything else."""
+    """Returns "ai", "human", "tool", "system" ... for a message, `None` for anything else."""
     role = _get(message, "role")
     kind = {"assistant": "ai", "user": "human"}.get(role, role) if isinstance(role, str) else _get(message, "type")
     if not isinstance(kind, str) or _get(message, "content") is None:
@@ -126,7 +126,7 @@ def _are_documents(value: Any) -> bool:
 
 
 def _get(thing: Any, name: str) -> Any:
-    """An attribute of an object, or a key of it as it is dumped."""
+    """Returns an attribute of an object, or the key of its dumped form."""
     if isinstance(thing, Mapping):
         inner = thing.get("kwargs")
         return (

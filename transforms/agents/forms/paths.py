@@ -1,4 +1,4 @@
-"""Paths into JSON: `output.steps[0].text`, `$.documents[*].content`, `['a name']['x.y']`, `messages[-1]`."""
+"""Paths into JSON values: `output.steps[0].text`, `$.documents[*].content`, `['a name']['x.y']`, `messages[-1]`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _STEP = re.compile(
 
 @dataclass(frozen=True)
 class Path:
-    """A path into a JSON value: names, `[index]` (negative from the end), `[*]` for all elements of a list.
+    """A path into a JSON value: names, `[index]` (negative counts from the end), `[*]` for all elements of a list.
 
     Attributes:
-        text: The path as written; `$` stands for the whole value and may be left out.
+        text: The path as written; `$` is the whole value and may be left out.
     """
 
     text: str
@@ -28,25 +28,25 @@ class Path:
 
     @cached_property
     def steps(self) -> tuple[str | int | None, ...]:
-        """Names, positions, and `None` for all elements.
+        """The parsed path: names, indices, and `None` for `[*]`.
 
         Raises:
-            ValueError: The text is no path.
+            ValueError: The text is not a path.
         """
         rest, found = self.text.removeprefix("$"), []
         while rest:
             match = _STEP.match(rest)
             if match is None:
-                raise ValueError(f"{self.text!r} is no path at {rest!r}")
+                raise ValueError(f"{self.text!r} is not a path: cannot read {rest!r}")
             named = match["name"] if match["name"] is not None else match["quoted"]
             found.append(int(match["index"]) if match["index"] else None if match["all"] else named)
             rest = rest[match.end() :]
         if not found and self.text != "$":
-            raise ValueError("an empty path")
+            raise ValueError("the path is empty")
         return tuple(found)
 
     def find(self, value: Any) -> Any:
-        """What stands there; `None` where nothing does. After `[*]`, the list of what its elements have there."""
+        """Returns the value at the path, or `None`; with `[*]`, the list of the values that exist."""
         for i, step in enumerate(self.steps):
             if step is None:
                 return _each(value, self.steps[i + 1 :])

@@ -1,6 +1,7 @@
-"""Templates of requests: JSON and addresses with `{name}` where a field of the row belongs.
+"""Request templates: JSON and URLs with `{name}` placeholders for fields of the row.
 
-Filled in one pass: what a field holds is never looked at for places again. `{{name}}` is the text `{name}`.
+Placeholders are replaced in one pass, so placeholders within a field's value stay as they are. `{{name}}` is an
+escaped `{name}`.
 """
 
 from __future__ import annotations
@@ -15,33 +16,33 @@ import orjson
 _PLACE = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
 
 
-def texts(template: Any) -> Iterator[str]:
-    """All texts of a JSON value, keys left out."""
+def iter_texts(template: Any) -> Iterator[str]:
+    """Yields all strings of a JSON value, without its keys."""
     if isinstance(template, str):
         yield template
     elif isinstance(template, Mapping):
         for value in template.values():
-            yield from texts(value)
+            yield from iter_texts(value)
     elif isinstance(template, list | tuple):
         for value in template:
-            yield from texts(value)
+            yield from iter_texts(value)
 
 
-def names(*templates: Any) -> tuple[str, ...]:
-    """The fields that templates name, each once, in their order."""
-    found = (match[2] for template in templates for text in texts(template) for match in _PLACE.finditer(text))
+def find_names(*templates: Any) -> tuple[str, ...]:
+    """Returns the distinct placeholders of the templates, in order of first use."""
+    found = (match[2] for template in templates for text in iter_texts(template) for match in _PLACE.finditer(text))
     return tuple(dict.fromkeys(name for name in found if name))
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:
-    """The JSON value with fields in their places.
+    """Replaces the placeholders of a JSON value.
 
-    A text that is nothing but a place becomes the field's value, whatever its type; within a longer text, a value that
-    is no text stands as JSON.
+    A string that is exactly one placeholder becomes the field's value with its own type. Within a longer string, a
+    value that is not a string is written as JSON.
 
     Args:
         template: A JSON value.
-        values: The fields; all that the template names.
+        values: The fields; must include every placeholder of the template.
     """
     if isinstance(template, str):
         whole = _PLACE.fullmatch(template)
@@ -56,12 +57,12 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def fill_address(template: str, values: Mapping[str, Any]) -> str:
-    """The address with fields in their places, escaped so that each stays within its part of the address."""
+    """Replaces the placeholders of a URL; values are percent-encoded, so that they cannot change its structure."""
     return _PLACE.sub(
         lambda match: f"{{{match[1]}}}" if match[1] else quote(as_text(values[match[2]]), safe=""), template
     )
 
 
 def as_text(value: Any) -> str:
-    """A text itself, any other JSON value as JSON."""
+    """Returns a string unchanged, any other value as JSON."""
     return value if isinstance(value, str) else orjson.dumps(value).decode()

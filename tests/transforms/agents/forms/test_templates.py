@@ -3,7 +3,7 @@ from urllib.parse import parse_qs, urlsplit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.transforms.agents.forms.templates import fill, fill_address, names
+from evalbeam.transforms.agents.forms.templates import fill, fill_address, find_names
 
 VALUES = {"prompt": "hi {user}", "user": {"id": 7}, "n": 3}
 
@@ -16,7 +16,7 @@ def test_places_are_filled_once_and_keep_types():
         "list": ["{n}", 1],
         "json": '{"a": 1}',
     }
-    assert names(template) == ("prompt", "user", "n")
+    assert find_names(template) == ("prompt", "user", "n")
     assert fill(template, VALUES) == {
         "q": "hi {user}",
         "user": {"id": 7},
@@ -28,7 +28,7 @@ def test_places_are_filled_once_and_keep_types():
 
 def test_keys_and_what_is_no_place_stay():
     assert fill({"{prompt}": "${env:X} {not a place} {}"}, VALUES) == {"{prompt}": "${env:X} {not a place} {}"}
-    assert names({"{prompt}": "{{escaped}}"}) == ()
+    assert find_names({"{prompt}": "{{escaped}}"}) == ()
 
 
 @given(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8"), min_size=1))
