@@ -101,7 +101,9 @@ def add_expected_answer(example: Example, baseline: bool = False) -> Example:
     calls, _ = trajectory_of(own.get("reference_trajectory"))
     answer = Invocation("ok", response, calls or (), (Chunk(RESPONSE),))
     if is_conversation(own.get("conversation")):
-        answer = add_turns(replace(answer, response=None), tuple(_complete_turn(turn) for turn, _ in pair_turns(example)))
+        answer = add_turns(
+            replace(answer, response=None), tuple(_complete_turn(turn) for turn, _ in pair_turns(example))
+        )
     elif own.get("scenario") is not None:
         answer = add_turns(answer, (Turn(str(own.get("scenario")), RESPONSE),))
     if baseline:

@@ -47,7 +47,8 @@ def require_answers(plan: Plan, files: Sequence[FileInfo]) -> None:
         shown = ", ".join(list(columns)[:_SHOWN]) + (" …" if len(columns) > _SHOWN else "")
         found = f"no column 'response' or 'predicted_trajectory' with an answer in it; the columns are {shown}"
         allowed = "recorded answers under these names or mapped to them, or an agent that is called"
-        raise DatasetError(found, where="dataset", allowed=allowed)
+        where = "dataset" if plan.rows is not None else f"dataset.path {files[0].path}"
+        raise DatasetError(found, where=where, allowed=allowed)
 
 
 def _instances(plan: Plan, files: Sequence[FileInfo]) -> Iterator[Instance]:
