@@ -4,12 +4,12 @@ from __future__ import annotations
 
 MANIFEST = "manifest.json"
 JOURNAL = "journal"
-"""Folder of the calls that a run has paid for, below its own."""
+"""Subfolder of the journal: the completed calls of the run."""
 STOP = "stop"
-"""Object below a run's folder whose presence stops its calls; its text says why."""
+"""Object in the run's folder whose presence stops its calls; its text is the reason."""
 FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
 TABLE_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
-"""Of the summary and errors tables."""
+"""File name endings of the summary and errors tables."""
 
 FOLDER = "batch"
-"""Folder of all batches below that of a run."""
+"""Subfolder of all batches."""

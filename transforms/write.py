@@ -19,7 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ..schemas import tables
 from ..schemas.batch import compress, decompress
 from ..schemas.result import Rejected, ScoredBatch
-from ..schemas.wide import unpacked
+from ..schemas.wide import unpack_columns
 from .facts import DatasetStats
 from .io import storage
 from .runtime import counters
@@ -105,7 +105,7 @@ class WriteInstances(beam.PTransform):
         columns = tables.instance_columns(dataset, self.metrics)
         if len(dataset) > tables.WIDE:
             packed = decoded(encoded, tables.instance_columns(tables.PACKED, self.metrics))
-            records = unpacked(packed, dataset, columns)
+            records = unpack_columns(packed, dataset, columns)
         else:
             records = decoded(encoded, columns)
         name = f"instances/part-{index:05d}-of-{total:05d}{self.writer.ending}"

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from ...schemas.calls import NOT_MADE, Outcome
-from ...schemas.conversation import summed, turns_in, usage_of
+from ...schemas.conversation import sum_turns, turns_in, usage_of
 from ...schemas.errors import AgentError, ConfigError, RowError
 from ...schemas.instance import (
     Chunk,
@@ -236,7 +236,7 @@ def with_turns(invocation: Invocation, turns: tuple[Turn, ...] | None) -> Invoca
     """The invocation of a conversation: what it does not say as a whole follows from its turns."""
     if turns is None:
         return invocation
-    whole = summed(turns)
+    whole = sum_turns(turns)
     calls, response, usage = invocation.predicted_trajectory, invocation.response, invocation.usage
     return replace(
         invocation,
