@@ -70,7 +70,7 @@ def _converter(kind: Any) -> Callable[[Any], list[Json]]:
     raise ValueError(f"found the Arrow type {kind} (allowed: types with a JSON form)")
 
 
-def find_infinite_columns(batch: Any) -> list[str]:
+def find_infinite(batch: Any) -> list[str]:
     """Lists the float columns of a batch that contain an infinity."""
     import pyarrow as pa
     import pyarrow.compute as pc

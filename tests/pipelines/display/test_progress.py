@@ -182,7 +182,9 @@ def test_folders_of_killed_processes_are_taken_away_and_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    child = "from evalbeam.transforms import counters\nwith counters.watched() as f: print(f, flush=True); input()"
+    child = (
+        "from evalbeam.transforms.runtime import counters\nwith counters.watched() as f: print(f, flush=True); input()"
+    )
     command = [sys.executable, "-c", child]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment, "text": True}
