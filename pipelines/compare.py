@@ -1,4 +1,4 @@
-"""Two runs over the same dataset, compared instance by instance."""
+"""Compares two runs over the same dataset, instance by instance."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _FORMATS = ("jsonl", "csv", "parquet")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What changed from one run to another.
+    """Differences between two runs.
 
     Attributes:
         before, after: Folders of the runs.
-        differences: Of each metric, over all instances first, then by slices.
-        only_before, only_after: Instances that are in one run only.
-        notes: What else is not the same in both runs, in words.
-        deciding: Metrics whose getting worse counts: those that were named, and all that are not measured.
+        differences: Difference of each metric, first over all instances, then by slice.
+        only_before, only_after: Number of instances that only one run has.
+        notes: Other differences between the runs, as text.
+        deciding: Metrics that decide the exit code: those that were named, and all that are not measured.
         named: Metrics that were named.
     """
 
@@ -57,7 +57,7 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """1 where a deciding metric is worse, in all or in a slice, or one that was named has no pairs; else 0."""
+        """1 if a deciding metric got worse, overall or in a slice, or if a named metric has no pairs; else 0."""
         failed = any(d.verdict == "WORSE" and d.metric in self.deciding for d in self.differences)
         missing = any(d.verdict == "NOT_COMPARED" and d.metric in self.named and not d.slice for d in self.differences)
         return EXIT_CRITERION if failed or missing else EXIT_PASSED
@@ -82,20 +82,19 @@ def compare(
 ) -> Comparison:
     """Compares the scores of two runs on the instances that are in both.
 
-    Instances meet by their id, trials of an instance are averaged first. The tables are read once, side by side, in
-    memory that does not grow with them.
+    Instances are paired by id; the trials of an instance are averaged first. Both tables are read once, in parallel,
+    with bounded memory.
 
     Args:
         before, after: Folders of the runs, in any format of a table.
-        metrics: Names of those to compare; default: all that both runs have.
-        slices: Lists of dataset columns, or single ones, by whose values in the second run to break it down.
-        tolerance: What a mean may change by, at least 0.
-        tolerances: Those of single metrics by their names.
+        metrics: Names of metrics to compare; default: all that both runs have.
+        slices: Dataset columns, or lists of them, whose values in the second run break down the comparison.
+        tolerance: Allowed change of a mean, at least 0.
+        tolerances: Tolerances of single metrics by name.
         confidence: Level of the intervals, in (0, 1).
 
     Raises:
-        ConfigError: A folder holds no run with a table, a metric or a column is not there, or the runs have no instance
-            in common.
+        ConfigError: A folder has no run with a table, a metric or column does not exist, or the runs share no instance.
     """
     runs = _Runs(EvaluationResult.load(before), EvaluationResult.load(after))
     named = (*convert_to_list(metrics, "metrics"), *tolerances)
@@ -103,7 +102,7 @@ def compare(
     allowed = _tolerances(tolerance, tolerances, names)
     _check_level(confidence)
     facts = runs.facts()
-    found, alone = _paired(runs, names, slices)
+    found, alone = _pair_scores(runs, names, slices)
     differences = tuple(
         pairs.difference(name, s, facts[name]["better"] != "higher", allowed[name], confidence, _most(facts[name]))
         for (rank, s, name), pairs in sorted(found.items(), key=lambda item: _place(*item[0], names))
@@ -115,9 +114,9 @@ def compare(
 def changes(
     before: str | os.PathLike[str], after: str | os.PathLike[str], *, metrics: Sequence[str] = ()
 ) -> Iterator[dict[str, Json]]:
-    """(instance_id, metric, before, after) of each score that is not the same in both runs, in the order of the ids.
+    """Yields (instance_id, metric, before, after) of each score that differs between the runs, ordered by id.
 
-    `None` stands where a run has no score. Arguments and errors are those of `compare`.
+    A missing score is `None`. Arguments and errors are those of `compare`.
     """
     runs = _Runs(EvaluationResult.load(before), EvaluationResult.load(after))
     names = runs.metrics(metrics, only=bool(metrics))
@@ -127,16 +126,20 @@ def changes(
                 yield {"instance_id": new.id, "metric": name, "before": old.scores[name], "after": new.scores[name]}
 
 
-def _paired(
+def _pair_scores(
     runs: _Runs, names: Sequence[str], asked: Sequence[str | Sequence[str]]
 ) -> tuple[dict[tuple[int, SliceValues, str], Pairs], tuple[int, int]]:
-    """The scores of the instances in both runs, by (number of the slice's columns, slice, metric), and those alone."""
+    """Pairs the scores of instances by (index of the slice columns, slice, metric); counts unpaired instances.
+
+    Returns:
+        (pairs, (instances only in the first run, instances only in the second)).
+    """
     slices = distinct_slices(
         [one] if isinstance(one, str) else convert_to_list(one, "slices") for one in convert_to_list(asked, "slices")
     )
     places = {column: runs.column(column) for one in slices for column in one}
     keys = [_slicer(one, places) for one in slices]
-    found: dict[tuple[int, SliceValues, str], Pairs] = {}
+    pairs: dict[tuple[int, SliceValues, str], Pairs] = {}
     lost = gained = 0
     for old, new in runs.side_by_side(names, list(places.values())):
         if old is None or new is None:
@@ -145,18 +148,18 @@ def _paired(
         for rank, key in enumerate(keys):
             slice_ = key(new.row)
             for name in names:
-                found.setdefault((rank, slice_, name), Pairs()).add(old.scores[name], new.scores[name])
-    if not found:
+                pairs.setdefault((rank, slice_, name), Pairs()).add(old.scores[name], new.scores[name])
+    if not pairs:
         same = f"no instance is in both {runs.before.output!r} and {runs.after.output!r}"
-        raise ConfigError(same, allowed="runs over the same inputs, which make the ids")
-    return found, (lost, gained)
+        raise ConfigError(same, allowed="runs over the same inputs, from which the ids are computed")
+    return pairs, (lost, gained)
 
 
 def write_changes(found: Iterator[dict[str, Json]], path: str) -> None:
-    """Writes changes to a file, in the format that its ending names.
+    """Writes changes to a file, in the format of its ending.
 
     Raises:
-        ConfigError: No writer has that ending.
+        ConfigError: The ending is not a known format.
     """
     name = path.rpartition(".")[2]
     if name not in _FORMATS:
@@ -169,7 +172,7 @@ def write_changes(found: Iterator[dict[str, Json]], path: str) -> None:
 
 
 class _Instance(NamedTuple):
-    """An instance of a run: its scores by metric, means over its trials, and the first trial's row."""
+    """An instance of a run: mean scores over its trials by metric, and the row of the first trial."""
 
     id: str
     scores: dict[str, float | None]
@@ -181,8 +184,8 @@ class _Runs(NamedTuple):
     after: EvaluationResult
 
     def metrics(self, asked: Iterable[str], only: bool) -> list[str]:
-        """Metrics to compare, in the order of the second run; those that stand in both, or all that were asked for."""
-        known = [_scored(run) for run in self]
+        """Lists the metrics to compare, in the order of the second run: those of both runs, or `only` those named."""
+        known = [_list_scored(run) for run in self]
         both = [name for name in self.facts() if name in known[0] and name in known[1]]
         for name in asked:
             if name not in both:
@@ -192,7 +195,7 @@ class _Runs(NamedTuple):
         return [name for name in both if name in set(asked)] if only else both
 
     def column(self, name: str) -> str:
-        """Name of a dataset column in the second run's table."""
+        """Returns the name of a dataset column in the second run's table."""
         known = columns_of_instances(self.after)
         column = f"dataset.{name}" if f"dataset.{name}" in known else name
         if column not in known:
@@ -201,15 +204,15 @@ class _Runs(NamedTuple):
         return column
 
     def measured(self, metric: str) -> bool:
-        """Whether its scores are measured, so that they differ from run to run."""
+        """Returns true if a metric's scores are measured, so that they differ from run to run."""
         columns = self.after.manifest["tables"]["instances"]["columns"]
         return any(c.get("volatile", False) for c in columns if c.get("is", c["name"]) == _column(metric))
 
     def facts(self) -> dict[str, dict[str, Json]]:
-        """What the second run's manifest says of its metrics: which scores are better, and the best one.
+        """Returns the metrics of the second run's manifest by name: which scores are better, and the best one.
 
         Raises:
-            ConfigError: It says nothing.
+            ConfigError: The manifest does not describe its metrics.
         """
         found = self.after.manifest.get("metrics")
         if found is None:
@@ -218,11 +221,14 @@ class _Runs(NamedTuple):
         return {one["name"]: one for one in found}
 
     def notes(self, names: Sequence[str]) -> tuple[str, ...]:
-        """What is not the same in both runs beside the answers."""
+        """Lists the differences between the runs other than the answers."""
         found = [f"{r.output} is {r.state}: rows it left have no score" for r in self if r.state != FINISHED]
-        only = [sorted(set(_scored(a)) - set(_scored(b))) for a, b in (self, self[::-1])]
+        only = [sorted(set(_list_scored(a)) - set(_list_scored(b))) for a, b in (self, self[::-1])]
         found += [f"only {r.output} has {', '.join(n)}" for r, n in zip(self, only, strict=True) if n]
-        for words, part in (("is configured differently", _configured), ("asked its judges otherwise", _prompted)):
+        for words, part in (
+            ("is configured differently", _get_configs),
+            ("asked its judges differently", _get_prompts),
+        ):
             old, new = part(self.before), part(self.after)
             found += [f"{name} {words}" for name in names if old.get(name) != new.get(name)]
         return tuple(found)
@@ -230,7 +236,7 @@ class _Runs(NamedTuple):
     def side_by_side(
         self, names: Sequence[str], columns: Sequence[str]
     ) -> Iterator[tuple[_Instance | None, _Instance | None]]:
-        """The instances of both runs, in the order of their ids; `None` where a run has not got one."""
+        """Yields the instances of both runs in the order of their ids (a merge join); `None` for a missing instance."""
         facts = self.facts()
         bests = {name: facts[name]["best"] if facts[name]["better"] == "nearer" else None for name in names}
         left, right = (_instances(run, bests, columns) for run in self)
@@ -248,12 +254,12 @@ class _Runs(NamedTuple):
 
 
 def _instances(run: EvaluationResult, bests: Mapping[str, float | None], columns: Sequence[str]) -> Iterator[_Instance]:
-    """The instances of a run's table, which is sorted by their ids.
+    """Yields the instances of a run's table, which is sorted by id.
 
     Args:
         run: A run.
-        bests: For each metric the best score, where it lies within the range: its distances are the scores.
-        columns: Dataset columns to read, where the run has them.
+        bests: Best score of each metric if it is within the range, else `None`; distances from it replace the scores.
+        columns: Dataset columns to read, if the run has them.
     """
     places = {name: _column(name) for name in bests}
     rows = rows_of(run, "instances", ["instance_id", *places.values(), *columns])
@@ -268,17 +274,17 @@ def _column(metric: str) -> str:
 
 
 def _mean(scores: Iterable[float | None], best: float | None) -> float | None:
-    """Mean of the scores there are, or of their distances from the best one."""
+    """Returns the mean of the finite scores, or of their distances from the best one; `None` without scores."""
     found = [float(score) for score in scores if score is not None and math.isfinite(score)]
     values = found if best is None else [abs(score - best) for score in found]
     return mean(values) if values else None
 
 
-def _scored(run: EvaluationResult) -> list[str]:
-    """Metrics of a run that have scores, in the order of its table.
+def _list_scored(run: EvaluationResult) -> list[str]:
+    """Lists the metrics of a run that have scores, in the order of its table.
 
     Raises:
-        ConfigError: It wrote no table.
+        ConfigError: The run wrote no instances table.
     """
     files = run.files("instances")
     if not files or files[0].endswith(".evalset_result.json"):
@@ -290,11 +296,11 @@ def _scored(run: EvaluationResult) -> list[str]:
     return [name for name in named if name not in relative]
 
 
-def _configured(run: EvaluationResult) -> dict[str, Json]:
+def _get_configs(run: EvaluationResult) -> dict[str, Json]:
     return {one["name"]: one for one in run.manifest["config"]["metrics"]}
 
 
-def _prompted(run: EvaluationResult) -> dict[str, Json]:
+def _get_prompts(run: EvaluationResult) -> dict[str, Json]:
     judging = run.manifest.get("judging") or {"spent": (), "prompts": {}}
     models: dict[str, list[str]] = {}
     for one in judging["spent"]:
@@ -319,7 +325,7 @@ def _tolerances(whole: float, single: Mapping[str, float], names: Sequence[str])
 
 
 def _most(metric: Mapping[str, Json]) -> float | None:
-    """What two scores of a metric, or two distances from its best score, can differ by; `None` without a range."""
+    """Returns the largest possible difference of two scores, or of two distances from the best; `None` if unbounded."""
     worst, best = metric["worst"], metric["best"]
     return None if worst is None or best is None else abs(best - worst) or None
 

@@ -1,4 +1,4 @@
-"""Arrow arrays as JSON values, under the rules of transforms/readers/base.py."""
+"""Converts Arrow arrays to JSON values, by the rules of transforms/readers/base.py."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def json_values(array: Any) -> list[Json]:
-    """Values of an Arrow array.
+    """Converts an Arrow array to a list of JSON values.
 
     Raises:
-        UnicodeDecodeError: Text that is not UTF-8.
-        OverflowError: A time outside the years 1 to 9999.
-        ValueError: A type that has no JSON form.
+        UnicodeDecodeError: A text is not UTF-8.
+        OverflowError: A time is outside the years 1 to 9999.
+        ValueError: The type has no JSON form.
     """
     return array.to_pylist() if _is_json(array) else _converter(array.type)(array)
 
 
 def _is_json(array: Any) -> bool:
-    """Whether Arrow's own, faster conversion gives the same: no type to rewrite, no null in a struct."""
+    """Returns true if Arrow's own, faster conversion gives the same values: no type to rewrite, no null in a struct."""
     from pyarrow import types as t
 
     kind = array.type
@@ -70,8 +70,8 @@ def _converter(kind: Any) -> Callable[[Any], list[Json]]:
     raise ValueError(f"found the Arrow type {kind} (allowed: types with a JSON form)")
 
 
-def infinite(batch: Any) -> list[str]:
-    """Columns of floats in which an infinity stands."""
+def find_infinite(batch: Any) -> list[str]:
+    """Lists the float columns of a batch that contain an infinity."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -81,7 +81,7 @@ def infinite(batch: Any) -> list[str]:
 
 
 def is_text(kind: Any) -> bool:
-    """Whether a type's values are text."""
+    """Returns true if values of the type are text."""
     from pyarrow import types as t
 
     storage = getattr(kind, "storage_type", kind)
@@ -114,7 +114,7 @@ def _no_json(value: float) -> Json:
 
 
 def _numbers(array: Any, scale: int, text: Callable[[int], str]) -> list[Json]:
-    """Texts of a column that Arrow keeps as integers."""
+    """Formats a column that Arrow stores as integers with `text`, multiplied by `scale` first."""
     import pyarrow as pa
 
     integers = array.view(pa.int64() if array.type.bit_width == 64 else pa.int32()).to_pylist()

@@ -1,4 +1,4 @@
-"""What travels between steps: rows in batches, to and from bytes (the coders are in transforms/runtime/coders.py)."""
+"""Elements between steps: blocks and batches of rows, encoded as bytes by transforms/runtime/coders.py."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from .result import Rejected
 Row = TypeVar("Row", Instance, Example)
 
 MAX_ROWS = 1024
-"""Rows of one batch at most."""
+"""Maximum rows of one batch."""
 MAX_BYTES = 8 << 20
-"""Bytes of one batch's JSON at most (but for a single larger row)."""
+"""Maximum bytes of one batch as JSON; a single larger row is a batch of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowBlock:
-    """Rows as a reader found them, in the order of their file.
+    """Rows as read from a file, in file order.
 
     Attributes:
-        file: Path as given.
+        file: Path as configured.
         range: Number of the byte range of the file.
-        rows: (line within the range counted from 1, row).
-        rejected: Lines of the block that are no rows.
-        lines: Lines of the range up to and including this block's last one.
-        nulls: Columns that the source has although no row of the block need have a value in them.
-        infinite: Columns with infinities among their numbers, which stand in the rows as the text of `INFINITIES`.
+        rows: (line within the range, counted from 1; row).
+        rejected: Lines of the block that are not valid rows.
+        lines: Number of lines of the range up to and including this block's last line.
+        nulls: Columns of the source, even if no row of the block has a value in them.
+        infinite: Columns with infinities among their numbers; in the rows these are the texts of `INFINITIES`.
     """
 
     file: str
@@ -52,7 +52,7 @@ class RowBlock:
     infinite: Collection[str] = ()
 
     def to_bytes(self) -> bytes:
-        """The block as JSON."""
+        """Encodes the block as JSON."""
         rejected = [[r.file, r.range, r.line, r.code, r.message, r.raw] for r in self.rejected]
         return orjson.dumps(
             [self.file, self.range, self.rows, rejected, self.lines, sorted(self.nulls), sorted(self.infinite)]
@@ -60,19 +60,19 @@ class RowBlock:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RowBlock:
-        """The block that `to_bytes` wrote."""
+        """Decodes a block encoded by `to_bytes`."""
         file, range_, rows, rejected, *rest = orjson.loads(data)
         return cls(file, range_, [(n, row) for n, row in rows], [Rejected(*r) for r in rejected], *rest)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch(Generic[Row]):
-    """Rows of one shard and one output part, in order of instance_id and trial; all trials of an instance together.
+    """Rows of one shard and one output part, ordered by instance_id and trial; trials of an instance stay together.
 
     Attributes:
-        rows: At most `MAX_ROWS`, instances or examples.
+        rows: Instances or examples, at most `MAX_ROWS`.
         part: Number of the output part.
-        columns: (name, type) of the dataset's columns, as found over the whole dataset.
+        columns: (name, type) of the columns of the whole dataset.
     """
 
     rows: tuple[Row, ...]
@@ -80,40 +80,43 @@ class Batch(Generic[Row]):
     columns: tuple[tuple[str, str], ...] = ()
 
     def to_bytes(self) -> bytes:
-        """The batch as compressed JSON."""
+        """Encodes the batch as compressed JSON."""
         rows = [_instance_out(r) if isinstance(r, Instance) else example_out(r) for r in self.rows]
         return compress(orjson.dumps([self.part, self.columns, rows]))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Batch[Any]:
-        """The batch that `to_bytes` wrote."""
+        """Decodes a batch encoded by `to_bytes`."""
         part, columns, rows = orjson.loads(decompress(data))
         make: list[Any] = [_instance_in(r) if isinstance(r[0], str) else example_in(r) for r in rows]
         return cls(tuple(make), part, tuple((name, type_) for name, type_ in columns))
 
 
 def pack_row(instance_id: str, row: dict[str, Json], fields: dict[str, Json]) -> bytes:
-    """One instance as JSON."""
+    """Encodes one instance as JSON."""
     return orjson.dumps([instance_id, row, fields] if fields else [instance_id, row])
 
 
 def unpack(data: bytes) -> list[Instance]:
-    """The instances of a list of `pack_row`'s, compressed."""
+    """Decodes a compressed JSON list of instances encoded by `pack_row`."""
     return [Instance(row[0], row[1], row[2] if len(row) > 2 else {}) for row in orjson.loads(decompress(data))]
 
 
 def compress(raw: bytes | bytearray | pa.Buffer) -> bytes:
-    """Length of the raw bytes (8, little-endian), then zstd at level 2 (5 % more than level 3, in 3/4 of its time)."""
+    """Compresses bytes with zstd, after their raw length (8 bytes, little-endian).
+
+    Level 2: the output is 5 % larger than that of level 3, in 3/4 of the time.
+    """
     return len(raw).to_bytes(8, "little") + pa.Codec("zstd", compression_level=2).compress(raw, asbytes=True)
 
 
 def raw_size(data: bytes | memoryview) -> int:
-    """Bytes that `decompress` would give; 0 for a marker."""
+    """Returns the number of bytes after decompression; 0 for a marker."""
     return int.from_bytes(data[:8], "little")
 
 
 def decompress(data: bytes | memoryview) -> bytes:
-    """What `compress` was given."""
+    """Decompresses the output of `compress`."""
     return pa.Codec("zstd").decompress(memoryview(data)[8:], raw_size(data), asbytes=True)
 
 
@@ -126,7 +129,7 @@ def _instance_in(value: list[Json]) -> Instance:
 
 
 def example_out(example: Example) -> list[Json]:
-    """An example as JSON values."""
+    """Converts an example to JSON values."""
     call = example.invocation
     chunks = None if call.retrieved_context is None else [[c.content, c.doc_uri] for c in call.retrieved_context]
     trajectory = call.predicted_trajectory
@@ -141,7 +144,7 @@ def example_out(example: Example) -> list[Json]:
 
 
 def example_in(value: list[Json]) -> Example:
-    """The example that `example_out` wrote."""
+    """Converts the JSON values of `example_out` back to an example."""
     instance, call, trial = value
     status, response, calls, chunks, latency, error_type, error_message, attempts, usage, extra, *rest = call
     trajectory_error, turns = rest

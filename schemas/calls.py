@@ -1,4 +1,4 @@
-"""The words of slow calls: what is asked, how often it may be tried, and what came of it."""
+"""Types of slow calls: the call, its outcome and the outcome's class."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from .json import Json
 CallClass: TypeAlias = Literal[
     "ok", "transient", "rate_limited", "permanent", "timeout", "invalid_answer", "not_called", "over_budget"
 ]
-"""What came of a call. The last two, `NOT_MADE`, stand for calls that were not made at all."""
+"""Class of an outcome. The last two, `NOT_MADE`, are of calls that were never made."""
 NOT_MADE: frozenset[str] = frozenset(("not_called", "over_budget"))
 
 
-@dataclass(slots=True)  # not frozen: to be made would take twice as long, for each call
+@dataclass(slots=True)  # not frozen: construction, once for each call, would take twice as long
 class Call:
     """One call to make.
 
     Attributes:
-        key: Hash of everything the answer depends on, in hexadecimal digits; where the journal finds it again, and
-            the idempotency key.
-        request: What the callee is given.
-        prefix: Two hexadecimal digits: which of the journal's 256 folders holds the call. Calls of neighbouring rows
-            share it, so that a shard reads only its own part of the journal.
-        endpoint: Who is called: one of the caller's endpoints.
+        key: Hash of everything that the answer depends on, in hexadecimal digits; the key of the journal entry and the
+            idempotency key of the request.
+        request: The request to the callee.
+        prefix: Two hexadecimal digits that select one of the journal's 256 folders. Calls of neighbouring rows share
+            it, so that a shard reads only its own part of the journal.
+        endpoint: Name of the called endpoint, one of the caller's.
     """
 
     key: str
@@ -35,19 +35,19 @@ class Call:
 
 @dataclass(slots=True)  # not frozen, for the same reason
 class Outcome:
-    """What came of one call.
+    """The outcome of one call.
 
     Attributes:
-        value: The answer, JSON. Of a failed call `{"usage": ...}` where it used tokens all the same, else `None`. What
-            attempts before the last one used stands in `usage.earlier`.
-        kind: Class of the result.
+        value: The answer as JSON. For a failed call `{"usage": ...}` if it used tokens, else `None`. `usage.earlier`
+            holds the tokens of attempts before the last one.
+        kind: Class of the outcome.
         error_type: Name of the last error, e.g. "TimeoutError".
-        error_message: Its text, without addresses and durations.
-        attempts: Attempts made.
-        latency_in_seconds: Seconds of the attempt that counted.
-        queued_in_seconds: Seconds from being submitted to the first attempt.
-        backoff_in_seconds: Seconds between attempts.
-        refused: How many of the attempts the endpoint refused for their rate.
+        error_message: Text of the last error, without addresses and durations.
+        attempts: Number of attempts.
+        latency_in_seconds: Duration of the decisive attempt.
+        queued_in_seconds: Seconds from submission to the first attempt.
+        backoff_in_seconds: Seconds waited between attempts.
+        refused: Number of attempts that the endpoint refused for their rate.
         replayed: Whether the answer came from the journal.
     """
 

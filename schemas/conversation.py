@@ -1,20 +1,21 @@
-"""Conversations as datasets and agents write them, read into turns, and back.
+"""Converts conversations of datasets and agents to turns, and turns back to JSON.
 
-A row of several turns has a field `conversation`, and a recorded or live answer to it a field `turns`: lists of one
+A row of several turns has a field `conversation`, and a recorded or live answer to it a field `turns`: lists with one
 object for each turn, in order.
 
-| key | what it is |
+| key | meaning |
 |---|---|
 | `prompt` | what the user says, text |
-| `content` | the user's message in full, where it is more than text |
+| `content` | the user's complete message, if it is more than text |
 | `reference`; of an answer `response` | the final response, text |
 | `reference_trajectory`; of an answer `predicted_trajectory` | the tool calls, in any form `parse_trajectory` reads |
-| `steps` | what happened on the way, `{kind, author, value, tool_name, id}` each |
-| `rubrics` | properties that the answer of this turn is asked for |
-| `usage`, `latency_in_seconds` | of an answer, where known |
+| `steps` | the agent's intermediate steps, `{kind, author, value, tool_name, id}` each |
+| `rubrics` | properties required of the answer of this turn |
+| `usage`, `latency_in_seconds` | of an answer, if known |
 
-Beside `conversation` a row may have `session` (`{app_name, user_id, session_id, state}`) and `rubrics` of the whole
-conversation; instead of it `scenario` (`{starting_prompt, conversation_plan, user_persona}`), for a simulated user.
+Besides `conversation`, a row may have `session` (`{app_name, user_id, session_id, state}`) and `rubrics` of the whole
+conversation. Instead of `conversation` it may have `scenario` (`{starting_prompt, conversation_plan, user_persona}`),
+for a simulated user.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ from .json import Json
 from .trajectory import calls_in, parse_trajectory
 
 _PLAIN = ("content", "latency_in_seconds", "extra")
-_MOST = 2**53  # tokens; sums of a conversation stay within 64 bits
+_MOST = 2**53  # tokens of one count, so that sums over a conversation stay within 64 bits
 _SIGNS = frozenset(("response", "predicted_trajectory", "steps"))
 
 
 def pair_turns(example: Example) -> tuple[tuple[Turn, Turn | None], ...]:
-    """(expected, actual) of every turn of an example; one pair for a row of a single turn.
+    """Pairs the expected and the actual turns of an example; a row of a single turn gives one pair.
 
-    An expected turn always has the prompt. What the dataset does not say of it is `None` or empty, as is all of it if
+    An expected turn always has a prompt; its other fields are `None` or empty if the dataset does not tell them, or if
     a simulated user led the conversation. The actual turn is `None` if the agent gave no such turn. Turns are parsed
-    anew at each call; a metric takes `ScoringBatch.turns`, which keeps them.
+    at each call; metrics use `ScoringBatch.turns`, which caches them.
     """
     call, expected = example.invocation, expected_turns(example.instance)
     if call.turns is None and len(expected) == 1 and call.answered:
@@ -57,18 +58,18 @@ def pair_turns(example: Example) -> tuple[tuple[Turn, Turn | None], ...]:
         whole = Turn(expected[0].prompt, text, call.predicted_trajectory, usage=call.usage)
         return ((expected[0], whole),)
     pairs = zip_longest(expected, call.turns or ())
-    return tuple((given or Turn(actual.prompt), _answering(given, actual)) for given, actual in pairs)
+    return tuple((given or Turn(actual.prompt), _add_user_message(given, actual)) for given, actual in pairs)
 
 
-def _answering(given: Turn | None, actual: Turn | None) -> Turn | None:
-    """What the agent did in a turn, with what the user said in it where the answer does not repeat that."""
+def _add_user_message(given: Turn | None, actual: Turn | None) -> Turn | None:
+    """Returns the actual turn, with the user's message of the expected turn if the answer does not repeat it."""
     if given is None or actual is None or actual.prompt or actual.content is not None:
         return actual
     return replace(actual, prompt=given.prompt, content=given.content)
 
 
 def expected_turns(instance: Instance) -> tuple[Turn, ...]:
-    """The turns a row expects: those of its conversation, none of a scenario, else the one of its own columns."""
+    """Returns the expected turns of a row: those of its conversation, none for a scenario, else one of its columns."""
     conversation = instance.get("conversation")
     if is_conversation(conversation):
         return tuple(_expected(turn) for turn in conversation)
@@ -78,18 +79,19 @@ def expected_turns(instance: Instance) -> tuple[Turn, ...]:
 
 
 def is_conversation(value: Json) -> bool:
-    """Whether a value is a list of turns (and not, for example, a list of messages with roles)."""
+    """Returns true if a value is a list of turns (and not, for example, a list of messages with roles)."""
     return isinstance(value, list) and bool(value) and all(isinstance(t, Mapping) and "prompt" in t for t in value)
 
 
-def said(conversation: Sequence[Mapping[str, Json]]) -> list[Json]:
-    """What the user says in a conversation: its text, or the message in full. An agent is given no more of it."""
+def list_user_messages(conversation: Sequence[Mapping[str, Json]]) -> list[Json]:
+    """Lists the user's messages of a conversation: text, or the complete message. An agent receives nothing else."""
     return [turn["prompt"] if turn.get("content") is None else turn["content"] for turn in conversation]
 
 
 def fields_of(conversation: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """The fields of a row that look at a conversation as one: prompt and reference of its last turn, and the tool calls
-    expected of all turns, where every turn says so."""
+    """Returns fields of the conversation as a single turn: prompt and reference of the last turn, and the expected tool
+    calls of all turns if every turn has them.
+    """
     found: dict[str, Json] = {"prompt": conversation[-1]["prompt"]}
     if conversation[-1].get("reference") is not None:
         found["reference"] = conversation[-1]["reference"]
@@ -98,25 +100,25 @@ def fields_of(conversation: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
 
 
 def _calls_of(turns: Sequence[Json]) -> Json:
-    """The calls of all turns; `None` where a turn says nothing of them, and what is no trajectory for itself."""
+    """Concatenates the calls of all turns; `None` if a turn has none, and the first invalid trajectory unchanged."""
     found: list[Json] = []
     for given in turns:
         try:
             calls = calls_in(given)
         except RowError:
-            return given  # the metrics tell what is wrong with it
+            return given  # the metrics report what is wrong with it
         if calls is None:
             return None
         found += calls
     return found
 
 
-def summed(turns: Sequence[Turn]) -> dict[str, Any]:
-    """What metrics that look at a conversation as one row are given of its turns.
+def sum_turns(turns: Sequence[Turn]) -> dict[str, Any]:
+    """Combines the turns of a conversation for metrics that treat it as one row.
 
     Returns:
-        response (of the last turn), trajectory (the calls of all turns; `None` where a turn's are not known) and usage
-        (the sums; unknown where a turn does not say).
+        response (of the last turn), trajectory (the calls of all turns; `None` if those of a turn are unknown) and
+        usage (the sums; unknown if that of a turn is).
     """
     known = [t.trajectory for t in turns]
     return {
@@ -127,7 +129,7 @@ def summed(turns: Sequence[Turn]) -> dict[str, Any]:
 
 
 def turn_out(turn: Turn) -> dict[str, Json]:
-    """A turn of an answer as JSON, what it does not say left out."""
+    """Converts a turn of an answer to JSON, without unknown fields."""
     found: dict[str, Json] = {"prompt": turn.prompt}
     if turn.response is not None:
         found["response"] = turn.response
@@ -145,7 +147,7 @@ def turn_out(turn: Turn) -> dict[str, Json]:
 
 
 def turn_in(value: Mapping[str, Json]) -> Turn:
-    """The turn that `turn_out`, a recording or an agent wrote."""
+    """Reads a turn from the JSON of `turn_out`, of a recording or of an agent."""
     prompt, response = value.get("prompt"), value.get("response")
     calls, why = _trajectory(value.get("predicted_trajectory"))
     return Turn(
@@ -162,10 +164,10 @@ def turn_in(value: Mapping[str, Json]) -> Turn:
 
 
 def turns_in(value: Json) -> tuple[Turn, ...] | None:
-    """The turns of a recording or an answer; `None` where nothing is there.
+    """Reads the turns of a recording or an answer; `None` if there are none.
 
     Raises:
-        RowError: It is no list of turns.
+        RowError: The value is not a list of turns.
     """
     if value is None or value == []:
         return None
@@ -178,7 +180,7 @@ def turns_in(value: Json) -> tuple[Turn, ...] | None:
 
 
 def usage_of(value: Json) -> Usage | None:
-    """Token counts of a mapping, under the names of the common providers; unknown ones stay `None`."""
+    """Reads token counts under the names of the common providers; unknown counts are `None`."""
     if not isinstance(value, Mapping):
         return None
     given = _count(value, "input_tokens", "prompt_tokens", "prompt_token_count")
@@ -187,7 +189,7 @@ def usage_of(value: Json) -> Usage | None:
 
 
 def seconds_of(value: Json) -> float | None:
-    """A duration, also from its text; `None` where it is no finite number of at least 0."""
+    """Reads a duration from a number or text; `None` unless it is a finite number of at least 0."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -199,14 +201,14 @@ def seconds_of(value: Json) -> float | None:
 
 
 def step_out(step: Step) -> dict[str, Json]:
-    """A step as JSON; but for the value, what it does not say is left out."""
+    """Converts a step to JSON, without unknown fields except the value."""
     found: dict[str, Json] = {"kind": step.kind, "author": step.author, "value": step.value}
     found.update({n: v for n in ("tool_name", "id", "extra") if (v := getattr(step, n)) is not None})
     return found
 
 
 def step_in(value: Mapping[str, Json]) -> Step:
-    """The step that `step_out` wrote."""
+    """Reads a step from the JSON of `step_out`."""
     get = value.get
     return Step(value["kind"], get("author", ""), get("value"), get("tool_name"), get("id"), get("extra"))
 
@@ -234,7 +236,7 @@ def _trajectory(value: Json) -> tuple[Trajectory | None, str | None]:
 
 
 def _count(value: Mapping[str, Json], *names: str) -> int | None:
-    """The first whole number of at least 0; columns of numbers may hold it as a float."""
+    """Returns the first whole number of at least 0 under the names; numeric columns may hold it as a float."""
     counts = (value.get(name) for name in names)
     whole = (int(c) if isinstance(c, float) and c.is_integer() else c for c in counts)
     return next((c for c in whole if isinstance(c, int) and not isinstance(c, bool) and 0 <= c < _MOST), None)

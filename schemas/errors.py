@@ -1,10 +1,10 @@
-"""What can go wrong, as one tree.
+"""The tree of evalbeam's errors.
 
 EvalbeamError
-├── ConfigError     the configuration, the command or a part it names cannot be used (exit code 2)
+├── ConfigError     the configuration, the command line or a part named in it is invalid (exit code 2)
 │   └── DatasetError    the dataset lacks a column; also a ValueError
 ├── RunError        the run itself failed or was stopped (exit code 3)
-├── RowError        one dataset row cannot be used; becomes a row of the errors table
+├── RowError        one dataset row is unusable; becomes a row of the errors table
 ├── AgentError      one agent call failed; becomes the error columns of its row
 └── JudgeError      one judge call failed; becomes the error of one score
 """
@@ -13,16 +13,16 @@ from __future__ import annotations
 
 
 class EvalbeamError(Exception):
-    """Base of every error evalbeam raises on purpose; its text is meant for the user."""
+    """Base class of all errors that evalbeam raises deliberately; their text is written for the user."""
 
 
 class ConfigError(EvalbeamError):
-    """The configuration, the command line or a part named in it cannot be used.
+    """The configuration, the command line or a part named in it is invalid.
 
     Args:
-        what: What was found, in words that name the thing; shown in part where it is longer than 1,000 characters.
-        where: The config key ("agent.timeout"), file or option it stands in.
-        allowed: The choices, or what would have been accepted.
+        what: What was found; shortened if it is longer than 1,000 characters.
+        where: The config key ("agent.timeout"), file or option.
+        allowed: The accepted values.
     """
 
     def __init__(self, what: str, *, where: str = "", allowed: str = "") -> None:
@@ -33,18 +33,18 @@ class ConfigError(EvalbeamError):
 
 
 class DatasetError(ConfigError, ValueError):
-    """The dataset lacks a column without which nothing can be scored.
+    """The dataset lacks a column that scoring needs.
 
-    It is a ValueError, too: that is what users of the evaluation SDK of Vertex AI catch for arguments that do not fit.
+    Also a ValueError, which users of the Vertex AI evaluation SDK catch for invalid arguments.
     """
 
 
 class RunError(EvalbeamError):
-    """The run failed or was stopped; what was paid for is in its journal."""
+    """The run failed or was stopped; its completed calls are in the journal."""
 
 
 class RowError(EvalbeamError):
-    """One row cannot be used.
+    """One row is unusable.
 
     Args:
         code: A stable snake_case word, e.g. "missing_prompt".
@@ -57,14 +57,14 @@ class RowError(EvalbeamError):
 
 
 class AgentError(EvalbeamError):
-    """One agent call failed or answered something that is no answer."""
+    """One agent call failed or returned an invalid answer."""
 
 
 class JudgeError(EvalbeamError):
-    """One judge call failed or answered something that is no verdict.
+    """One judge call failed or returned no valid verdict.
 
     Attributes:
-        usage: Tokens that the answer took all the same, `{input_tokens, output_tokens}`; `None` where nobody says.
+        usage: Tokens that the failed answer used, `{input_tokens, output_tokens}`; `None` if unknown.
     """
 
     usage: dict[str, int | None] | None = None

@@ -1,4 +1,4 @@
-"""Who a row is: the hash of its input, and what is chosen by it."""
+"""Identity of rows: the hash of a row's input, and selection by that hash."""
 
 from __future__ import annotations
 
@@ -8,40 +8,41 @@ import orjson
 
 from .json import Json
 
-_HASHES = 1 << 64
+HASHES = 1 << 64
+"""Number of values of `selection_hash`."""
 _TEXT = {str}
 
 
 def selection_hash(instance_id: str) -> int:
-    """64 bits of an id that `sample` and `limit` choose by; independent of those that choose the shard."""
+    """Returns the 64 bits of an id by which `sample` and `limit` select; they are independent of the shard's bits."""
     return int(instance_id[16:32], 16)
 
 
 def position(instance_id: str, ranges: int) -> int:
-    """Which of `ranges` equal ranges of the id's hash (a power of two, at most 2**32) an id falls into."""
+    """Returns which of `ranges` equal ranges of the hash (a power of two, at most 2**32) contains an id."""
     return int(instance_id[:8], 16) * ranges >> 32
 
 
 def canonical(value: Json) -> bytes:
-    """JSON bytes that are the same for equal values: keys sorted, 1.0 written as 1."""
-    return _sorted(_integral(value))
+    """Encodes a value as canonical JSON, equal for equal values: keys sorted, 1.0 written as 1."""
+    return _encode_sorted(_convert_integral(value))
 
 
-def _integral(value: Json) -> Json:
+def _convert_integral(value: Json) -> Json:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     if isinstance(value, list):
-        return [_integral(v) for v in value]
+        return [_convert_integral(v) for v in value]
     if isinstance(value, dict):
-        return {k: _integral(v) for k, v in value.items()}
+        return {k: _convert_integral(v) for k, v in value.items()}
     return value
 
 
-def _hashed(given: dict[str, Json]) -> str:
-    return hashlib.sha256(_sorted(given) if {*map(type, given.values())} == _TEXT else canonical(given)).hexdigest()[
-        :32
-    ]
+def hash_input(given: dict[str, Json]) -> str:
+    """Hashes a row's input to 32 hexadecimal digits; input of texts only, the usual case, needs no number handling."""
+    data = _encode_sorted(given) if {*map(type, given.values())} == _TEXT else canonical(given)
+    return hashlib.sha256(data).hexdigest()[:32]
 
 
-def _sorted(value: Json) -> bytes:
+def _encode_sorted(value: Json) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

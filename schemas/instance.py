@@ -1,4 +1,4 @@
-"""What a row is: an instance of a dataset, what an agent did with it, and both together."""
+"""Rows: an instance of the dataset, the invocation of the agent on it, and the example of both."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .json import Json
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of a tool by an agent.
+    """One tool call of an agent.
 
     Attributes:
         tool_name: Name of the tool, case-sensitive.
-        tool_input: Arguments by name; `{}` where the call had none. `None` only where the source said nothing at
-            all about arguments (the `adk` profile tells that from `{}`; every other reading takes it as `{}`).
+        tool_input: Arguments by name; `{}` if the call had none. `None` only if the source tells nothing about
+            arguments (the `adk` profile distinguishes that from `{}`; everything else treats it as `{}`).
     """
 
     tool_name: str
@@ -29,7 +29,7 @@ Trajectory: TypeAlias = tuple[ToolCall, ...]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One retrieved passage: its text and the address of its document, where known."""
+    """One retrieved passage: its text and the address of its document, if known."""
 
     content: str
     doc_uri: str | None = None
@@ -37,16 +37,16 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens a call consumed; `None` where the provider did not say (never 0 for unknown)."""
+    """Tokens that a call used; `None` if the provider did not report them (never 0 for unknown)."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
 
     @classmethod
     def total(cls, parts: Iterable[Usage | None]) -> Usage | None:
-        """Tokens of several calls together: what one of them does not say is unknown of the whole.
+        """Sums the tokens of several calls; a count that one call does not report is unknown in the sum.
 
-        A sum of the known ones would pass for the total. `None` where nothing is known, and of no calls.
+        A sum of the known counts would be mistaken for the total. `None` if nothing is known or there are no calls.
         """
         known = [p or cls() for p in parts]
         given, made = [p.input_tokens for p in known], [p.output_tokens for p in known]
@@ -61,16 +61,16 @@ def _sum(counts: list[int | None]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that an agent did between a message of the user and its final response to it.
+    """One intermediate step of an agent between a message of the user and the final response.
 
     Attributes:
-        kind: "text" (something it said on the way), "call" (of a tool), "result" (what the tool gave back) or "other"
-            (a reply of the model without any of them, kept for its usage).
+        kind: "text" (intermediate text), "call" (tool call), "result" (output of the tool) or "other" (a reply of the
+            model without any of these, kept for its usage).
         author: Name of the agent.
-        value: The text, the tool's input, or what the tool gave back.
+        value: The text, the tool's input, or its output.
         tool_name: Name of the tool of a call or result.
-        id: What a call and its result share, where the source says so.
-        extra: What else the source says of it (model_version, usage_metadata, grounding_metadata of ADK).
+        id: Id that a call and its result share, if the source tells it.
+        extra: Further fields of the source (model_version, usage_metadata, grounding_metadata of ADK).
     """
 
     kind: Literal["text", "call", "result", "other"]
@@ -83,20 +83,20 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One exchange of a conversation: what the user said, and what the agent did or is expected to do.
+    """One exchange of a conversation: the user's message, and what the agent did or is expected to do.
 
     Attributes:
-        prompt: Text of what the user said.
-        response: Text of the final response; `None` where there is none.
-        trajectory: Tool calls in order; `None` where nothing is known of them.
-        steps: What happened on the way, calls included, in order; empty where nothing is known of it.
-        content: The user's message in full where it is more than text (a Content of Google's GenAI API).
-        rubrics: Properties that this turn's answer is asked for, each `{rubric_id, rubric_content: {text_property},
-            type}`; of expected turns only.
-        usage: Tokens of all calls of models, where known.
-        latency_in_seconds: Seconds the turn took, where it was measured.
-        trajectory_error: Why the tool calls could not be read although something was there.
-        extra: What else the source says of the turn (`invocation_id` of ADK).
+        prompt: Text of the user's message.
+        response: Text of the final response; `None` if there is none.
+        trajectory: Tool calls in order; `None` if unknown.
+        steps: Intermediate steps, calls included, in order; empty if unknown.
+        content: The user's complete message if it is more than text (a Content of Google's GenAI API).
+        rubrics: Properties required of this turn's answer, each `{rubric_id, rubric_content: {text_property}, type}`;
+            only in expected turns.
+        usage: Tokens of all model calls, if known.
+        latency_in_seconds: Duration of the turn, if measured.
+        trajectory_error: Why the tool calls could not be parsed; `None` if they could, or there are none.
+        extra: Further fields of the source (`invocation_id` of ADK).
     """
 
     prompt: str
@@ -119,19 +119,18 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "baseline_model_response": ("baseline_prediction",),
     "baseline_prediction": ("baseline_model_response",),
 }
-"""Words that mean the same input: either spelling is accepted in a dataset."""
+"""Synonyms of inputs: a dataset may use either name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One dataset row, normalised.
+    """One normalised dataset row.
 
     Attributes:
-        instance_id: 32 hexadecimal digits of the sha256 of the row's canonical input, then "-1", "-2" ... where the
-            same input stands in several rows.
-        row: The dataset's own columns, values as read, without top-level nulls (a null and a missing column are the
-            same).
-        fields: Standard fields that the dialect or the `columns:` map found elsewhere than under their own name.
+        instance_id: 32 hexadecimal digits of the sha256 of the row's canonical input, then "-1", "-2" ... if several
+            rows have the same input.
+        row: The dataset's own columns, values as read, without top-level nulls (a null equals a missing column).
+        fields: Standard fields that the dialect or the `columns:` map read from columns of other names.
     """
 
     instance_id: str
@@ -139,9 +138,9 @@ class Instance:
     fields: dict[str, Json] = field(default_factory=dict)
 
     def get(self, name: str) -> Json:
-        """Value of a standard field or a dataset column; `None` where there is none.
+        """Returns the value of a standard field or a dataset column; `None` if there is none.
 
-        Looked up in the dialect's fields, then in the row, then under the names that mean the same.
+        The lookup order is: the dialect's fields, the row, then both under the synonyms of `ALIASES`.
         """
         row, fields = self.row, self.fields
         value = fields.get(name, row.get(name)) if fields else row.get(name)
@@ -155,23 +154,23 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One run of an agent on an instance; also what a recorded row says of such a run.
+    """One run of an agent on an instance, live or recorded.
 
     Attributes:
         status: "ok", "failed" (the call was made and gave no answer), "not_called" or "over_budget".
-        response: Final answer; `None` where there is none. Text, or the JSON value a recorded row carries.
-        predicted_trajectory: Tool calls made; `None` where the agent does not report them.
-        retrieved_context: Passages the agent retrieved; `None` where it does not report them.
-        latency_in_seconds: Seconds the attempt that counted took, without queueing and backoff; `None` for a failed
-            call and where a recording does not say.
+        response: Final answer, text or the JSON value of a recorded row; `None` if there is none.
+        predicted_trajectory: Tool calls made; `None` if the agent does not report them.
+        retrieved_context: Passages the agent retrieved; `None` if it does not report them.
+        latency_in_seconds: Duration of the decisive attempt, without queueing and backoff; `None` for a failed call and
+            for a recording without it.
         error_type: Name of the error of a failed call, e.g. "TimeoutError".
-        error_message: Its text, free of addresses and durations.
+        error_message: Text of that error, without addresses and durations.
         attempts: Calls made for this row, 0 for recorded answers.
-        usage: Tokens, where known.
-        extra: Anything else the agent returned beside these (its `trace`, for example).
-        trajectory_error: Why predicted_trajectory could not be read although something was there.
-        turns: What the agent did in each turn of a conversation; `None` for a row of a single turn. Then `response` is
-            that of the last turn, and `predicted_trajectory` the calls of all turns.
+        usage: Tokens, if known.
+        extra: Anything else that the agent returned (its `trace`, for example).
+        trajectory_error: Why predicted_trajectory could not be parsed; `None` if it could, or there is none.
+        turns: The turns of a conversation; `None` for a row of a single turn. With turns, `response` is that of the
+            last turn, and `predicted_trajectory` holds the calls of all turns.
     """
 
     status: str = "ok"
@@ -189,7 +188,7 @@ class Invocation:
 
     @property
     def answered(self) -> bool:
-        """Whether there is an answer to score."""
+        """True if there is an answer to score."""
         return self.status == "ok"
 
 
@@ -199,18 +198,18 @@ FROM_INVOCATION: Mapping[str, str] = {
     "predicted_trajectory": "predicted_trajectory",
     "retrieved_context": "retrieved_context",
 }
-"""Metric inputs that the agent gives, and the attribute of an invocation that holds them."""
+"""Metric inputs that come from the agent, and the attribute of an invocation that holds each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An instance and one invocation of the agent on it: what metrics see."""
+    """An instance and one invocation of the agent on it: the input of metrics."""
 
     instance: Instance
     invocation: Invocation
     trial: int = 0
 
     def get(self, name: str) -> Json:
-        """Value of a metric input: what the agent did where the name says so, else the instance's."""
+        """Returns the value of a metric input: the invocation's for `FROM_INVOCATION`, else the instance's."""
         attribute = FROM_INVOCATION.get(name)
         return getattr(self.invocation, attribute) if attribute else self.instance.get(name)

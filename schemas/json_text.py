@@ -1,4 +1,4 @@
-"""Python values as JSON bytes: what converts without a loss does, the rest is named."""
+"""Encodes Python values as JSON bytes; values that would lose information are errors."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ class NotJson(ValueError):
 
 
 def jsonable(value: Any, lenient: frozenset[str] = frozenset()) -> bytes:
-    """JSON of a value.
+    """Encodes a value as JSON.
 
     Tuples and sets become lists (sets in the order of their JSON), pydantic models and dataclasses objects, dates ISO
     text, NumPy values numbers and lists; NaN and infinities become null, halves of surrogate pairs U+FFFD.
 
     Args:
-        value: What to write.
+        value: The value.
         lenient: Top-level keys under which a value without a JSON form becomes "<TypeName>".
 
     Raises:
-        NotJson: Bytes, integers beyond 64 bits, or objects of other types are in it, or it refers to itself.
+        NotJson: The value contains bytes, integers beyond 64 bits or objects of other types, or refers to itself.
     """
     try:
         return orjson.dumps(value, _default, _OPTIONS)
     except (TypeError, ValueError, RecursionError):
         pass
     if isinstance(value, Mapping):
-        plain = {_key(k): _plain(v, str(k), (id(value),), k in lenient) for k, v in value.items()}
+        plain = {_convert_key(k): _convert(v, str(k), (id(value),), k in lenient) for k, v in value.items()}
     else:
-        plain = _plain(value, "it", (), False)
+        plain = _convert(value, "it", (), False)
     try:
         return orjson.dumps(plain, _default, _OPTIONS)
     except (TypeError, ValueError, RecursionError) as error:
@@ -53,39 +53,39 @@ def _default(value: Any) -> Any:
     raise TypeError
 
 
-def _plain(value: Any, place: str, above: tuple[int, ...], lenient: bool) -> Any:
-    """The value with all that orjson refuses converted; `above` are the ids of the containers it stands in."""
+def _convert(value: Any, place: str, above: tuple[int, ...], lenient: bool) -> Any:
+    """Converts everything in a value that orjson refuses; `above` holds the ids of the enclosing containers."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if id(value) in above:
-        return _refused(lenient, value, f"{place} refers to itself")
+        return _refuse(lenient, value, f"{place} refers to itself")
     if len(above) > _MAX_DEPTH:
-        return _refused(lenient, value, f"{place} is nested deeper than {_MAX_DEPTH}")
+        return _refuse(lenient, value, f"{place} is nested deeper than {_MAX_DEPTH}")
     path = (*above, id(value))
     if isinstance(value, Mapping):
-        return {_key(k): _plain(v, f"{place}.{k}"[-200:], path, lenient) for k, v in value.items()}
+        return {_convert_key(k): _convert(v, f"{place}.{k}"[-200:], path, lenient) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v, f"{place}[{i}]"[-200:], path, lenient) for i, v in enumerate(value)]
+        return [_convert(v, f"{place}[{i}]"[-200:], path, lenient) for i, v in enumerate(value)]
     try:
         orjson.dumps(value, _default, _OPTIONS)
     except (TypeError, ValueError, RecursionError):
         try:
             inner = _default(value)
         except Exception:
-            return _refused(lenient, value, f"{place} is {_shown(value)}")
-        return _plain(inner, place, path, lenient)
+            return _refuse(lenient, value, f"{place} is {_name_type(value)}")
+        return _convert(inner, place, path, lenient)
     return value
 
 
-def _refused(lenient: bool, value: Any, why: str) -> str:
+def _refuse(lenient: bool, value: Any, why: str) -> str:
     if lenient:
         return f"<{type(value).__name__}>"
     raise NotJson(why.lstrip("."))
 
 
-def _shown(value: Any) -> str:
+def _name_type(value: Any) -> str:
     return "an integer beyond 64 bits" if isinstance(value, int) else type(value).__name__
 
 
-def _key(key: Any) -> Any:
-    return _plain(key, "", (), True) if isinstance(key, str) else key
+def _convert_key(key: Any) -> Any:
+    return _convert(key, "", (), True) if isinstance(key, str) else key

@@ -1,4 +1,4 @@
-"""The words of judging: what a judge is asked, and what it answered."""
+"""Types of judging: questions to judges and their answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .result import Score, ScoreError
 PROMPTS = "prompts"
 EVALUATE_INSTANCES = "requests of evaluateInstances"
 CHECK_GROUNDING = "requests of Check Grounding"
-"""What questions are: prompts for a model, or the requests of a service, which nobody else answers."""
+"""Kinds of questions: prompts for any model, or the requests of one service, which no other judge can answer."""
 
 
 class Message(NamedTuple):
@@ -22,7 +22,7 @@ class Message(NamedTuple):
 
     Attributes:
         role: "system", "user" or "assistant".
-        content: Its text.
+        content: Text of the message.
     """
 
     role: str
@@ -31,15 +31,15 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question to a judge. Equal ones to an equal judge have one place in the journal and are one request of a batch.
+    """A question to a judge; equal questions to an equal judge share one journal entry and one request of a batch.
 
     Attributes:
-        messages: What the judge reads.
+        messages: The prompt.
         schema: JSON schema of the answer, of the kind `transforms/judging/shapes.py` makes.
-        judge: Which judge is asked, by its name in the configuration.
-        vote: Tells apart votes that the same judge gives on the same question, counted from 0.
-        data: What in the messages is judged, not said by us; a verdict is never read from it.
-        parts: The questions of several metrics it is made of, where it is a joint one; none otherwise.
+        judge: Name of the judge in the configuration.
+        vote: Number of the vote among those of the same judge on the same question, counted from 0.
+        data: The judged texts within the messages; a verdict is never read from them.
+        parts: The questions of several metrics that a joint question combines; empty otherwise.
     """
 
     messages: tuple[Message, ...]
@@ -52,14 +52,14 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a question.
+    """The answer to a question.
 
     Attributes:
-        value: A JSON value that fits the question's schema; `None` where there is an error.
+        value: A JSON value that satisfies the question's schema; `None` if there is an error.
         error: Why there is no value. Codes: "refused", "truncated", "invalid_verdict" (the model answered, but gave no
             verdict), "judge_failed" (the call failed), "not_called", "over_budget" (it was not made).
-        usage: Tokens of the call, where known.
-        batched: Whether it came by a batch, which providers have prices of their own for.
+        usage: Tokens of the call, if known.
+        batched: Whether the answer came through a batch interface, which has its own prices.
     """
 
     value: Json = None
@@ -69,23 +69,23 @@ class Answer:
 
     @property
     def open(self) -> bool:
-        """Whether the call was not made, so that a later start of the run may still make it."""
+        """True if the call was not made, so that a later start of the run may still make it."""
         return self.error is not None and self.error.code in NOT_MADE
 
 
 Judging: TypeAlias = Generator[list[Ask], Sequence[Answer], Score]
-"""One row judged by one metric, without I/O: yields questions, is sent their answers in order, as often as it likes,
-and returns the score."""
+"""Judging of one row by one metric, without I/O: a generator that yields lists of questions, is sent their answers in
+order, any number of times, and returns the score."""
 
 
 class Reply(NamedTuple):
-    """What a judge model returned.
+    """The reply of a judge model.
 
     Attributes:
-        text: Its words; read by the strict parser where `value` is `None`.
-        value: The structured answer, where the model's interface gives one.
-        usage: Tokens, where known.
-        finish: "stop", "length" (it ran into its limit) or "refused" (blocked by the model or its provider).
+        text: The text of the reply; parsed strictly if `value` is `None`.
+        value: The structured answer, if the model's interface returns one.
+        usage: Tokens, if known.
+        finish: "stop", "length" (the token limit was reached) or "refused" (blocked by the model or its provider).
     """
 
     text: str = ""

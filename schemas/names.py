@@ -1,15 +1,15 @@
-"""What output columns and aggregates are called: our own names, Databricks Agent Evaluation's or MLflow 3's.
+"""Names of output columns and aggregates: evalbeam's own, Databricks Agent Evaluation's or MLflow 3's.
 
 | of a metric | `flat` | `databricks` | `mlflow3` |
 |---|---|---|---|
-| score | `<metric>/score` | of a judge `<path>/rating`, yes or no; else `<path>` | `<metric>/value` |
+| score | `<metric>/score` | `<path>/rating` of judges, yes or no; else `<path>` | `<metric>/value` |
 | explanation | `<metric>/explanation` | `<path>/rationale` | `<metric>/rationale` |
 | error | `<metric>/error` | `<path>/error_message` | `<metric>/error_message` |
 | mean | `<metric>/mean` | `<path>/rating/percentage`, `<path>/average` | `<metric>/mean` |
 
-`<path>` is that of the metric in Agent Evaluation, such as `response/llm_judged/correctness`. A metric that it does not
-know, or to which the configuration gives a name of its own, has `metric/<metric>/value` and `metric/<metric>/average`.
-What the other products do not have (status, confidence) keeps our word.
+`<path>` is the metric's path in Agent Evaluation, such as `response/llm_judged/correctness`. A metric that it does not
+have, or that the configuration renames, gets `metric/<metric>/value` and `metric/<metric>/average`. Parts that the
+other products do not have (status, confidence) keep evalbeam's names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Style: TypeAlias = Literal["flat", "databricks", "mlflow3"]
 STYLES: tuple[str, ...] = get_args(Style)
 
 PERFORMANCE = ("latency_in_seconds", "failure")
-"""Metrics that are columns of their own instead of `<metric>/score`."""
+"""Metrics whose column is `<metric>` instead of `<metric>/score`."""
 
 JUDGES = {**_JUDGES, OVERALL.name: OVERALL}
 _COMPUTED: Mapping[str, str] = {
@@ -41,23 +41,23 @@ _SPELLINGS: Mapping[str, str] = {
     "output_token_count": "total_output_token_count",
     "chunk_relevance_precision": "chunk_relevance",
 }
-"""Spellings of the documentation -> what the product writes."""
+"""Spelling in the documentation -> spelling in the product's output."""
 _OURS = ("", "databricks", "agent", "response", "retrieval", "chain")
 _PARTS = ("score", "explanation", "pairwise_choice", "confidence", "details", "status", "error")
 _WORDS: Mapping[str, str] = {"score": "value", "explanation": "rationale", "error": "error_message"}
 
 
 def registered_names(metrics: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """Output name -> registered name, of a configuration's (name, metric); "" of metrics given as objects."""
+    """Maps output names to registered names, from a configuration's (name, metric); "" for metrics given as objects."""
     return {name: metric if isinstance(metric, str) else "" for name, metric in metrics}
 
 
-def known(metric: str, registered: str) -> str:
-    """The name under which Agent Evaluation knows a metric, "" if it does not.
+def find_known_name(metric: str, registered: str) -> str:
+    """Returns the name of a metric in Agent Evaluation, "" if it has none.
 
     Args:
-        metric: Its output name.
-        registered: The name the configuration gives for what it is.
+        metric: Output name of the metric.
+        registered: Registered name of the metric, as configured.
     """
     name = registered.rpartition("/")[2]
     name = _SPELLINGS.get(name, name)
@@ -68,27 +68,27 @@ def known(metric: str, registered: str) -> str:
 
 
 def is_rating(style: str, metric: str, registered: str) -> bool:
-    """Whether a metric's scores 1 and 0 are shown as yes and no: those of judges, outside our own names."""
-    name = known(metric, registered)
+    """Returns true if scores 1 and 0 are written as yes and no: those of judges, in the styles of other products."""
+    name = find_known_name(metric, registered)
     return style != "flat" and name in JUDGES and name != "chunk_relevance"
 
 
 def titles(style: str, metric: str, registered: str) -> dict[str, str]:
-    """Column name of each part of a metric (score, explanation ...); empty where they keep ours."""
-    name = known(metric, registered)
+    """Returns the column name of each part of a metric (score, explanation ...); empty if evalbeam's names apply."""
+    name = find_known_name(metric, registered)
     if metric in PERFORMANCE:
         return {"score": _COMPUTED[name]} if style == "databricks" and name else {}
     if style == "databricks":
-        return _databricks(metric, name)
+        return _build_databricks_titles(metric, name)
     if style == "mlflow3":
-        path = _named(JUDGES[name].scorer if name in JUDGES else metric, metric, name)
+        path = _add_guideline_name(JUDGES[name].scorer if name in JUDGES else metric, metric, name)
         words = {**_WORDS, "score": "precision"} if name == "chunk_relevance" else _WORDS
         return {part: f"{path}/{words.get(part, part)}" for part in _PARTS}
     return {}
 
 
 def aggregates(style: str, metric: str, registered: str, row: Mapping[Any, Json]) -> dict[str, Json]:
-    """What one row of the summary, of the whole dataset, adds to the dictionary of a run's metrics.
+    """Returns the entries of a run's metrics dictionary for one summary row of the whole dataset.
 
     Means are over scored rows; `judge/<judge>/error_count` counts scores that failed, not rows that lack an input.
     """
@@ -97,7 +97,7 @@ def aggregates(style: str, metric: str, registered: str, row: Mapping[Any, Json]
         return {f"{path.removesuffix('/value')}/mean": row["mean"]}
     if style != "databricks":
         return {f"{metric}/mean": row["mean"], f"{metric}/std": row["std"]}
-    name = known(metric, registered)
+    name = find_known_name(metric, registered)
     path = titles(style, metric, registered).get("score", metric)
     if name not in JUDGES:
         return {f"{path.removesuffix('/value')}/average": row["mean"]}
@@ -106,13 +106,13 @@ def aggregates(style: str, metric: str, registered: str, row: Mapping[Any, Json]
     return (
         found
         if name == OVERALL.name
-        else found | {f"judge/{_named(name, metric, name)}/error_count": row["error_count"]}
+        else found | {f"judge/{_add_guideline_name(name, metric, name)}/error_count": row["error_count"]}
     )
 
 
-def _databricks(metric: str, name: str) -> dict[str, str]:
+def _build_databricks_titles(metric: str, name: str) -> dict[str, str]:
     if name in JUDGES:
-        path = _named(JUDGES[name].column, metric, name)
+        path = _add_guideline_name(JUDGES[name].column, metric, name)
         words = {**_WORDS, "score": "precision" if name == "chunk_relevance" else "rating"}
     else:
         path, words = _COMPUTED.get(name) or f"metric/{metric}", _WORDS
@@ -124,6 +124,6 @@ def _databricks(metric: str, name: str) -> dict[str, str]:
     return found
 
 
-def _named(path: str, metric: str, name: str) -> str:
-    """The path of a judge, of one with named guidelines with their name (`guideline_adherence/english`)."""
+def _add_guideline_name(path: str, metric: str, name: str) -> str:
+    """Returns the path of a judge, with the name of its guidelines if they have one (`guideline_adherence/english`)."""
     return f"{path}/{metric.removeprefix(f'{name}/')}" if name and metric.startswith(f"{name}/") else path

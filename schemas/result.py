@@ -1,4 +1,4 @@
-"""What comes out: scores, summaries, verdicts and rejected rows."""
+"""Results: scores, summaries, verdicts and rejected rows."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Score:
     """One metric's result on one example.
 
     Attributes:
-        value: The score, float64; `None` unless `status` is "scored" by number.
-        label: A verdict in words, e.g. "CANDIDATE" of a pairwise metric.
-        explanation: Reasons in text, where the metric gives them.
-        confidence: In [0, 1], where the metric gives it.
-        details: Anything else, JSON.
-        status: "scored", "error" (tried, failed), "skipped" (inputs missing, agent failed) or "not_applicable".
-        error: Why, unless scored.
+        value: The score, float64; `None` unless `status` is "scored" and the result is a number.
+        label: A verdict as text, e.g. "CANDIDATE" of a pairwise metric.
+        explanation: Reasons as text, if the metric gives them.
+        confidence: Confidence in [0, 1], if the metric gives it.
+        details: Further data as JSON.
+        status: "scored", "error" (scoring failed), "skipped" (inputs missing, agent failed) or "not_applicable".
+        error: The reason, unless scored.
     """
 
     value: float | None = None
@@ -44,24 +44,24 @@ class Score:
 
     @classmethod
     def failed(cls, code: str, message: str) -> Score:
-        """A score that was tried and could not be computed."""
+        """Builds a score with status "error": scoring failed."""
         return cls(status="error", error=ScoreError(code, message))
 
     @classmethod
     def skipped(cls, code: str, message: str) -> Score:
-        """A score whose inputs are not there."""
+        """Builds a score with status "skipped": its inputs are missing."""
         return cls(status="skipped", error=ScoreError(code, message))
 
 
 @dataclass(slots=True)
 class ScoreColumn:
-    """One metric's results over a batch, as a column: dense values, everything rarer by position.
+    """One metric's results over a batch, as a column: dense values, rarer fields by position.
 
     Attributes:
         values: One float or `None` for each example.
         status: Status of the positions that are not "scored".
-        errors: Why, for the positions that are not "scored".
-        labels, explanations, confidences, details: Where a score has them.
+        errors: Reasons of the positions that are not "scored".
+        labels, explanations, confidences, details: Values of the positions that have them.
     """
 
     values: list[float | None]
@@ -74,7 +74,7 @@ class ScoreColumn:
 
     @classmethod
     def of(cls, scores: Sequence[Score]) -> ScoreColumn:
-        """The same results, row by row ones taken into a column."""
+        """Builds a column from scores."""
         column = cls([None] * len(scores))
         for i, score in enumerate(scores):
             column.put(i, score)
@@ -96,7 +96,7 @@ class ScoreColumn:
                 getattr(self, name)[i] = value
 
     def at(self, i: int) -> Score:
-        """Position `i` as a Score."""
+        """Returns the score of position `i`."""
         return Score(
             self.values[i],
             self.labels.get(i),
@@ -110,14 +110,14 @@ class ScoreColumn:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Calls of one metric's questions to one judge, summed up.
+    """Totals of one metric's questions to one judge.
 
     Attributes:
-        calls: Questions with a verdict of the model, whether made now or found in the journal.
+        calls: Questions with a verdict, whether asked in this run or found in the journal.
         failed: Questions without a verdict.
-        unknown: Answers of the model, verdicts or not, whose provider told no tokens.
-        input_tokens, output_tokens: Tokens of all answers that named them, of those that were no verdict too.
-        open: Questions that were not asked, since the run was stopped or its budget spent.
+        unknown: Answers, verdicts or not, whose provider reported no tokens.
+        input_tokens, output_tokens: Reported tokens of all answers, verdicts or not.
+        open: Questions not asked because the run was stopped or its budget exhausted.
     """
 
     calls: int = 0
@@ -140,9 +140,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class ScoredBatch:
-    """Examples of one output part in order, and their scores by metric name, in the order the metrics were given.
+    """Examples of one output part in order, and their scores by metric name, in the order of the metrics.
 
-    `spent` holds, by (metric, judge, how the answers came: live or by a batch), what its judge metrics asked.
+    `spent` holds the questions of judge metrics by (metric, judge, mode of the answers: live or batch).
     """
 
     examples: Sequence[Example]
@@ -154,15 +154,15 @@ class ScoredBatch:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A dataset row that cannot be evaluated, and where it stood.
+    """A dataset row that cannot be evaluated, and its location.
 
     Attributes:
-        file: Path of the file as given; "" for data in memory.
+        file: Path of the file as configured; "" for data in memory.
         range: Number of the byte range of the file that the row starts in.
         line: Line (JSONL, CSV: physical line; others: row) counted from 1 within the range.
         code: A stable snake_case word, e.g. "malformed_json".
-        message: What was found and what was allowed.
-        raw: The raw text as far as it can be shown, at most 1,000 characters.
+        message: What was found and what is allowed.
+        raw: The raw text, at most 1,000 characters.
     """
 
     file: str
@@ -176,7 +176,7 @@ class Rejected:
 class SliceKey(NamedTuple):
     """Key of one summary row: slice columns with their values, and the metric. () is the whole dataset.
 
-    A string value stands as it is, another JSON value as its JSON text, a missing one as `None`.
+    A string value is kept, any other JSON value becomes its JSON text, a missing one is `None`.
     """
 
     slice: tuple[tuple[str, str | None], ...]
@@ -185,17 +185,17 @@ class SliceKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One row of the summary table; every statistic is `None` where it is not defined.
+    """One row of the summary table; a statistic is `None` if it is undefined.
 
-    `row_count` counts rows of the slice, `scored_count + error_count + skipped_count` makes it up
-    (not-applicable rows are counted as skipped); `coverage` is scored_count / row_count. The trials
-    of an instance are one cluster for `se` and interval (`ci_method` "cluster"), unless that is "normal". With a range
+    `row_count` is the number of rows of the slice and equals `scored_count + error_count + skipped_count`
+    (not-applicable rows count as skipped); `coverage` is scored_count / row_count. The trials of an instance form one
+    cluster for `se` and the interval (`ci_method` "cluster"), unless the interval is "normal". For metrics with a range
     the interval is Wilson's within it ("wilson"), else Student's ("t").
 
-    What judges were asked for a metric stands in its first row over the whole dataset alone, so that a column's sum is
-    the run's: `judge_calls` (questions, answered or not), `judge_input_tokens`, `judge_output_tokens` and `judge_cost`
-    of the answers, `None` where not all of it is known, and in `judges` the same for each judge. All of it follows from
-    the answers, and so from the journal: two runs that find the same answers write the same.
+    Only the first row of a metric over the whole dataset holds its judge statistics, so that the sum of a column is
+    that of the run: `judge_calls` (questions, answered or not), `judge_input_tokens`, `judge_output_tokens` and
+    `judge_cost` of the answers, `None` if not all of it is known; `judges` holds the same for each judge. All of them
+    are derived from the answers, and so from the journal: runs with the same answers write the same values.
     """
 
     slice: tuple[tuple[str, str | None], ...]
@@ -233,4 +233,4 @@ class Summary:
 
 Verdict: TypeAlias = Literal["PASSED", "FAILED", "NOT_EVALUATED"]
 Better: TypeAlias = Literal["higher", "lower", "nearer"]
-"""Which of two scores is the better one; "nearer" to a best score within the metric's range."""
+"""Which of two scores is better; "nearer" means nearer to a best score within the metric's range."""

@@ -1,4 +1,4 @@
-"""The tables evalbeam writes: the only place where output columns are named and typed."""
+"""The tables that evalbeam writes; output columns are named and typed only here."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
     "timestamp": pa.string(),
     "json": pa.string(),
-    "null": pa.string(),  # Arrow's own type of nulls is one that few readers of Parquet take
+    "null": pa.string(),  # few readers of Parquet support Arrow's null type
 }
 WIDE = 256
-"""Columns of a dataset beyond which its rows travel as JSON."""
+"""Number of dataset columns above which rows are passed to the writer as JSON."""
 PACKED = (("row", "json"),)
-"""(name, type) of the column in which they do."""
+"""(name, type) of the column that holds such rows."""
 MESSAGE_BYTES = 32 << 20
-"""Bytes of text in one encoded record batch, about."""
+"""Approximate bytes of text in one encoded record batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class Column:
     """A column of an output table.
 
     Attributes:
-        name: Its name.
-        type: "bool", "int64", "float64", "string", "timestamp" (ISO 8601 text), "json" (JSON text) or "null" (a column
-            of the dataset without any value; of Arrow's type string).
-        volatile: Whether it was measured, so that two live runs may differ in it.
-        standard: Our own name for it, where `output.column_style` chooses another; else "".
+        name: Name of the column.
+        type: "bool", "int64", "float64", "string", "timestamp" (ISO 8601 text), "json" (JSON text) or "null" (a dataset
+            column without any value; of Arrow type string).
+        volatile: Whether its values are measured, so that two live runs may differ.
+        standard: evalbeam's own name if `output.column_style` chooses another; else "".
     """
 
     name: str
@@ -56,21 +56,21 @@ class Column:
     standard: str = ""
 
     def field(self) -> pa.Field:
-        """The column in an Arrow schema; "evalbeam.type" and "evalbeam.volatile" are in its metadata."""
+        """Builds the Arrow field, with "evalbeam.type" and "evalbeam.volatile" in its metadata."""
         metadata = {"evalbeam.type": self.type, **({"evalbeam.volatile": "true"} if self.volatile else {})}
         return pa.field(self.name, TYPES[self.type], metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class MetricColumns:
-    """What a metric's columns depend on.
+    """Properties of a metric that determine its columns.
 
     Attributes:
-        name: Its output name.
-        outputs: Which of the optional columns it fills.
-        titles: Names of columns by part (score, explanation ...), where they are not ours.
-        rating: Whether the scores 1 and 0 are written as yes and no.
-        measured: Whether its scores are measured, so that two live runs may differ in them.
+        name: Output name of the metric.
+        outputs: Optional columns that it fills.
+        titles: Column names by part (score, explanation ...) if they are not evalbeam's own.
+        rating: Whether scores 1 and 0 are written as yes and no.
+        measured: Whether its scores are measured, so that two live runs may differ.
     """
 
     name: str
@@ -80,14 +80,14 @@ class MetricColumns:
     measured: bool = False
 
     def column(self, part: str, type_: str) -> Column:
-        """The column of one part."""
+        """Builds the column of one part."""
         standard = f"{self.name}/{part}"
         title = self.titles.get(part, standard)
         volatile = self.measured and part in ("score", "details")
         return Column(title, type_, volatile, standard="" if title == standard else standard)
 
     def columns(self) -> list[Column]:
-        """All its columns, in order."""
+        """Builds all columns of the metric, in order."""
         parts = {"score": "string" if self.rating else "float64"}
         optional = {"explanation": "string", "pairwise_choice": "string", "confidence": "float64", "details": "json"}
         parts |= {part: type_ for part, type_ in optional.items() if part in self.outputs}
@@ -95,7 +95,7 @@ class MetricColumns:
 
 
 def schema(columns: Iterable[Column]) -> pa.Schema:
-    """The columns as an Arrow schema."""
+    """Builds the Arrow schema of the columns."""
     return pa.schema([c.field() for c in columns])
 
 
@@ -115,7 +115,7 @@ _INVOCATION = (
     Column("output_tokens", "int64"),
 )
 OWN_NAMES = frozenset(c.name for c in _IDENTITY + _INVOCATION)
-"""Names of our columns; a dataset column with one of them is kept as `dataset.<name>`."""
+"""Names of evalbeam's columns; a dataset column of such a name becomes `dataset.<name>`."""
 
 ERRORS = (
     Column("source", "string"),
@@ -127,8 +127,8 @@ ERRORS = (
     Column("message", "string", volatile=True),
     Column("raw", "string"),
 )
-"""Errors table: source is "row" (a rejected input row, with file and line; none where rows have no order) or "call" (a
-failed call, with its ids)."""
+"""Columns of the errors table. `source` is "row" (a rejected input row, with file and line; without a line if rows have
+no order) or "call" (a failed call, with its ids)."""
 
 CHANGES = (
     Column("instance_id", "string"),
@@ -136,7 +136,7 @@ CHANGES = (
     Column("before", "float64"),
     Column("after", "float64"),
 )
-"""Scores that are not the same in two runs."""
+"""Columns of the table of scores that differ between two runs."""
 
 _SUMMARY_TYPES: Mapping[str, str] = {
     **dict.fromkeys(("slice", "judges"), "json"),
@@ -148,14 +148,14 @@ SUMMARY = tuple(Column(f.name, _SUMMARY_TYPES.get(f.name, "float64")) for f in f
 
 
 def dataset_column(name: str, metrics: Sequence[MetricColumns]) -> str:
-    """Name of a dataset column in the instances table."""
+    """Returns the name of a dataset column in the instances table."""
     taken = name in OWN_NAMES or name.startswith("dataset.")
     taken |= any(name.startswith(f"{m.name}/") or name in m.titles.values() for m in metrics)
     return f"dataset.{name}" if taken else name
 
 
 def instance_columns(dataset: Sequence[tuple[str, str]], metrics: Sequence[MetricColumns]) -> tuple[Column, ...]:
-    """Columns of the instances table, in order."""
+    """Builds the columns of the instances table, in order."""
     own = [Column(dataset_column(name, metrics), type_) for name, type_ in dataset]
     titles = {m.name: m.titles["score"] for m in metrics if m.name in PERFORMANCE and "score" in m.titles}
     measured = [replace(c, name=titles[c.name], standard=c.name) if c.name in titles else c for c in _INVOCATION]
@@ -163,31 +163,31 @@ def instance_columns(dataset: Sequence[tuple[str, str]], metrics: Sequence[Metri
 
 
 def json_text(value: Json) -> str:
-    """A value as JSON text."""
+    """Encodes a value as JSON text."""
     try:
         return orjson.dumps(value).decode()
-    except TypeError:  # keys that are no text: looking for them costs as long again
+    except TypeError:  # keys that are not strings: allowing them always would double the time
         return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
 def text(value: Json) -> str | None:
-    """A value for a text column: a string as it is, another value as JSON text."""
+    """Converts a value for a text column: strings are kept, other values become JSON text."""
     return value if value is None or isinstance(value, str) else json_text(value)
 
 
 def instance_records(batch: ScoredBatch, metrics: Sequence[MetricColumns]) -> Iterator[pa.RecordBatch]:
-    """The rows of the instances table that a batch becomes, as record batches of about `MESSAGE_BYTES` at most.
+    """Converts a batch to rows of the instances table, as record batches of at most about `MESSAGE_BYTES`.
 
-    Columns of the same values share their buffers. More than `WIDE` columns of the dataset are one of JSON text, which
-    schemas/wide.py takes apart: an array for each column of each of many small batches would cost more than all else.
+    Columns with equal values share their buffers. More than `WIDE` dataset columns are packed into one column of JSON
+    text, which schemas/wide.py unpacks: an array for each column of many small batches would dominate the cost.
     """
     target = schema(instance_columns(PACKED if len(batch.columns) > WIDE else batch.columns, metrics))
     responses = [text(e.invocation.response) for e in batch.examples]
-    for low, high in _spans([len(r) if r else 0 for r in responses]):
-        yield pa.record_batch(list(_arrays(batch, low, high, responses[low:high], metrics)), schema=target)
+    for low, high in _split_by_size([len(r) if r else 0 for r in responses]):
+        yield pa.record_batch(list(_build_arrays(batch, low, high, responses[low:high], metrics)), schema=target)
 
 
-def _spans(sizes: list[int]) -> Iterator[tuple[int, int]]:
+def _split_by_size(sizes: list[int]) -> Iterator[tuple[int, int]]:
     low, size = 0, 0
     for i, width in enumerate(sizes):
         if i > low and size + width > MESSAGE_BYTES:
@@ -199,22 +199,22 @@ def _spans(sizes: list[int]) -> Iterator[tuple[int, int]]:
 
 
 class _Arrays:
-    """Arrays of the same rows; where columns have the same values, one is made for all of them."""
+    """Builds Arrow arrays of the same rows; columns with equal values share one array."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._repeated: dict[tuple[str | None, str], pa.Array] = {}
-        self._texts: dict[int, list[tuple[list[str | None], pa.Array]]] = {}  # by their hash: columns may be many
+        self._texts: dict[int, list[tuple[list[str | None], pa.Array]]] = {}  # by hash: there may be many columns
 
     def repeated(self, value: str | None, type_: str = "string") -> pa.Array:
-        """One value in all rows."""
+        """Returns an array with one value in all rows."""
         key = value, type_
         if key not in self._repeated:
             self._repeated[key] = pa.repeat(pa.scalar(value, TYPES[type_]), self.size)
         return self._repeated[key]
 
     def of(self, values: list[Any], type_: str = "string") -> pa.Array:
-        """A value for each row; "json" and "timestamp" are texts already."""
+        """Returns an array with one value for each row; "json" and "timestamp" values are already text."""
         if values.count(None) == self.size:
             return self.repeated(None, type_)
         if not pa.types.is_string(TYPES[type_]):
@@ -228,7 +228,7 @@ class _Arrays:
         return array
 
 
-def _arrays(
+def _build_arrays(
     batch: ScoredBatch, low: int, high: int, responses: list[str | None], metrics: Sequence[MetricColumns]
 ) -> Iterator[pa.Array]:
     made, examples = _Arrays(high - low), batch.examples[low:high]
@@ -240,15 +240,15 @@ def _arrays(
     else:
         yield from (made.of(dataset_values([row.get(n) for row in rows], t), t) for n, t in batch.columns)
     known = [m.name for m in metrics if not m.measured]
-    turns = made.of(_turns(batch, low, high, known))
-    yield from _invocation_arrays(made, [e.invocation for e in examples], responses, turns)
+    turns = made.of(_encode_turns(batch, low, high, known))
+    yield from _build_invocation_arrays(made, [e.invocation for e in examples], responses, turns)
     for metric in metrics:
         if metric.name not in PERFORMANCE:
-            yield from _score_arrays(made, batch.scores[metric.name], low, high, metric)
+            yield from _build_score_arrays(made, batch.scores[metric.name], low, high, metric)
 
 
 def dataset_values(values: list[Json], type_: str) -> list[Json]:
-    """Values of one dataset column as its Arrow array takes them."""
+    """Converts the values of one dataset column for its Arrow array."""
     if type_ == "json":
         dumps = orjson.dumps
         return [None if v is None else dumps(v).decode() for v in values]
@@ -257,14 +257,14 @@ def dataset_values(values: list[Json], type_: str) -> list[Json]:
     return values
 
 
-def _invocation_arrays(
+def _build_invocation_arrays(
     made: _Arrays, calls: list[Invocation], responses: list[str | None], turns: pa.Array
 ) -> Iterator[pa.Array]:
     usages = [c.usage for c in calls]
     yield made.of([c.status for c in calls])
     yield made.of(responses)
-    yield made.of([_trajectory_text(c.predicted_trajectory) for c in calls])
-    yield made.of([_context_text(c.retrieved_context) for c in calls])
+    yield made.of([_encode_trajectory(c.predicted_trajectory) for c in calls])
+    yield made.of([_encode_context(c.retrieved_context) for c in calls])
     yield turns
     yield made.of([c.latency_in_seconds for c in calls], "float64")
     yield made.of([_FAILURE.get(c.status) for c in calls], "int64")
@@ -278,25 +278,25 @@ def _invocation_arrays(
 _FAILURE = {"ok": 0, "failed": 1}
 
 
-def _trajectory_text(calls: Trajectory | None) -> str | None:
+def _encode_trajectory(calls: Trajectory | None) -> str | None:
     return None if calls is None else json_text([{"tool_name": c.tool_name, "tool_input": c.tool_input} for c in calls])
 
 
-def _context_text(chunks: tuple[Chunk, ...] | None) -> str | None:
+def _encode_context(chunks: tuple[Chunk, ...] | None) -> str | None:
     return None if chunks is None else json_text([{"content": c.content, "doc_uri": c.doc_uri} for c in chunks])
 
 
-def _turns(batch: ScoredBatch, low: int, high: int, names: Sequence[str]) -> list[str | None]:
-    """The turns of conversations, each with its `scores`: what these metrics' details say under "turns".
+def _encode_turns(batch: ScoredBatch, low: int, high: int, names: Sequence[str]) -> list[str | None]:
+    """Encodes the turns of conversations, each with its `scores` from these metrics' details under "turns".
 
-    What was measured is left out, so that the column is the same in every run.
+    Measured values are left out, so that the column is the same in every run.
     """
     if all(e.invocation.turns is None for e in batch.examples[low:high]):
         return [None] * (high - low)
-    return [_turns_text(batch, i, names) for i in range(low, high)]
+    return [_encode_turns_of(batch, i, names) for i in range(low, high)]
 
 
-def _turns_text(batch: ScoredBatch, i: int, names: Sequence[str]) -> str | None:
+def _encode_turns_of(batch: ScoredBatch, i: int, names: Sequence[str]) -> str | None:
     turns = batch.examples[i].invocation.turns
     if turns is None:
         return None
@@ -310,10 +310,12 @@ def _turns_text(batch: ScoredBatch, i: int, names: Sequence[str]) -> str | None:
 
 
 RATINGS: Mapping[float | None, str] = {1.0: "yes", 0.0: "no"}
-"""How the scores of a judge that says yes or no are written where `output.column_style` asks for it."""
+"""Scores of yes-or-no judges as text, for styles of `output.column_style` that write them so."""
 
 
-def _score_arrays(made: _Arrays, column: ScoreColumn, low: int, high: int, metric: MetricColumns) -> Iterator[pa.Array]:
+def _build_score_arrays(
+    made: _Arrays, column: ScoreColumn, low: int, high: int, metric: MetricColumns
+) -> Iterator[pa.Array]:
     def sparse(values: dict[int, Any], type_: str = "string", show: Callable[[Any], Any] | None = None) -> pa.Array:
         if not values:
             return made.repeated(None, type_)
@@ -339,7 +341,7 @@ def _score_arrays(made: _Arrays, column: ScoreColumn, low: int, high: int, metri
 
 
 def failed_call(example: Example) -> dict[str, Json] | None:
-    """The errors-table row of an example whose call failed, or `None`."""
+    """Builds the errors-table row of an example whose call failed; `None` if it did not."""
     call = example.invocation
     if call.status != "failed":
         return None
@@ -353,7 +355,7 @@ def failed_call(example: Example) -> dict[str, Json] | None:
 
 
 def rejected_row(rejected: Rejected, line: int) -> dict[str, Json]:
-    """The errors-table row of a rejected input row, `line` counted from the start of its file."""
+    """Builds the errors-table row of a rejected input row; `line` is counted from the start of its file."""
     return {
         "source": "row",
         "file": rejected.file,
@@ -365,14 +367,14 @@ def rejected_row(rejected: Rejected, line: int) -> dict[str, Json]:
 
 
 def error_order(row: dict[str, Json]) -> tuple[Any, ...]:
-    """Sort key of the errors table: rejected rows by place, then failed calls by instance and trial."""
+    """Returns the sort key of the errors table: rejected rows by location, then failed calls by instance and trial."""
     place = (row.get("file") or "", row.get("line") or 0, row.get("instance_id") or "", row.get("trial") or 0)
     what = (row.get("code") or "", row.get("raw") or "", row.get("message") or "")
     return (row["source"] != "row", *place, *what)
 
 
 def summary_row(summary: Summary) -> dict[str, Json]:
-    """A summary as a row of the summary table; `slice` is a JSON object, {} for the whole dataset."""
+    """Converts a summary to a row of the summary table; `slice` is a JSON object, {} for the whole dataset."""
     row = {f.name: getattr(summary, f.name) for f in fields(Summary)}
     row["slice"] = json_text(dict(summary.slice))
     row["judges"] = None if summary.judges is None else json_text(summary.judges)
@@ -380,6 +382,6 @@ def summary_row(summary: Summary) -> dict[str, Json]:
 
 
 def table(rows: Sequence[dict[str, Json]], columns: Sequence[Column]) -> pa.RecordBatch:
-    """Plain rows as a record batch of the columns' schema."""
+    """Converts plain rows to a record batch with the schema of the columns."""
     target = schema(columns)
     return pa.record_batch([pa.array([r.get(f.name) for r in rows], f.type) for f in target], schema=target)

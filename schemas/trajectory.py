@@ -1,4 +1,4 @@
-"""Trajectories as datasets and agents write them, read into tuples of `ToolCall`."""
+"""Parses trajectories of datasets and agents into tuples of `ToolCall`."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _NAMES = ("tool_name", "name")
 _INPUTS = ("tool_input", "args", "arguments")
 _ALLOWED = "a list of {tool_name, tool_input}, {name, args}, {name, arguments} or OpenAI tool_calls, or its JSON text"
 
-# A frozen dataclass's constructor is most of the time of parsing; its slots can be set directly.
+# The constructor of a frozen dataclass takes most of the parsing time, so the slots are set directly.
 _new = object.__new__
 _set_name = ToolCall.__dict__["tool_name"].__set__
 _set_input = ToolCall.__dict__["tool_input"].__set__
 
 
 def parse_trajectory(value: Any) -> Trajectory | None:
-    """The tool calls that a dataset's value or an agent's answer describes.
+    """Parses the tool calls of a dataset value or of an agent's answer.
 
-    Accepted, also mixed and as JSON text: a list (or tuple) of `{tool_name, tool_input}`, `{name, args}`,
+    Accepted, also mixed and as JSON text, are: a list (or tuple) of `{tool_name, tool_input}`, `{name, args}`,
     `{name, arguments}`, `{function: {name, arguments}}` as in OpenAI's `tool_calls`, or `ToolCall`; and an object
-    whose `tool_calls` is such a list. A null key is a missing key. `arguments` and the inputs may be JSON text of an
-    object; other text is taken as it is (a tool with one unnamed argument), unless it begins like an object or stands
-    in `arguments`.
+    whose `tool_calls` is such a list. A null key equals a missing key. `arguments` and the inputs may be JSON text of
+    an object; other text is kept (a tool with one unnamed argument), unless it starts like an object or is the value of
+    `arguments`.
 
     Args:
-        value: What was found.
+        value: The value to parse.
 
     Returns:
-        The calls in their order. `None` where nothing is there: `None`, blank text (an empty CSV cell) or the JSON
-        text "null". A call's `tool_input` is `{}` where the source says so and `None` where it says nothing.
+        The calls in order. `None` if there is no trajectory: `None`, blank text (an empty CSV cell) or the JSON text
+        "null". A call's `tool_input` is `{}` if the source has an empty one and `None` if it has none.
 
     Raises:
-        RowError: Code "unparseable_trajectory"; names the call, what was found there and what is allowed.
+        RowError: Code "unparseable_trajectory"; the message names the call, the value found and what is allowed.
     """
     if type(value) is not list:
         value = calls_in(value)
@@ -56,56 +56,56 @@ def parse_trajectory(value: Any) -> Trajectory | None:
                 _set_input(call, given)
                 calls.append(call)
                 continue
-        calls.append(_call(item, len(calls) + 1))
+        calls.append(_parse_call(item, len(calls) + 1))
     return tuple(calls)
 
 
 def calls_in(value: Any) -> list[Any] | tuple[Any, ...] | None:
-    """The calls in a value that `parse_trajectory` reads, each as it is written; `None` where nothing is there.
+    """Returns the raw calls of a value that `parse_trajectory` reads; `None` if there is no trajectory.
 
     Raises:
-        RowError: As `parse_trajectory`, but for what is wrong with a single call.
+        RowError: As `parse_trajectory`, except that single calls are not checked.
     """
     if isinstance(value, str | bytes):
         value = _loads(value, "the trajectory") if value.strip() else None
     if value is None:
         return None
     if isinstance(value, Mapping):
-        value = _message_calls(value)
+        value = _get_message_calls(value)
     if not isinstance(value, list | tuple):
-        raise RowError(CODE, f"the trajectory is {_kind(value)} (allowed: {_ALLOWED})")
+        raise RowError(CODE, f"the trajectory is {_name_kind(value)} (allowed: {_ALLOWED})")
     return value
 
 
-def _call(item: Any, number: int) -> ToolCall:
-    """Call `number`, counted from 1, in any accepted form."""
+def _parse_call(item: Any, number: int) -> ToolCall:
+    """Parses call `number`, counted from 1, in any accepted form."""
     if isinstance(item, ToolCall):
         return item
     if not isinstance(item, Mapping):
-        raise RowError(CODE, f"call {number} is {_kind(item)} (allowed: {_ALLOWED})")
+        raise RowError(CODE, f"call {number} is {_name_kind(item)} (allowed: {_ALLOWED})")
     function = item.get("function")
     source = function if isinstance(function, Mapping) else item
     name = next((source[k] for k in _NAMES if source.get(k) is not None), None)
     if not isinstance(name, str) or not name:
-        found = "no name" if name is None else "an empty name" if name == "" else f"{_kind(name)} for a name"
+        found = "no name" if name is None else "an empty name" if name == "" else f"{_name_kind(name)} for a name"
         raise RowError(CODE, f"call {number} has {found} (allowed: a text in tool_name or name)")
     key = next((k for k in _INPUTS if source.get(k) is not None), None)
-    return ToolCall(name, None if key is None else _input(source[key], key, f"{key} of call {number}"))
+    return ToolCall(name, None if key is None else _parse_input(source[key], key, f"{key} of call {number}"))
 
 
-def _input(value: Any, key: str, place: str) -> Json:
+def _parse_input(value: Any, key: str, place: str) -> Json:
     if isinstance(value, str) and (key == "arguments" or value.lstrip().startswith("{")):
         value = _loads(value, place) if value.strip() else {}
         if not isinstance(value, Mapping):
-            raise RowError(CODE, f"{place} is JSON text of {_kind(value)} (allowed: an object)")
+            raise RowError(CODE, f"{place} is JSON text of {_name_kind(value)} (allowed: an object)")
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, str):
         return value
-    raise RowError(CODE, f"{place} is {_kind(value)} (allowed: an object)")
+    raise RowError(CODE, f"{place} is {_name_kind(value)} (allowed: an object)")
 
 
-def _message_calls(message: Mapping[str, Any]) -> Any:
+def _get_message_calls(message: Mapping[str, Any]) -> Any:
     calls = message.get("tool_calls")
     if calls is None:
         raise RowError(CODE, f"the trajectory is an object without tool_calls (allowed: {_ALLOWED})")
@@ -119,8 +119,8 @@ def _loads(text: str | bytes, place: str) -> Any:
         raise RowError(CODE, f"{place} is no JSON: {error.message.partition(' (allowed')[0]}") from None
 
 
-def _kind(value: Any) -> str:
-    """What a value is, in JSON's words."""
+def _name_kind(value: Any) -> str:
+    """Names the type of a value in JSON's terms."""
     if value is None:
         return "null"
     names = {bool: "a boolean", int: "a number", float: "a number", str: "a text", dict: "an object", list: "a list"}

@@ -1,4 +1,4 @@
-"""Tokens that answers say they took."""
+"""Token usage that answers report."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .json import Json
 
 
 def tokens_of(answer: Json) -> int:
-    """Tokens that an answer is known to have taken, given and made together; see `known_tokens`."""
+    """Sums the known input and output tokens of an answer; see `known_tokens`."""
     return sum(known_tokens(answer))
 
 
 def usage_in(answer: Json) -> Usage | None:
-    """Tokens that an answer says it took, with those of the attempts before it."""
+    """Reads the usage of an answer, including that of the attempts before it."""
     told = answer.get("usage") if isinstance(answer, dict) else None
     own, earlier = usage_of(told), usage_of(told.get("earlier")) if isinstance(told, dict) else None
     if own is None or earlier is None:
@@ -21,8 +21,8 @@ def usage_in(answer: Json) -> Usage | None:
     return Usage.total((own, earlier))
 
 
-def with_earlier(answer: Json, earlier: Usage | None) -> Json:
-    """An answer, or what a failed call used (`None`: nothing), that also says what the attempts before it used."""
+def add_earlier_usage(answer: Json, earlier: Usage | None) -> Json:
+    """Adds the usage of earlier attempts to an answer or to the value of a failed call (`None`: no usage)."""
     if earlier is None or not isinstance(answer, dict | None):
         return answer
     told = {"input_tokens": earlier.input_tokens, "output_tokens": earlier.output_tokens}
@@ -30,9 +30,9 @@ def with_earlier(answer: Json, earlier: Usage | None) -> Json:
 
 
 def known_tokens(answer: Json) -> tuple[int, int]:
-    """(given, made): tokens that an answer took at least, those of the attempts before it too; 0 where it does not say.
+    """Returns the (input, output) tokens that an answer is known to have used, earlier attempts included; 0 if unknown.
 
-    What a bound is kept by: of a conversation that is not known as a whole, the turns that are known count.
+    Limits count these: if the usage of a whole conversation is unknown, that of its known turns counts.
     """
     told = answer.get("usage") if isinstance(answer, dict) else None
     parts = [usage_of(told)]

@@ -1,6 +1,6 @@
-"""Foreign values as JSON values: exact parsing, declared column types, and the text forms of times.
+"""Converts external values to JSON values: exact parsing, declared column types, and text forms of times.
 
-The rules stand in one table in transforms/readers/base.py.
+The rules are in the table of transforms/readers/base.py.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from .json import Json
 
 INT64 = range(-(2**63), 2**63)
 MAX_DEPTH = 200
-"""Levels of lists and objects in one row; encoders downstream allow 254 and wrap a row in a few of their own."""
+"""Maximum nesting of lists and objects in one row; later encoders allow 254 levels and add a few of their own."""
 DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
 LONG = b"0" * 19
-"""Digits, after `DIGITS`, of the shortest integers that may lie outside int64: orjson reads longer ones as floats."""
+"""Shortest run of digits, translated by `DIGITS`, that may exceed int64: orjson reads such integers as floats."""
 NOT_OPENERS = bytes(sorted(set(range(256)) - set(b"[{")))
 _LONG_INTEGER = re.compile(rb"(?:^|[\s\[:,])-?[0-9]{19,}(?![0-9.eE])")
 _OPENERS = frozenset('{["-0123456789tfn')
-"""What JSON text begins with: most prose does not, and an error costs several times as much as the look."""
+"""First characters of JSON text. Most prose starts differently, and a failed parse costs far more than this check."""
 _SPARE_DEPTH = 254 - MAX_DEPTH
 
 
 class Infinity(str):
-    """An infinity as the text that stands for it in JSON; the class tells it from a text of these letters."""
+    """The JSON text of an infinity; the class distinguishes it from an ordinary string."""
 
 
 INFINITIES = frozenset(("Infinity", "-Infinity"))
 
 
-def infinity(word: str) -> Infinity | None:
-    """What a row has for the words NaN, Infinity and -Infinity that some write into JSON: of NaN null."""
+def parse_infinity(word: str) -> Infinity | None:
+    """Converts the non-standard JSON constants Infinity and -Infinity to `Infinity`, and NaN to `None`."""
     return Infinity(word) if word in INFINITIES else None
 
 
@@ -49,14 +49,14 @@ def _no_number(_: str) -> None:
 
 
 def parse_json(data: bytes, constant: Callable[[str], Json] = _no_number) -> Json:
-    """A JSON text under the rules of this module.
+    """Parses JSON text by the rules of this module.
 
     Args:
-        data: The text.
-        constant: What NaN, Infinity and -Infinity become, which are no JSON.
+        data: JSON text in UTF-8.
+        constant: Converts NaN, Infinity and -Infinity, which are not valid JSON.
 
     Raises:
-        RowError: It is no JSON, not UTF-8, holds a lone surrogate or is nested too deep.
+        RowError: The text is not valid JSON, not UTF-8, has a lone surrogate or is nested too deeply.
     """
     try:
         return quick_json(data, constant)
@@ -65,7 +65,7 @@ def parse_json(data: bytes, constant: Callable[[str], Json] = _no_number) -> Jso
 
 
 def quick_json(data: bytes, constant: Callable[[str], Json] = _no_number) -> Json:
-    """`parse_json` with orjson's own `ValueError` where orjson reads nothing."""
+    """Parses JSON as `parse_json` does, but raises orjson's `ValueError` if orjson cannot."""
     if LONG in data.translate(DIGITS) and _LONG_INTEGER.search(data):
         return exact_json(data, constant)
     value = orjson.loads(data)
@@ -75,7 +75,7 @@ def quick_json(data: bytes, constant: Callable[[str], Json] = _no_number) -> Jso
 
 
 def exact_json(data: bytes, constant: Callable[[str], Json] = _no_number) -> Json:
-    """`parse_json` by the standard library: slow, but it knows NaN, long integers and where an error is."""
+    """Parses JSON with the standard library: slow, but it handles NaN, long integers and the positions of errors."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -94,20 +94,20 @@ def exact_json(data: bytes, constant: Callable[[str], Json] = _no_number) -> Jso
 
 
 def exact_integer(digits: str) -> int | str:
-    """The integer, or its digits where it is beyond 64 bits."""
+    """Parses an integer; returns its digits if it exceeds 64 bits."""
     if len(digits) < 19:
         return int(digits)
     return int(digits) if len(digits) <= 20 and int(digits) in INT64 else digits
 
 
 def finite_float(digits: str) -> float | None:
-    """The number, `None` where it is too large for float64."""
+    """Parses a float; `None` if it is too large for float64."""
     value = float(digits)
     return value if math.isfinite(value) else None
 
 
 def json_or_text(value: Json) -> Json:
-    """The value of JSON text; other text (NaN alone, too), and what is no text, stands for itself."""
+    """Parses JSON text; other text (a single NaN too) and other values are returned unchanged."""
     opener = value.lstrip()[:1] if isinstance(value, str) else ""
     if opener not in _OPENERS:
         return value
@@ -122,7 +122,7 @@ def check_encodable(value: Json) -> None:
     """Checks that a value can be written as JSON.
 
     Raises:
-        RowError: It is nested too deep or holds a lone surrogate.
+        RowError: The value is nested too deeply or has a lone surrogate.
     """
     nested = value
     for _ in range(_SPARE_DEPTH):
@@ -147,15 +147,15 @@ def _too_deep() -> NoReturn:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Mean of at least one number; they are added one after the other.
+    """Returns the mean of at least one number, by adding them one after the other.
 
-    `sum` corrects its rounding from Python 3.12 on: a score would depend on the version that computed it.
+    Since Python 3.12, `sum` compensates rounding errors: with it, scores would depend on the Python version.
     """
     return reduce(add, values) / len(values)
 
 
 def kind_of(value: Json) -> str:
-    """What a JSON value is, in words."""
+    """Names the type of a JSON value."""
     if value is None:
         return "null"
     words = {bool: "true or false", int: "a number", float: "a number", str: "a string", list: "a list"}
@@ -163,10 +163,10 @@ def kind_of(value: Json) -> str:
 
 
 def fit(name: str, kind: str, value: Json) -> Json:
-    """A JSON value that is not null as its column's declared type.
+    """Converts a non-null JSON value to the declared type of its column.
 
     Raises:
-        RowError: It does not fit.
+        RowError: The value does not fit the type.
     """
     found = type(value)
     if kind == "json" or (kind == "string" and found is str) or (kind == "bool" and found is bool):
@@ -184,10 +184,10 @@ def fit(name: str, kind: str, value: Json) -> Json:
 
 
 def parse_declared_json(name: str, text: str) -> Json:
-    """The value of a text that its column's declared type, json, makes JSON text.
+    """Parses the text of a column of declared type json.
 
     Raises:
-        RowError: It is no JSON text.
+        RowError: The text is not valid JSON.
     """
     try:
         return parse_json(text.encode("utf-8", "surrogateescape"))
@@ -203,11 +203,11 @@ ALLOWED = {
     "timestamp": "ISO 8601 text such as 2024-03-30T12:00:00Z",
     "json": "JSON",
 }
-"""What a value of each declared type is, in words."""
+"""Allowed values of each declared type, for messages."""
 
 
 def misfit(name: str, kind: str, found: str) -> RowError:
-    """The error of a value that is not of its column's declared type."""
+    """Builds the error of a value that does not fit the declared type of its column."""
     short = found if len(found) <= 100 else found[:100] + "..."
     return RowError("wrong_type", f"column {name!r}: found {short} (allowed: {ALLOWED[kind]})")
 
@@ -216,10 +216,11 @@ _FRACTION = re.compile(r"(.+[T ]\d\d:?\d\d:?\d\d)[.,](\d{7,})(Z|[+-][\d:]+)?", r
 
 
 def parse_timestamp(text: str) -> str:
-    """ISO 8601 text in the one form that timestamps have here; a date alone is its midnight.
+    """Normalizes an ISO 8601 timestamp to the form of `timestamp_text`; a date alone is its midnight.
 
     Raises:
-        ValueError, OverflowError: It is none, has more than nine fraction digits, or lies outside the years 1 to 9999.
+        ValueError: The text is not a timestamp, or has more than nine fraction digits.
+        OverflowError: The timestamp is outside the years 1 to 9999.
     """
     match = _FRACTION.fullmatch(text)
     if not match:
@@ -235,10 +236,10 @@ def parse_timestamp(text: str) -> str:
 
 
 def timestamp_text(moment: datetime, nanoseconds: int = 0) -> str:
-    """A timestamp as text; `nanoseconds` in [0, 1000) beyond its microseconds.
+    """Formats a timestamp; `nanoseconds`, in [0, 1000), add to its microseconds.
 
     Raises:
-        OverflowError: In UTC it lies outside the years 1 to 9999.
+        OverflowError: In UTC the timestamp is outside the years 1 to 9999.
     """
     zone = ""
     if moment.tzinfo is not None:
@@ -249,21 +250,21 @@ def timestamp_text(moment: datetime, nanoseconds: int = 0) -> str:
 
 
 def time_text(nanoseconds: int) -> str:
-    """A time of day, given in nanoseconds since midnight, as text."""
+    """Formats a time of day, given in nanoseconds since midnight."""
     return timestamp_text(datetime.min + timedelta(microseconds=nanoseconds // 1000), nanoseconds % 1000)[11:]
 
 
 def duration_text(nanoseconds: int) -> str:
-    """A duration as ISO 8601 text in seconds."""
+    """Formats a duration as ISO 8601 text in seconds."""
     seconds, rest = divmod(abs(nanoseconds), 10**9)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
     return f"{'-' if nanoseconds < 0 else ''}PT{seconds}{fraction}S"
 
 
 def slice_text(value: Json) -> str | None:
-    """A column's value as a slice shows it: a string as it is, a missing one `None`, any other as its JSON text.
+    """Converts a column's value to its text in a slice: strings are kept, others become JSON text, missing ones `None`.
 
-    Numbers are equal as JSON's are: 1.0 is 1.
+    Numbers compare as in JSON: 1.0 equals 1.
     """
     if value is None or isinstance(value, str):
         return value

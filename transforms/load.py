@@ -76,7 +76,7 @@ class LoadTables:
                 location = client.get_dataset(self.dataset).location
                 for table, parts in sorted(tables.items()):
                     name = f"{self.dataset}.{self.prefix}{table}"
-                    self._prepare(client, name, self.stamp.described([c[:2] for c in parts[0].columns]))
+                    self._prepare(client, name, self.stamp.describe_columns([c[:2] for c in parts[0].columns]))
                     self._load(client, location, name, [storage.join(output, f.name) for f in parts])
             except GoogleAPIError as error:
                 raise RunError(f"loading into {self.dataset}: {reason(error)}") from error

@@ -20,7 +20,7 @@ from ..schemas import tables
 from ..schemas.batch import compress, decompress
 from ..schemas.result import Rejected, ScoredBatch
 from ..schemas.run_folder import RunFolder
-from ..schemas.wide import unpacked
+from ..schemas.wide import unpack_columns
 from .facts import DatasetStats
 from .io import storage
 from .runtime import counters
@@ -106,7 +106,7 @@ class WriteInstances(beam.PTransform):
         columns = tables.instance_columns(dataset, self.metrics)
         if len(dataset) > tables.WIDE:
             packed = decoded(encoded, tables.instance_columns(tables.PACKED, self.metrics))
-            records = unpacked(packed, dataset, columns)
+            records = unpack_columns(packed, dataset, columns)
         else:
             records = decoded(encoded, columns)
         name = f"instances/part-{index:05d}-of-{total:05d}{self.writer.ending}"

@@ -1,1 +1,1 @@
-"""ADK's eval sets: read, evaluated and reported."""
+"""Reading, evaluation and reporting of ADK's eval sets."""

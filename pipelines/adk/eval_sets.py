@@ -1,4 +1,4 @@
-"""Eval sets written: older files in the current form, and recorded runs as eval sets."""
+"""Writes eval sets: converts older files to the current format, and exports recorded runs."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 def adk_migrate(source: str, destination: str, initial_session_file: str | None = None) -> int:
-    """Writes an eval set of any form in the current one.
+    """Converts an eval set of any format to the current one.
 
-    Ids of invocations that have none are made from their place, so that the same file gives the same bytes.
+    Missing ids of invocations are derived from their position, so that the same file gives the same bytes.
 
     Args:
-        source: The file.
-        destination: Where the new one goes; the ending `.evalset.json` or `.test.json` is its own business.
-        initial_session_file: JSON of the session of cases that do not say theirs.
+        source: Path of the eval set.
+        destination: Path of the new file; its ending (`.evalset.json`, `.test.json`) does not matter.
+        initial_session_file: JSON file with the session of cases without one.
 
     Returns:
-        Cases written.
+        Number of cases written.
 
     Raises:
-        ConfigError: The file cannot be read, is no eval set, or has a malformed case; or the new one cannot be written.
+        ConfigError: The file is unreadable, not an eval set or has a malformed case, or the new one is not writable.
     """
     cases = load_cases(source)
-    session = _session(load(initial_session_file)) if initial_session_file else None
+    session = _complete_session(load(initial_session_file)) if initial_session_file else None
     for case in cases:
         if session is not None and not case.get("session_input"):
             case["session_input"] = session
         for number, invocation in enumerate(case.get("conversation") or ()):
             if not (invocation.get("invocation_id") or invocation.get("invocationId")):
-                invocation["invocation_id"] = _id(case["eval_id"], number)
-    _write(destination, eval_set(cases[0]["eval_set_id"] if cases else "", cases))
+                invocation["invocation_id"] = _hash_id(case["eval_id"], number)
+    _write(destination, encode_eval_set(cases[0]["eval_set_id"] if cases else "", cases))
     return len(cases)
 
 
@@ -58,15 +58,15 @@ def to_evalset(source: str, destination: str, eval_set_id: str | None = None) ->
     """Writes the answers of a finished run as an eval set that expects them, as `adk web` saves a session.
 
     Args:
-        source: Folder of a run.
-        destination: Where the file goes.
-        eval_set_id: Default: the name of the file.
+        source: Folder of the run.
+        destination: Path of the new file.
+        eval_set_id: Id of the set; default: the name of the file.
 
     Returns:
-        Cases written; rows without an answer are left out.
+        Number of cases written; rows without an answer are skipped.
 
     Raises:
-        ConfigError: There is no such run, or the file cannot be written.
+        ConfigError: The run does not exist, or the file is not writable.
     """
     name = destination.replace("\\", "/").rpartition("/")[2]
     set_id = eval_set_id or next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name.partition(".")[0])
@@ -75,31 +75,31 @@ def to_evalset(source: str, destination: str, eval_set_id: str | None = None) ->
     rules = build_rules(config, RecordedAgent())
     kept = [c for c in result.manifest["tables"]["instances"]["columns"] if c.get("is", c["name"]) not in OWN_NAMES]
     types = {c.get("is", c["name"]): c["type"] for c in kept}
-    cases = list(_recorded(rows_of(result, "instances"), lambda row: _prompt(row, types, rules)))
-    _write(destination, eval_set(set_id, cases))
+    cases = list(_convert_rows(rows_of(result, "instances"), lambda row: _read_prompt(row, types, rules)))
+    _write(destination, encode_eval_set(set_id, cases))
     return len(cases)
 
 
 def _write(path: str, data: bytes) -> None:
     try:
         storage.write_bytes(path, data)
-    except Exception as error:  # each filesystem has exceptions of its own
-        raise ConfigError(f"cannot be written: {error}", where=path, allowed="a file in a folder of yours") from error
+    except Exception as error:  # each filesystem raises exceptions of its own
+        raise ConfigError(f"cannot be written: {error}", where=path, allowed="a file in a writable folder") from error
 
 
-def _prompt(row: Mapping[str, Any], types: Mapping[str, str], rules: RowRules) -> str:
-    """What the agent was given of a row of one turn, as its dialect reads it from the dataset's own columns."""
-    own = {n.removeprefix("dataset."): v for n, t in types.items() if (v := _loaded(row.get(n), t)) is not None}
+def _read_prompt(row: Mapping[str, Any], types: Mapping[str, str], rules: RowRules) -> str:
+    """Returns the agent's input for a row of one turn, as the dialect reads it from the dataset's columns."""
+    own = {n.removeprefix("dataset."): v for n, t in types.items() if (v := _decode(row.get(n), t)) is not None}
     _, fields = rules.read(own)
     found = next((v for n in ("prompt", "instruction") if (v := fields.get(n, own.get(n))) is not None), "")
     return found if isinstance(found, str) else orjson.dumps(found).decode()
 
 
-def _loaded(value: Json, kind: str) -> Json:
+def _decode(value: Json, kind: str) -> Json:
     return orjson.loads(value) if kind == "json" and isinstance(value, str) else value
 
 
-def _recorded(
+def _convert_rows(
     rows: Iterable[Mapping[str, Any]], prompt_of: Callable[[Mapping[str, Any]], str]
 ) -> Iterator[dict[str, Json]]:
     names: set[str] = set()
@@ -112,16 +112,16 @@ def _recorded(
             name, number = f"{base}-{number}", number + 1
         names.add(name)
         case: dict[str, Json] = {"eval_id": name, "conversation": []}
-        for number, turn in enumerate(_turns(row, prompt_of)):
-            found = invocation_out(turn, _id(name, number))
-            found.pop("duration", None)
-            case["conversation"].append(found)
+        for number, turn in enumerate(_read_turns(row, prompt_of)):
+            invocation = invocation_out(turn, _hash_id(name, number))
+            invocation.pop("duration", None)  # measured: the same run gives the same bytes
+            case["conversation"].append(invocation)
         session = row.get("session_input")
         yield {**case, "session_input": orjson.loads(session)} if session else case
 
 
-def _turns(row: Mapping[str, Any], prompt_of: Callable[[Mapping[str, Any]], str]) -> list[dict[str, Json]]:
-    """The turns of a row; of a row of one turn, that one."""
+def _read_turns(row: Mapping[str, Any], prompt_of: Callable[[Mapping[str, Any]], str]) -> list[dict[str, Json]]:
+    """Returns the turns of a row; a row without turns is a single turn."""
     if row.get("turns"):
         return orjson.loads(row["turns"])
     calls = row.get("predicted_trajectory")
@@ -129,17 +129,17 @@ def _turns(row: Mapping[str, Any], prompt_of: Callable[[Mapping[str, Any]], str]
     return [{**turn, "predicted_trajectory": orjson.loads(calls)} if calls else turn]
 
 
-def eval_set(set_id: str, cases: Iterable[Mapping[str, Json]]) -> bytes:
-    """The bytes of an EvalSet."""
+def encode_eval_set(set_id: str, cases: Iterable[Mapping[str, Json]]) -> bytes:
+    """Encodes an EvalSet."""
     kept = [{key: value for key, value in case.items() if key != "eval_set_id"} for case in cases]
     return orjson.dumps({"eval_set_id": set_id, "name": set_id, "eval_cases": kept}, option=_OPTIONS)
 
 
-def _session(given: Json) -> Json:
+def _complete_session(given: Json) -> Json:
     if not isinstance(given, Mapping):
         raise ConfigError(f"found {given!r:.50}", where="initial_session_file", allowed="an object with state")
     return {key: given.get(key) or default for key, default in (("app_name", ""), ("user_id", ""), ("state", {}))}
 
 
-def _id(name: str, number: int) -> str:
+def _hash_id(name: str, number: int) -> str:
     return "e-" + hashlib.sha256(orjson.dumps([name, number])).hexdigest()[:12]

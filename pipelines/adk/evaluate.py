@@ -1,4 +1,4 @@
-"""Evaluation of ADK agents with ADK's own files and words: what `evalbeam adk-eval` and `assert_eval` do."""
+"""Evaluates ADK agents on ADK's own files, for `evalbeam adk-eval` and `assert_eval`."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from ..runners.options import pipeline_options
 
 TEST_CONFIG = "test_config.json"
 TURN_TIMEOUT = 300.0
-"""Seconds a turn may take where nothing else is said."""
+"""Default timeout of a turn, in seconds."""
 _CONVERSATION_TIMEOUT = 3600.0
 
 
 @dataclass(frozen=True)
 class AdkEvaluation:
-    """What came of an evaluation.
+    """The result of an evaluation.
 
     Attributes:
         run: The run, with its tables.
         config: The criteria.
-        cases: The verdicts, in the order of the eval sets' files, each case's trials together.
-        scenarios: Cases that need a user simulator and had none.
+        cases: The verdicts in the order of the eval sets' files, with all trials of a case together.
+        scenarios: Cases that were not run for lack of a user simulator.
     """
 
     run: EvaluationResult
@@ -65,7 +65,7 @@ class AdkEvaluation:
 
     @property
     def passed(self) -> bool:
-        """Whether there are cases and all passed."""
+        """True if there are cases and all of them passed."""
         return bool(self.cases) and all(case.status == "PASSED" for case in self.cases)
 
 
@@ -82,23 +82,23 @@ def adk_evaluate(
     options: Sequence[str] = (),
     overwrite: bool = False,
 ) -> AdkEvaluation:
-    """Runs an ADK agent on eval sets and judges every case.
+    """Runs an ADK agent on eval sets and decides the verdict on every case.
 
     Args:
-        agent: As the target of an agent of type `adk`.
-        eval_sets: Files, each with ":case,case" or without.
+        agent: Target of an agent of type `adk`.
+        eval_sets: Files, each optionally followed by ":case,case".
         config: The criteria; default: ADK's own.
-        num_runs, output: How often each case is run; folder of the run, default: a temporary one.
+        num_runs, output: Number of runs of each case; folder of the run, default: a temporary one.
         agent_options, judges: Further keys of the agent's section; judges by name, default: the models criteria name.
-        lenient: Whether a case passes although a criterion could not be evaluated, as with ADK.
+        lenient: Whether a case passes even if a criterion could not be evaluated, as in ADK.
         options, overwrite: Beam's options; whether to replace a finished run at `output`.
 
     Raises:
-        ConfigError: A file, case, criterion or the agent cannot be used; nothing was called.
+        ConfigError: A file, case, criterion or the agent is invalid; nothing was called.
         RunError: The run itself failed.
     """
     config = config or default_config()
-    cases = _checked_cases(eval_sets, config)
+    cases = _load_checked_cases(eval_sets, config)
     asked = {"timeout": _CONVERSATION_TIMEOUT, "turn_timeout": TURN_TIMEOUT, **(agent_options or {})}
     sections = {
         "dataset": {"path": list(eval_sets), "format": "evalset", "dialect": "adk", "max_invalid_fraction": 0.0},
@@ -106,55 +106,55 @@ def adk_evaluate(
         "output": {"path": output or tempfile.mkdtemp(prefix="evalbeam-"), "overwrite": overwrite},
     }
     parsed = EvaluationConfig.parse({**sections, **convert_criteria(config, lenient, judges), "trials": num_runs})
-    result = _begun(run(make_plan(parsed), pipeline_options(options)))
+    result = _check_started(run(make_plan(parsed), pipeline_options(options)))
     scenarios = () if asked.get("simulator") else tuple(c["eval_id"] for c in cases if "scenario" in case_fields(c))
-    return AdkEvaluation(result, config, _verdicts(result, config, cases, lenient), scenarios)
+    return AdkEvaluation(result, config, _build_verdicts(result, config, cases, lenient), scenarios)
 
 
-def _begun(result: EvaluationResult) -> EvaluationResult:
+def _check_started(result: EvaluationResult) -> EvaluationResult:
     if result.state == "failed":
         raise ConfigError(str(result.manifest.get("reason")), where="eval sets")
     return result
 
 
-def _verdicts(
+def _build_verdicts(
     result: EvaluationResult, config: AdkConfig, cases: Sequence[Mapping[str, Json]], lenient: bool
 ) -> tuple[CaseVerdict, ...]:
-    """The verdicts of a run, in the order of the cases."""
+    """Builds the verdicts of a run, in the order of the cases."""
     order = {key: i for i, key in enumerate(dict.fromkeys((c["eval_set_id"], c["eval_id"]) for c in cases))}
     verdicts = [case_verdict(row, config.criteria, lenient) for row in rows_of(result, "instances")]
     return tuple(sorted(verdicts, key=lambda v: (order.get((v.eval_set_id, v.eval_id), len(order)), v.trial)))
 
 
-def eval_files(paths: Sequence[str], agent_dir: str = "") -> list[str]:
-    """The files that arguments stand for: themselves, a folder's `*.test.json` at any depth, an eval set of the agent's
-    folder by its id.
+def find_eval_files(paths: Sequence[str], agent_dir: str = "") -> list[str]:
+    """Finds the files of arguments: a file, all `*.test.json` below a folder, or an eval set of the agent by its id.
 
     Raises:
-        ConfigError: There is no such file.
+        ConfigError: An argument matches no file.
     """
-    found: list[str] = []
+    files: list[str] = []
     for path in paths:
         file, _ = selection(path)
         if os.path.isdir(path):
             inside = sorted(str(p) for p in Path(path).rglob(f"*{SUFFIXES[1]}"))
             if not inside:
                 raise ConfigError(f"no {SUFFIXES[1]} in {path!r}", where="eval set")
-            found += inside
+            files += inside
         elif "://" in file or os.path.isfile(file):
-            found.append(path)
+            files.append(path)
         else:
             name, colon, cases = path.partition(":")
             by_id = os.path.join(agent_dir, name + SUFFIXES[0])
             if not agent_dir or not os.path.isfile(by_id):
-                raise ConfigError(f"there is no eval set {path!r}", where="eval set", allowed="a file, folder or id")
-            found.append(by_id + colon + cases)
-    return found
+                raise ConfigError(f"no eval set {path!r}", where="eval set", allowed="a file, folder or id")
+            files.append(by_id + colon + cases)
+    return files
 
 
-def config_of(files: Sequence[str], config_file_path: str | None) -> AdkConfig:
-    """The criteria for some files: those of a configuration, else of a test_config.json beside a single file, else
-    ADK's own, as `adk eval` chooses them."""
+def choose_config(files: Sequence[str], config_file_path: str | None) -> AdkConfig:
+    """Chooses the criteria as `adk eval` does: those of the configuration file, else of the test_config.json next to a
+    single file, else ADK's defaults.
+    """
     if config_file_path is not None:
         return read_config(load(config_file_path), config_file_path)
     beside = os.path.join(os.path.dirname(selection(files[0])[0]), TEST_CONFIG) if len(files) == 1 else ""
@@ -162,10 +162,10 @@ def config_of(files: Sequence[str], config_file_path: str | None) -> AdkConfig:
 
 
 def load_cases(path: str) -> list[dict[str, Json]]:
-    """The cases of a file that a path chooses.
+    """Loads the cases that a path selects.
 
     Raises:
-        ConfigError: It cannot be read, is no eval set, has a malformed case or not the case that is asked for.
+        ConfigError: The file is unreadable, not an eval set, has a malformed case, or lacks a selected case.
     """
     file, wanted = selection(path)
     try:
@@ -182,7 +182,7 @@ def load_cases(path: str) -> list[dict[str, Json]]:
     return [case for case in cases if not wanted or str(case["eval_id"]) in wanted]
 
 
-def _checked_cases(eval_sets: Sequence[str], config: AdkConfig) -> list[dict[str, Json]]:
+def _load_checked_cases(eval_sets: Sequence[str], config: AdkConfig) -> list[dict[str, Json]]:
     cases = [case for path in eval_sets for case in load_cases(path)]
     if not cases:
         raise ConfigError("the eval sets have no cases", where="eval set")
@@ -201,12 +201,12 @@ def write_results(evaluation: AdkEvaluation, folder: str, app_name: str) -> list
     """Writes an `.evalset_result.json` for each eval set into a folder, as `adk eval` does.
 
     Args:
-        evaluation: What came of it.
-        folder: The folder, `<agent>/.adk/eval_history` for `adk web`.
+        evaluation: The result of the evaluation.
+        folder: Target folder, `<agent>/.adk/eval_history` for `adk web`.
         app_name: Name of the agent.
 
     Returns:
-        The paths.
+        The paths of the files.
     """
     now, paths = time.time(), []
     for set_id in evaluation.verdicts:

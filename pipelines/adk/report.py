@@ -1,4 +1,4 @@
-"""What `evalbeam adk-eval` shows."""
+"""Terminal report of `evalbeam adk-eval`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _TEXT = 300
 
 
-def summary(evaluation: AdkEvaluation) -> Iterator[str]:
-    """The verdict on each eval set, and why cases did not pass."""
+def render_summary(evaluation: AdkEvaluation) -> Iterator[str]:
+    """Yields the verdict on each eval set, and the reasons of cases that did not pass."""
     for set_id, verdict in evaluation.verdicts.items():
         cases = [c for c in evaluation.cases if c.eval_set_id == set_id]
         passed = sum(c.status == "PASSED" for c in cases)
@@ -26,10 +26,10 @@ def summary(evaluation: AdkEvaluation) -> Iterator[str]:
         for case in cases:
             if case.status != "PASSED":
                 run = f" (run {case.trial + 1})" if case.trial else ""
-                yield plain(f"  {case.eval_id}{run}: {case.status}: {'; '.join(_reasons(case)) or 'no criterion'}")
+                yield plain(f"  {case.eval_id}{run}: {case.status}: {'; '.join(_list_reasons(case)) or 'no criterion'}")
 
 
-def _reasons(case: CaseVerdict) -> Iterator[str]:
+def _list_reasons(case: CaseVerdict) -> Iterator[str]:
     if case.error is not None:
         yield cut(case.error, _TEXT)
         return
@@ -41,8 +41,8 @@ def _reasons(case: CaseVerdict) -> Iterator[str]:
             yield f"{name} not evaluated ({cut(metric.reason or 'no reason given', _TEXT)})"
 
 
-def detailed(evaluation: AdkEvaluation, failed_only: bool = False) -> Iterator[str]:
-    """Every case with the score of each metric and, turn by turn, what was said, expected, called and answered."""
+def render_details(evaluation: AdkEvaluation, failed_only: bool = False) -> Iterator[str]:
+    """Yields every case with the score of each metric and, turn by turn, prompt, answer, calls and expectations."""
     for row in rows_of(evaluation.run, "instances"):
         case = evaluation.by_row[row["instance_id"], row["trial"]]
         if failed_only and case.status == "PASSED":
@@ -52,10 +52,10 @@ def detailed(evaluation: AdkEvaluation, failed_only: bool = False) -> Iterator[s
             score = "-" if metric.score is None else f"{metric.score:.4g}"
             threshold = "" if metric.status == "INFORMATIONAL" else f" of {metric.criterion.threshold:g}"
             yield plain(f"  {metric.criterion.name}: {score}{threshold} {metric.status}")
-        yield from map(plain, _turns(row))
+        yield from map(plain, _render_turns(row))
 
 
-def _turns(row: dict[str, Any]) -> Iterator[str]:
+def _render_turns(row: dict[str, Any]) -> Iterator[str]:
     from ...schemas.formats.adk import case_fields
 
     named = {k: row[k] for k in ("conversation", "conversation_scenario", "session_input", "rubrics") if row.get(k)}
@@ -67,13 +67,13 @@ def _turns(row: dict[str, Any]) -> Iterator[str]:
         yield f"    answered: {cut(turn.get('response') or '', _TEXT)}"
         if wanted.get("reference") is not None:
             yield f"    expected: {cut(wanted['reference'], _TEXT)}"
-        yield f"    called:   {_calls(turn.get('predicted_trajectory'))}"
+        yield f"    called:   {_format_calls(turn.get('predicted_trajectory'))}"
         if wanted:
-            yield f"    expected: {_calls(wanted.get('reference_trajectory'))}"
+            yield f"    expected: {_format_calls(wanted.get('reference_trajectory'))}"
         scores = {k: v for k, v in (turn.get("scores") or {}).items() if v is not None}
         yield "    " + ", ".join(f"{name} {value:.4g}" for name, value in scores.items())
 
 
-def _calls(calls: Any) -> str:
+def _format_calls(calls: Any) -> str:
     shown = (f"{c['tool_name']}({orjson.dumps(c.get('tool_input') or {}).decode()})" for c in calls or ())
     return cut(", ".join(shown) or "nothing", _TEXT)

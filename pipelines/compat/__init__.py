@@ -1,1 +1,1 @@
-"""Front doors of other tools, with the same signatures."""
+"""Entry points with the signatures of other tools."""

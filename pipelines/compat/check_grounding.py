@@ -1,4 +1,4 @@
-"""Check Grounding outside of a run: one request in, one response out, both the API's JSON."""
+"""Check Grounding without a run: converts one request to one response, both in the API's JSON."""
 
 from __future__ import annotations
 
@@ -25,23 +25,21 @@ def check_grounding(
     facts_from: Any = None,
     language: str = "en",
 ) -> dict[str, Json]:
-    """How far an answer is grounded in facts, as Vertex AI's Check Grounding API says it.
+    """Checks how far an answer is grounded in facts; returns the response of Vertex AI's Check Grounding API.
 
     Args:
-        request: The API's request: answerCandidate, facts (or groundingSource), groundingSpec, prompt; also as JSON.
-        checker: Who compares claims with facts: "lexical", "nli", "vertex", or {"type": name, parameters ...}.
-        facts_from: A corpus that is searched for each claim instead of facts in the request: a path of JSONL, Parquet
+        request: The API's request (answerCandidate, facts or groundingSource, groundingSpec, prompt), or its JSON text.
+        checker: Checker of claims against facts: "lexical", "nli", "vertex", or {"type": name, parameters ...}.
+        facts_from: A corpus to search for each claim instead of the request's facts: a path of JSONL, Parquet
             or CSV documents, the serving config of a Vertex AI Search app, or an object with a `search` method.
         language: Code of the language whose abbreviations do not end sentences.
 
     Returns:
-        The API's response: supportScore in [0, 1], citedChunks, claims with positions in bytes of UTF-8, and what else
-        the groundingSpec asks for. A helpfulness score that the checker cannot give is null, with a
-        `helpfulnessError`.
+        The API's response: supportScore in [0, 1], citedChunks, claims with positions in UTF-8 bytes, and what the
+        groundingSpec requests. A helpfulness score that the checker cannot give is null, with a `helpfulnessError`.
 
     Raises:
-        ConfigError: The request cannot be read or goes beyond the API's limits, or the checker or the corpus cannot be
-            used.
+        ConfigError: The request is invalid or exceeds the API's limits, or the checker or the corpus is invalid.
         JudgeError: The checker's service failed.
     """
     built = build_checker(checker)
@@ -50,26 +48,26 @@ def check_grounding(
         asked = read_request(body, corpus=facts_from is not None)
     except RowError as error:
         raise ConfigError(error.message, where="request") from None
-    response = _checked(built, asked, _corpus(asked, built, facts_from, language), language)
+    response = _run_checker(built, asked, _find_corpus(asked, built, facts_from, language), language)
     if isinstance(response, RowError):
         raise JudgeError(response.message) from None
     return response
 
 
-def _checked(checker: Checker, asked: Request, corpus: Source | None, language: str) -> dict[str, Json] | RowError:
+def _run_checker(checker: Checker, asked: Request, corpus: Source | None, language: str) -> dict[str, Json] | RowError:
     if isinstance(checker, JudgeChecker):
-        from .judge_now import asked_now  # Beam comes with it, which no other checker needs
+        from .judge_now import ask_now  # imports Beam, which no other checker needs
 
         policy = CallPolicy(max_in_flight=checker.max_in_flight)
-        (response,) = asked_now(checker.own_judge(), policy, checker.judge_requests([asked], corpus, language))
+        (response,) = ask_now(checker.own_judge(), policy, checker.judge_requests([asked], corpus, language))
         return response
     assert isinstance(checker, PairChecker | Vertex)
     (response,) = checker.check([asked], corpus, language)
     return response
 
 
-def _corpus(asked: Request, checker: Checker, facts_from: Any, language: str) -> Source | None:
-    """Where facts are found that do not come with the request; the service searches its own source itself."""
+def _find_corpus(asked: Request, checker: Checker, facts_from: Any, language: str) -> Source | None:
+    """Returns the source of facts outside the request; `None` if it has them or the service searches its own source."""
     if facts_from is not None:
         check_source(facts_from, "facts_from")
         return load_source(facts_from, language)

@@ -1,4 +1,4 @@
-"""EvalTask, with the names and arguments of the Vertex AI SDK, so that its users change an import and nothing else.
+"""EvalTask, with the names and arguments of the Vertex AI SDK, so that its users need to change only an import.
 
     from evalbeam import EvalTask, TrajectorySingleToolUse
 
@@ -6,10 +6,10 @@
     result = task.evaluate(runnable=agent)
     result.summary_metrics, result.metrics_table
 
-Where it differs on purpose: everything is computed here, without an evaluation service; a row whose agent fails keeps
-its error and is left out of the other metrics' means instead of being scored as an empty answer; a call of the agent
-may take 60 seconds and is tried up to three times (`agent={...}` changes that); what a custom metric returns beside its
-score goes to `<metric>/details`; datasets may be any that evalbeam reads; and an agent may be async.
+Deliberate differences: everything is computed locally, without an evaluation service; a row whose agent fails keeps
+its error and is excluded from the means of other metrics instead of being scored as an empty answer; a call of the
+agent may take 60 seconds and has up to three attempts (`agent={...}` changes that); what a custom metric returns
+besides its score is written to `<metric>/details`; datasets may be any that evalbeam reads; and an agent may be async.
 """
 
 from __future__ import annotations
@@ -38,24 +38,23 @@ _AS_THEY_ARE = Autorater()
 
 
 class EvalTask:
-    """A dataset and the metrics it is measured by; `evaluate` may be called any number of times.
+    """A dataset and its metrics; `evaluate` may be called any number of times.
 
     Args:
         dataset: A DataFrame, a dict of columns, a list of dicts, or a path of JSONL, CSV or Parquet files; it is never
             changed.
         metrics: Names, or objects such as `Rouge`, `TrajectorySingleToolUse`, `CustomMetric` and `PointwiseMetric`; a
             bare name that no computed metric has (`fluency`) is that of a built-in template.
-        experiment: Kept in the result's `metadata`; no experiment service is written to, and a warning says so.
-        metric_column_mapping: For a metric's input (prompt, reference ...) the dataset column that holds it. It wins
-            over a column of the input's own name, and it holds for what the agent is given too.
-        output_uri_prefix: Folder, local or gs://, below which each run gets a folder of its own; default: a temporary
-            folder.
-        autorater_config: Which judge model the judge metrics ask, and how: `autorater_model`, `sampling_count`,
-            `flip_enabled`, `generation_config` (an SDK object or a dict). One that a metric has itself comes first.
+        experiment: Stored in the result's `metadata`; no experiment service is used, and a warning says so.
+        metric_column_mapping: Dataset column for each metric input (prompt, reference ...). It takes precedence over a
+            column with the input's own name, and also applies to the agent's input.
+        output_uri_prefix: Folder, local or gs://, in which each run gets a subfolder; default: a temporary folder.
+        autorater_config: Judge model of the judge metrics and its options: `autorater_model`, `sampling_count`,
+            `flip_enabled`, `generation_config` (an SDK object or a dict). A metric's own one takes precedence.
         **config: Further sections of a configuration for every run: judges={"default": {...}} ...
 
     Raises:
-        ConfigError: An argument cannot be honoured.
+        ConfigError: An argument is invalid or not supported.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class EvalTask:
             experiment,
         )
         self.autorater_config = autorater_config
-        self._autorater, self._config = _autorater(autorater_config), config
+        self._autorater, self._config = _read_autorater(autorater_config), config
         self._columns = dict(metric_column_mapping or {})
         self._output_uri_prefix = convert_path(output_uri_prefix)
 
@@ -98,30 +97,30 @@ class EvalTask:
         Args:
             model: A function from the prompt to the response's text. Or:
             runnable: An object with `.query(input=...)`, or a function from the prompt to {"response": ...,
-                "predicted_trajectory": [...]}. Without both the dataset carries the answers.
-            prompt_template: Text with {column} places that makes the prompt; for datasets in memory.
-            experiment_run_name: Kept in the result's `metadata`.
-            response_column_name: Dataset column that stands for `response`.
-            baseline_model_response_column_name: Dataset column that stands for `baseline_model_response`.
-            evaluation_service_qps, retry_timeout: Accepted and without effect: no service is called.
-            output_file_name: Name of the run's folder below `output_uri_prefix`; its ending (.csv, .jsonl, .parquet)
-                chooses the format of the tables.
+                "predicted_trajectory": [...]}. Without both, the answers are in the dataset.
+            prompt_template: Template of the prompt with {column} placeholders; only for datasets in memory.
+            experiment_run_name: Stored in the result's `metadata`.
+            response_column_name: Dataset column used as `response`.
+            baseline_model_response_column_name: Dataset column used as `baseline_model_response`.
+            evaluation_service_qps, retry_timeout: Ignored: no service is called.
+            output_file_name: Name of the run's folder in `output_uri_prefix`; its ending (.csv, .jsonl, .parquet)
+                selects the format of the tables.
             **config: Further sections of a configuration: agent={"timeout": 300}, slices=[["category"]] ...
         """
-        dataset = self.dataset if prompt_template is None else with_prompts(self.dataset, str(prompt_template))
-        config, (path, format_) = {**self._config, **config}, self._output(output_file_name)
-        columns = self._renamed(response_column_name, baseline_model_response_column_name)
+        dataset = self.dataset if prompt_template is None else add_prompts(self.dataset, str(prompt_template))
+        config, (path, format_) = {**self._config, **config}, self._choose_output(output_file_name)
+        columns = self._map_columns(response_column_name, baseline_model_response_column_name)
         sections = {
             "dataset_options": {"columns": columns, **config.pop("dataset_options", {})},
             "output_options": {**config.pop("output_options", {}), **format_},
         }
-        metrics, agent = [named(metric, self._autorater) for metric in self.metrics], _agent(model, runnable)
-        sections["judges"] = {**judges_of(self._autorater, self.metrics), **(config.pop("judges", None) or {})}
+        metrics, agent = [name_metric(metric, self._autorater) for metric in self.metrics], _agent(model, runnable)
+        sections["judges"] = {**build_judges(self._autorater, self.metrics), **(config.pop("judges", None) or {})}
         result = evaluate(dataset, metrics, agent, output=path, **sections, **config)
-        return replace(result, metadata=self._metadata(experiment_run_name))
+        return replace(result, metadata=self._build_metadata(experiment_run_name))
 
-    def _renamed(self, response: str | None, baseline: str | None) -> dict[str, str]:
-        """For each dataset column that stands for an input under another name, that input."""
+    def _map_columns(self, response: str | None, baseline: str | None) -> dict[str, str]:
+        """Maps each dataset column that is used as an input of another name to that input."""
         wanted = {**self._columns, "response": response, "baseline_model_response": baseline}
         found: dict[str, str] = {}
         for field, column in wanted.items():
@@ -129,63 +128,63 @@ class EvalTask:
             if column is None or column == field:
                 continue
             if column in found:
-                both = f"column {column!r} stands for {found[column]!r} and {field!r}"
+                both = f"column {column!r} is used as both {found[column]!r} and {field!r}"
                 raise ConfigError(both, where="metric_column_mapping", allowed="one input for each column")
             found[column] = field
         return found
 
-    def _output(self, file_name: str) -> tuple[str | None, dict[str, str]]:
-        """(folder of the run, `None` for a temporary one; keys of the output section that the name's ending gives)."""
+    def _choose_output(self, file_name: str) -> tuple[str | None, dict[str, str]]:
+        """Returns (folder of the run, `None` for a temporary one; keys of the output section by the name's ending)."""
         name = PurePosixPath(file_name)
         format_ = name.suffix.lstrip(".")
         if format_ and format_ not in FORMATS:
             raise ConfigError(f"found {file_name!r}", where="output_file_name", allowed=", ".join(FORMATS))
         if not self._output_uri_prefix:
             if file_name:
-                raise ConfigError("nowhere to put it", where="output_file_name", allowed="with an output_uri_prefix")
+                raise ConfigError("has no folder", where="output_file_name", allowed="with an output_uri_prefix")
             return None, {}
         folder = name.stem or datetime.now(UTC).strftime("eval_results_%Y-%m-%d-%H-%M-%S-%f")
         return storage.join(self._output_uri_prefix, folder), {"format": format_} if format_ else {}
 
-    def _metadata(self, run_name: str | None) -> dict[str, str] | None:
+    def _build_metadata(self, run_name: str | None) -> dict[str, str] | None:
         if self.experiment is None and run_name is None:
             return None
-        warnings.warn("the experiment is noted in the result's metadata only; no service keeps it", stacklevel=3)
+        warnings.warn("the experiment is stored only in the result's metadata, in no service", stacklevel=3)
         given = {"experiment": self.experiment, "experiment_run": run_name}
         return {key: value for key, value in given.items() if value is not None}
 
 
-def with_prompts(dataset: Any, template: str) -> Any:
-    """The dataset with a column `prompt` that the template makes of each row; values are never read as templates.
+def add_prompts(dataset: Any, template: str) -> Any:
+    """Adds a column `prompt`, the template filled with each row; placeholders within values are not expanded.
 
     Args:
-        dataset: A DataFrame, a dict of columns or a list of dicts; left as it is.
-        template: Text with {column} places.
+        dataset: A DataFrame, a dict of columns or a list of dicts; it is not modified.
+        template: Text with {column} placeholders.
 
     Raises:
         ConfigError: The dataset is not in memory, or has no column that the template names.
     """
     if hasattr(dataset, "to_dict"):
-        return dataset.assign(prompt=[_filled(template, row) for row in dataset.to_dict("records")])
+        return dataset.assign(prompt=[_fill_template(template, row) for row in dataset.to_dict("records")])
     if isinstance(dataset, Mapping):
         rows = (dict(zip(dataset, values, strict=True)) for values in zip(*dataset.values(), strict=True))
-        return {**dataset, "prompt": [_filled(template, row) for row in rows]}
+        return {**dataset, "prompt": [_fill_template(template, row) for row in rows]}
     if isinstance(dataset, list) and all(isinstance(row, Mapping) for row in dataset):
-        return [{**row, "prompt": _filled(template, row)} for row in dataset]
+        return [{**row, "prompt": _fill_template(template, row)} for row in dataset]
     raise ConfigError(
         "a template needs the rows in memory", where="prompt_template", allowed="a column 'prompt' in the dataset"
     )
 
 
-def named(metric: Any, autorater: Autorater = _AS_THEY_ARE) -> Any:
-    """A metric as a configuration names it; objects get the name the SDK gives their columns.
+def name_metric(metric: Any, autorater: Autorater = _AS_THEY_ARE) -> Any:
+    """Converts a metric to its form in a configuration; objects get the name that the SDK gives their columns.
 
     Args:
         metric: A name, a mapping, or an object.
-        autorater: How judges are asked by a metric that does not say it itself.
+        autorater: Judge options of metrics without their own.
 
     Raises:
-        ConfigError: It is no metric.
+        ConfigError: The object is not a metric.
     """
     asked = {key: v for key, v in (("samples", autorater.samples), ("flip", autorater.flip)) if v is not None}
     if isinstance(metric, str | Mapping):
@@ -194,25 +193,25 @@ def named(metric: Any, autorater: Autorater = _AS_THEY_ARE) -> Any:
         if not isinstance(name, str) or ":" in name:
             return metric
         full = registry.full_name("metric", name, ("template",))
-        config = {**_params(registry.find("metric", full, "metrics").factory, asked), "name": name, **config}
+        config = {**_select_params(registry.find("metric", full, "metrics").factory, asked), "name": name, **config}
         return metric if full == name and len(config) == 2 else {**config, "metric": full}
     if not isinstance(metric, Metric) and not callable(metric):
         raise ConfigError(f"found {type(metric).__name__}", where="metrics", allowed="a name or a metric object")
     if isinstance(metric, JudgedMetric) and getattr(metric, "autorater_config", None) is None:
-        metric = replace(metric, **_params(type(metric), asked))
+        metric = replace(metric, **_select_params(type(metric), asked))
     return {"metric": metric, "name": getattr(metric, "name", "") or registry.name_of("metric", metric) or ""}
 
 
-def _params(factory: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of some parameters that a judge metric has."""
+def _select_params(factory: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Selects the parameters that a judge metric has; none for other metrics."""
     if not (isinstance(factory, type) and issubclass(factory, JudgedMetric)):
         return {}
     return {key: v for key, v in given.items() if key in {f.name for f in fields(factory)}}
 
 
-def judges_of(autorater: Autorater, metrics: Sequence[Any]) -> dict[str, Any]:
-    """The judges that autoraters name: that of the task as "default", those of metrics by their models."""
-    own = [_autorater(getattr(metric, "autorater_config", None)) for metric in metrics]
+def build_judges(autorater: Autorater, metrics: Sequence[Any]) -> dict[str, Any]:
+    """Builds the judges that autoraters name: the task's as "default", those of metrics by their models."""
+    own = [_read_autorater(getattr(metric, "autorater_config", None)) for metric in metrics]
     named = {one.judge: one for one in own if one.model is not None}
     found = {"default": autorater} if autorater.model is not None else {}
     try:
@@ -221,7 +220,7 @@ def judges_of(autorater: Autorater, metrics: Sequence[Any]) -> dict[str, Any]:
         raise ConfigError(str(error), where="autorater_config") from None
 
 
-def _autorater(config: Any) -> Autorater:
+def _read_autorater(config: Any) -> Autorater:
     try:
         return autorater_of(config)
     except ValueError as error:
@@ -237,7 +236,7 @@ def _agent(model: Any, runnable: Any) -> Any:
     return model if model is not None else runnable
 
 
-def _filled(template: str, row: Mapping[str, Any]) -> str:
+def _fill_template(template: str, row: Mapping[str, Any]) -> str:
     def value(match: re.Match[str]) -> str:
         name = match[1]
         if name not in row:

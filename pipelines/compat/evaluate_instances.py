@@ -1,4 +1,4 @@
-"""The rapid evaluation API without the service: a request's JSON in, the API's response JSON out."""
+"""The rapid evaluation API without the service: converts a request to the API's response, both as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ...transforms.judging.autorater import Autorater, autorater_of
 from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.metrics.base import Metric, guarded
 from ..run.judges import build_judges
-from .judge_now import judged_now
+from .judge_now import judge_now
 
 _IGNORED = frozenset(("location", "autorater_config"))
 _log = logging.getLogger(__name__)
@@ -33,23 +33,23 @@ _log = logging.getLogger(__name__)
 def evaluate_instances(
     request: Mapping[str, Any] | str | bytes, *, judges: Mapping[str, Any] | None = None
 ) -> dict[str, Json]:
-    """Answers a request of Vertex AI's `evaluateInstances`; only model-based metrics call anybody, the judge.
+    """Answers a request of Vertex AI's `evaluateInstances`; only model-based metrics make calls, those to the judge.
 
-    Several inputs may stand in one request. Scores are single-precision numbers in their fewest digits. An instance
-    that has no score (its reference is no tool call, for example) gets a value without one, and a warning is logged.
+    One request may have several inputs. Scores are single-precision numbers with the fewest digits. An instance without
+    a score (for example because its reference is not a tool call) gets a value without one, and a warning is logged.
 
     Args:
-        request: The request's JSON, as an object or as text. Keys in snake or camel case; in text, trailing commas are
-            passed over and repeated keys `instances` are joined. Of its `autorater_config`, `sampling_count` (default
-            here: 1) and `flip_enabled` (default here: false) are heeded.
-        judges: The judge models, as in a configuration; `{"default": ...}` is asked.
+        request: The request's JSON, as an object or as text, with keys in snake or camel case. In text, trailing commas
+            are ignored and repeated keys `instances` are merged. Of its `autorater_config`, only `sampling_count`
+            (default here: 1) and `flip_enabled` (default here: false) have an effect.
+        judges: The judge models, as in a configuration; `{"default": ...}` is used.
 
     Returns:
-        The response's JSON, its keys in the case of the request's.
+        The response's JSON, with keys in the case of the request.
 
     Raises:
-        ConfigError: The request cannot be read, asks for an unknown metric or parameter, or needs a judge model; names
-            the place, what is there and what is allowed.
+        ConfigError: The request is invalid, names an unknown metric or parameter, or needs a judge model; the message
+            names the location, the value found and what is allowed.
     """
     try:
         if isinstance(request, str | bytes):
@@ -62,15 +62,15 @@ def evaluate_instances(
     if unknown := next((key for key in others if key not in _IGNORED), None):
         allowed = ", ".join(f"{name}_input" for name in INPUTS)
         raise ConfigError(f"unknown key {unknown!r}", where="request", allowed=allowed)
-    autorater = _autorater(others.get("autorater_config"))
-    uses = [ConfiguredMetric(one.name, _metric(one, autorater, judges)) for one in asked]
-    built = build_judges(_configs(judges or {}), uses)
-    scores = [_scores(one, use, built) for one, use in zip(asked, uses, strict=True)]
+    autorater = _read_autorater(others.get("autorater_config"))
+    uses = [ConfiguredMetric(one.name, _build_metric(one, autorater, judges)) for one in asked]
+    built = build_judges(_parse_judges(judges or {}), uses)
+    scores = [_compute_scores(one, use, built) for one, use in zip(asked, uses, strict=True)]
     return {key: value for one, found in zip(asked, scores, strict=True) for key, value in answer(one, found).items()}
 
 
-def _metric(asked: Asked, autorater: Autorater, judges: Mapping[str, Any] | None) -> Metric:
-    """The metric that is asked for, with its parameters."""
+def _build_metric(asked: Asked, autorater: Autorater, judges: Mapping[str, Any] | None) -> Metric:
+    """Builds the requested metric with its parameters."""
     if asked.judged:
         if not judges:
             allowed = 'judges={"default": {"type": "google", "model": ...}}, or --judge'
@@ -82,7 +82,7 @@ def _metric(asked: Asked, autorater: Autorater, judges: Mapping[str, Any] | None
     return registry.build(registry.find("metric", asked.metric, where), asked.params, where)
 
 
-def _autorater(config: Json) -> Autorater:
+def _read_autorater(config: Json) -> Autorater:
     if isinstance(config, Mapping):
         config = {snake(key): value for key, value in config.items()}
     try:
@@ -91,19 +91,19 @@ def _autorater(config: Json) -> Autorater:
         raise ConfigError(str(error), where="request") from None
 
 
-def _configs(judges: Mapping[str, Any]) -> dict[str, JudgeConfig]:
+def _parse_judges(judges: Mapping[str, Any]) -> dict[str, JudgeConfig]:
     try:
         return {name: JudgeConfig.model_validate(given) for name, given in judges.items()}
     except ValidationError as error:
         raise explain_error(error, "judges", JudgeConfig) from None
 
 
-def _scores(asked: Asked, use: ConfiguredMetric, judges: Mapping[str, JudgeUse]) -> list[Score]:
+def _compute_scores(asked: Asked, use: ConfiguredMetric, judges: Mapping[str, JudgeUse]) -> list[Score]:
     recall = RecordedAgent().recall
     rows = (Instance(str(i), given) for i, given in enumerate(asked.instances))
     examples = [Example(row, recall(row)) for row in rows]
     if asked.judged:
-        scored = judged_now(JudgeCaller((use,), judges), ScoredBatch(tuple(examples), {}, 0, ()))
+        scored = judge_now(JudgeCaller((use,), judges), ScoredBatch(tuple(examples), {}, 0, ()))
         scores = [scored.scores[use.name].at(i) for i in range(len(examples))]
     else:
         scores = [guarded(use.metric, example) for example in examples]

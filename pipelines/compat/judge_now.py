@@ -1,4 +1,4 @@
-"""Judges outside of a run: questions put to them here and now, by the engine of all slow calls; nothing is kept."""
+"""Judging without a run: asks judges in this process, with the engine of all slow calls and without a journal."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ T = TypeVar("T")
 _NO_ROW = Example(Instance("00", {}), Invocation())
 
 
-def judged_now(caller: JudgeCaller, batch: ScoredBatch) -> ScoredBatch:
-    """The batch with the scores of its judge metrics; timeouts and retries are those of the judges."""
-    return _done(caller, caller.work(batch))
+def judge_now(caller: JudgeCaller, batch: ScoredBatch) -> ScoredBatch:
+    """Scores the judge metrics of a batch; timeouts and retries are those of the judges."""
+    return _run_work(caller, caller.work(batch))
 
 
-def asked_now(judge: Judge, policy: CallPolicy, asking: Generator[list[Ask], Sequence[Answer], T]) -> T:
-    """What comes of questions to the judge "default"; yields them, is sent their answers in order, and returns it."""
+def ask_now(judge: Judge, policy: CallPolicy, asking: Generator[list[Ask], Sequence[Answer], T]) -> T:
+    """Asks the judge "default" the questions that `asking` yields, sends their answers back, and returns its result."""
     caller = JudgeCaller((), {"default": JudgeUse(judge, policy)})
-    return _done(caller, _work(caller, asking))
+    return _run_work(caller, _ask(caller, asking))
 
 
-def _work(caller: JudgeCaller, asking: Generator[list[Ask], Sequence[Answer], Any]) -> Work:
+def _ask(caller: JudgeCaller, asking: Generator[list[Ask], Sequence[Answer], Any]) -> Work:
     answers: Any = None
     while True:
         try:
@@ -44,8 +44,8 @@ def _work(caller: JudgeCaller, asking: Generator[list[Ask], Sequence[Answer], An
         answers = [answer_of(outcome, whole=True) for outcome in outcomes]
 
 
-def _done(caller: JudgeCaller, work: Work) -> Any:
-    """What work comes to whose calls are made here and now."""
+def _run_work(caller: JudgeCaller, work: Work) -> Any:
+    """Makes the calls that `work` yields in this process; returns the result of `work`."""
     engine, token = Engine.here(), uuid.uuid4().hex
     endpoints = caller.endpoints
     clients = engine.join_all(token, endpoints, caller.connect)

@@ -23,7 +23,7 @@ from ...schemas.formats.databricks import JUDGES, OVERALL, guidelines_of
 from ...schemas.values import parse_json
 from ..run.evaluate import evaluate
 from ..run.result import EvaluationResult
-from .eval_task import named
+from .eval_task import name_metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,7 @@ COMPUTED = (
     "total_input_token_count",
     "total_output_token_count",
 )
-"""What is computed of every row that has what it takes, beside the latency."""
+"""Metrics computed for every row that has their inputs, besides the latency."""
 _KEYS = ("metrics", "global_guidelines", "examples_df", "domain_instructions")
 _WHERE = f"evaluator_config.{MODEL_TYPE}"
 _CHUNKS = JUDGES["chunk_relevance"].column
@@ -44,7 +44,7 @@ _CHUNKS = JUDGES["chunk_relevance"].column
 
 @dataclass(frozen=True)
 class MlflowResult:
-    """What `mlflow.evaluate` gives back.
+    """The result of `mlflow_evaluate`, with the attributes of MLflow's.
 
     Attributes:
         evaluation: The run behind it, with all its tables.
@@ -54,7 +54,7 @@ class MlflowResult:
 
     @property
     def metrics(self) -> dict[str, float | int]:
-        """Aggregates under Databricks' names, those that are defined, and `row_count`."""
+        """Defined aggregates under Databricks' names, and `row_count`."""
         found = self.evaluation.summary_metrics.items()
         return {name: value for name, value in found if value is not None}
 
@@ -83,15 +83,15 @@ def mlflow_evaluate(
 ) -> MlflowResult:
     """Evaluates an agent, or recorded answers, as Databricks Agent Evaluation does.
 
-    Retrieval against ground truth, token counts and latency are computed. Its judges ask a judge model (`judges={
-    "default": {...}}`): those that `metrics` names on every row, by default each on the rows for which the
-    documentation says so. Without one a warning names them; `{"metrics": []}` says that none is wanted.
+    Retrieval against ground truth, token counts and latency are always computed. Its judges need a judge model
+    (`judges={"default": {...}}`): those that `metrics` names run on every row; by default, each judge runs on the rows
+    that the documentation specifies. Without a judge model a warning names the judges; `{"metrics": []}` disables them.
 
     Args:
         data: A DataFrame, a list of dicts or a path; columns of Agent Evaluation or of MLflow 3 (`request` or `inputs`
             ...), a column `trace` also of MLflow's `Trace` objects.
         model: A function from the request to the response, an object with `predict`, or "module:name"; text reaches it
-            as `{"messages": [...]}`. Without it the rows carry responses or traces.
+            as `{"messages": [...]}`. Without it, the rows hold responses or traces.
         model_type: "databricks-agent".
         evaluator_config: {"databricks-agent": {...}} with `metrics` (names of judges), `global_guidelines`,
             `examples_df` and `domain_instructions`; the last two are not supported.
@@ -99,28 +99,28 @@ def mlflow_evaluate(
         **config: Other arguments of `evaluate`: `output`, `options`, `slices` ...
 
     Raises:
-        ConfigError: An argument cannot be honoured.
+        ConfigError: An argument is invalid or not supported.
     """
     if model_type != MODEL_TYPE:
         raise ConfigError(f"found {model_type!r}", where="model_type", allowed=repr(MODEL_TYPE))
-    judges = _judges(evaluator_config or {}, data, bool(config.get("judges")))
-    target = {} if model is None else {"type": "mlflow", "target": _local(model)}
+    judges = _build_judges(evaluator_config or {}, data, bool(config.get("judges")))
+    target = {} if model is None else {"type": "mlflow", "target": _check_model(model)}
     agent = {**(config.pop("agent", None) or {}), **target}
     sections = {
         "dataset_options": {"dialect": "databricks", **config.pop("dataset_options", {})},
         "output_options": {"column_style": "databricks", **config.pop("output_options", {})},
     }
-    metrics = [*judges, *COMPUTED, *map(named, extra_metrics)]
-    return MlflowResult(evaluate(_without_objects(data), metrics, agent=agent, **sections, **config))
+    metrics = [*judges, *COMPUTED, *map(name_metric, extra_metrics)]
+    return MlflowResult(evaluate(_encode_traces(data), metrics, agent=agent, **sections, **config))
 
 
-def _judges(evaluator_config: Mapping[str, Any], data: Any, there: bool) -> list[dict[str, Any]]:
-    """The judges' metrics that a configuration means; `there` says whether there is a judge model to ask.
+def _build_judges(evaluator_config: Mapping[str, Any], data: Any, there: bool) -> list[dict[str, Any]]:
+    """Builds the judge metrics of a configuration; `there` is true if there is a judge model.
 
     Raises:
-        ConfigError: It cannot be honoured.
+        ConfigError: The configuration is invalid, or names judges without a judge model.
     """
-    own = _checked(evaluator_config)
+    own = _check_config(evaluator_config)
     wanted = own.get("metrics")
     if not there:
         if wanted:
@@ -131,25 +131,25 @@ def _judges(evaluator_config: Mapping[str, Any], data: Any, there: bool) -> list
             names = ", ".join(JUDGES)
             warnings.warn(f"these judges need a judge model and are not computed: {names}", stacklevel=3)
         return []
-    return judge_metrics(wanted, own.get("global_guidelines"), named_guidelines(data))
+    return build_judge_metrics(wanted, own.get("global_guidelines"), list_guideline_names(data))
 
 
-def judge_metrics(
+def build_judge_metrics(
     wanted: Sequence[str] | None, global_guidelines: Any, guidelines: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Metrics as a configuration names them, one for each judge and each name of guidelines, and the assessment of all.
+    """Builds the metric configurations: one for each judge and each name of guidelines, and the overall assessment.
 
     Args:
-        wanted: Names of judges, run on all rows; `None` for all, each on the rows for which the documentation says so.
-        global_guidelines: Those of `global_guideline_adherence`, a list or {name: list}.
-        guidelines: Names of the rows' guidelines, "" for those without a name.
+        wanted: Names of judges to run on all rows; `None` for all, each on the rows that the documentation specifies.
+        global_guidelines: Guidelines of `global_guideline_adherence`, a list or {name: list}.
+        guidelines: Names of the rows' guidelines, "" for unnamed ones.
     """
     found: list[dict[str, Any]] = []
     rows = "documented" if wanted is None else "asked"
     for name in JUDGES if wanted is None else dict.fromkeys(wanted):
         metric = {"metric": f"databricks/{name}", "rows": rows}
         if name == "guideline_adherence":
-            found += [{**metric, "name": _joined(name, g), "guideline": g} for g in guidelines]
+            found += [{**metric, "name": _join_name(name, g), "guideline": g} for g in guidelines]
         elif name != "global_guideline_adherence":
             found.append({**metric, "name": name})
     if global_guidelines and (wanted is None or "global_guideline_adherence" in wanted):
@@ -159,10 +159,10 @@ def judge_metrics(
     return [*found, {"metric": f"databricks/{OVERALL.name}", "name": OVERALL.name}] if found else []
 
 
-def named_guidelines(data: Any) -> list[str]:
-    """Names of the guidelines that the rows of a dataset in memory have, in their order, "" for those without a name.
+def list_guideline_names(data: Any) -> list[str]:
+    """Lists the names of the guidelines in the rows of an in-memory dataset, in order, "" for unnamed ones.
 
-    Of data elsewhere the names are not known before the run: all guidelines of a row are one judge's then.
+    For other data the names are unknown before the run, so one judge gets all guidelines of a row.
     """
     if hasattr(data, "to_dict"):
         data = data.to_dict("records")
@@ -170,20 +170,20 @@ def named_guidelines(data: Any) -> list[str]:
         return [""]
     names: dict[str, None] = {}
     for row in data:
-        value = _guidelines(row) if isinstance(row, Mapping) else None
+        value = _read_guidelines(row) if isinstance(row, Mapping) else None
         try:
             found = {} if value is None else guidelines_of(value, "")
         except RowError:
-            continue  # the judge says so in that row
+            continue  # the judge reports the error in that row
         names |= dict.fromkeys(name.removeprefix("/") for name in found)
     return list(names)
 
 
-def _checked(evaluator_config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The section of the evaluator, with known keys and judges.
+def _check_config(evaluator_config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the evaluator's section after checking its keys and judges.
 
     Raises:
-        ConfigError: It says something else.
+        ConfigError: A key or judge is unknown, or guidelines are invalid.
     """
     if unknown := next((key for key in evaluator_config if key != MODEL_TYPE), None):
         raise ConfigError(f"unknown key {unknown!r}", where="evaluator_config", allowed=MODEL_TYPE)
@@ -201,11 +201,11 @@ def _checked(evaluator_config: Mapping[str, Any]) -> Mapping[str, Any]:
     return own
 
 
-def _joined(judge: str, name: str) -> str:
+def _join_name(judge: str, name: str) -> str:
     return f"{judge}/{name}" if name else judge
 
 
-def _guidelines(row: Mapping[str, Any]) -> Any:
+def _read_guidelines(row: Mapping[str, Any]) -> Any:
     own: Any = row.get("guidelines")
     expectations: Any = row.get("expectations")
     own = own.tolist() if hasattr(own, "tolist") else own
@@ -218,21 +218,21 @@ def _guidelines(row: Mapping[str, Any]) -> Any:
     return expectations.get("guidelines") if given is None and isinstance(expectations, Mapping) else given
 
 
-def _local(model: Any) -> Any:
+def _check_model(model: Any) -> Any:
     if isinstance(model, str) and ":/" in model:
         allowed = 'a function, an object with predict (mlflow.pyfunc.load_model gives one), or "module:name"'
         raise ConfigError(f"found {model!r}", where="model", allowed=allowed)
     return model
 
 
-def _without_objects(data: Any) -> Any:
-    """The data with MLflow's `Trace` objects in the column `trace` as JSON text."""
+def _encode_traces(data: Any) -> Any:
+    """Converts MLflow's `Trace` objects in the column `trace` to JSON text."""
     if hasattr(data, "assign") and "trace" in data:
-        return data.assign(trace=[_trace(value) for value in data["trace"]])
+        return data.assign(trace=[_encode(value) for value in data["trace"]])
     if isinstance(data, list):
-        return [{**r, "trace": _trace(r["trace"])} if isinstance(r, Mapping) and "trace" in r else r for r in data]
+        return [{**r, "trace": _encode(r["trace"])} if isinstance(r, Mapping) and "trace" in r else r for r in data]
     return data
 
 
-def _trace(value: Any) -> Any:
+def _encode(value: Any) -> Any:
     return value.to_json() if callable(getattr(value, "to_json", None)) else value

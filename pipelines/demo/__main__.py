@@ -12,11 +12,11 @@ FOLDER = Path(__file__).parent
 OUTPUT = "evalbeam-out/demo"
 
 
-def arguments(options: list[str]) -> list[str]:
-    """The command line of the demo; later options win over its own."""
+def build_arguments(options: list[str]) -> list[str]:
+    """Builds the command line of the demo; options given by the user override its own."""
     rows = f"dataset.path={json.dumps(str(FOLDER / 'rows.jsonl'))}"
     return ["run", str(FOLDER / "eval.yaml"), "--set", rows, "--output", OUTPUT, "--overwrite", *options]
 
 
 if __name__ == "__main__":
-    sys.exit(main(arguments(sys.argv[1:])))
+    sys.exit(main(build_arguments(sys.argv[1:])))

@@ -1,7 +1,7 @@
-"""The demo's judge: a script that stands in for a judge model, so that the demo needs no key and no network.
+"""The demo's judge: a script in place of a judge model, so that the demo needs no key and no network.
 
-It is a fake: it goes by a few rules and understands nothing. Its verdicts show how judge metrics run, not how good the
-agent is. `eval.yaml` tells the line that asks a model instead.
+It is a fake that follows a few rules and understands nothing. Its verdicts show how judge metrics work, not how good
+the agent is. `eval.yaml` contains the line that uses a model instead.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _WORD = re.compile(r"\w+")
 
 
 def fake(messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A score by rules: low for an answer that asks back, lower the longer an answer is.
+    """Scores by rules: low for an answer that asks a question back, lower the longer an answer is.
 
     Args:
-        messages: What a judge model would read; the answer is the block `prediction`.
-        schema: Shape of the verdict; its choices are the scores to choose from.
+        messages: The prompt of a judge model; the answer is its block `prediction`.
+        schema: JSON schema of the verdict; its choices are the possible scores.
     """
     given = {name: value for name, _, value in _BLOCK.findall(messages[-1]["content"])}
     answer, choices = given.get("prediction", ""), schema["properties"]["score"]["enum"]

@@ -1,4 +1,4 @@
-"""A metric of the demo's own: a plain Python function of the row."""
+"""The demo's own metric: a plain Python function of the row."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ MOST_WORDS = 12
 
 
 def is_brief(row: dict[str, Any]) -> dict[str, Any]:
-    """1 iff the answer has at most 12 words, since it will be spoken aloud; their number goes to the details."""
+    """Scores 1 if the answer has at most 12 words, since it is spoken aloud, else 0; the word count goes to details."""
     words = len(row["response"].split())
     return {"is_brief": float(words <= MOST_WORDS), "words": words}

@@ -12,7 +12,7 @@ import pytest
 from evalbeam import EvaluationResult
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.demo import agent as demo_agent
-from evalbeam.pipelines.demo.__main__ import FOLDER, arguments
+from evalbeam.pipelines.demo.__main__ import FOLDER, build_arguments
 
 LINES = (FOLDER / "rows.jsonl").read_text(encoding="utf-8").splitlines()
 
@@ -98,7 +98,7 @@ def test_the_agent_breaks_down_in_the_garage() -> None:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> EvaluationResult:
     output = str(tmp_path_factory.mktemp("demo"))
-    assert main(arguments(["--output", output])) == 0
+    assert main(build_arguments(["--output", output])) == 0
     return EvaluationResult.load(output)
 
 

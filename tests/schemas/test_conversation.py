@@ -6,11 +6,19 @@ from hypothesis import strategies as st
 
 from evalbeam.schemas.batch import Batch, example_in, example_out
 from evalbeam.schemas.calls import Outcome
-from evalbeam.schemas.conversation import expected_turns, pair_turns, said, summed, turn_in, turn_out, turns_in
+from evalbeam.schemas.conversation import (
+    expected_turns,
+    list_user_messages,
+    pair_turns,
+    sum_turns,
+    turn_in,
+    turn_out,
+    turns_in,
+)
 from evalbeam.schemas.errors import RowError
 from evalbeam.schemas.instance import Example, Instance, Invocation, Step, ToolCall, Turn, Usage
 from evalbeam.schemas.trajectory import parse_trajectory
-from evalbeam.schemas.usage import tokens_of, with_earlier
+from evalbeam.schemas.usage import add_earlier_usage, tokens_of
 from evalbeam.transforms.agents.base import InvalidAnswer, invocation_of, read_answer
 from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.dialects._rules import RowRules
@@ -74,7 +82,10 @@ def test_what_a_row_is_known_by_is_what_the_user_says():
     ids = [rules().read(r)[0] for r in (row, corrected, other)]
     assert ids[0] == ids[1] != ids[2]
     picture = {"parts": [{"text": "what is it?"}, {"file_data": {"file_uri": "gs://b/x.png"}}]}
-    assert said([{"prompt": "what is it?", "content": picture}, {"prompt": "sure?"}]) == [picture, "sure?"]
+    assert list_user_messages([{"prompt": "what is it?", "content": picture}, {"prompt": "sure?"}]) == [
+        picture,
+        "sure?",
+    ]
 
 
 def test_a_conversation_gives_the_fields_of_a_row():
@@ -109,9 +120,9 @@ def test_the_whole_of_some_turns():
     calls = (ToolCall("a", {}), ToolCall("b", {"x": 1}))
     first, last = Turn("1", "x", calls[:1], usage=Usage(3, None)), Turn("3", "z", (), usage=Usage(4, 5))
     turns = (first, Turn("2", None, calls[1:], usage=Usage(0, 1)), last)
-    assert summed(turns) == {"response": "z", "trajectory": calls, "usage": Usage(7, None)}
-    assert summed((turns[0], Turn("2", "y")))["trajectory"] is None
-    assert summed(()) == {"response": None, "trajectory": (), "usage": None}
+    assert sum_turns(turns) == {"response": "z", "trajectory": calls, "usage": Usage(7, None)}
+    assert sum_turns((turns[0], Turn("2", "y")))["trajectory"] is None
+    assert sum_turns(()) == {"response": None, "trajectory": (), "usage": None}
 
 
 def test_an_agent_and_a_recording_may_answer_in_turns():
@@ -177,7 +188,7 @@ def test_tokens_that_one_turn_does_not_say_are_unknown_of_the_conversation():
     answer = read_answer({"turns": turns}, 1000)
     assert recorded == invocation_of(Outcome(answer, "ok")).usage == Usage(None, 6)
     assert tokens_of(answer) == 7
-    assert tokens_of(with_earlier(answer, Usage(10, None))) == 17
+    assert tokens_of(add_earlier_usage(answer, Usage(10, None))) == 17
     silent = [turns[0], {"response": "b"}]
     assert RecordedAgent().recall(Instance("0", {"turns": silent})).usage is None
     assert tokens_of(read_answer({"turns": silent}, 1000)) == 3

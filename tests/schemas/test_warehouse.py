@@ -39,7 +39,7 @@ def test_the_run_stands_in_front_of_every_row() -> None:
     stamp = Stamp("gs://b/run", "2026-11-20")
     columns = (tables.Column("run_id", "string"), tables.Column("m/score", "float64"), tables.Column("n", "json"))
     schema = stamp.schema(tables.schema(columns))
-    described = stamp.described([(c.name, c.type) for c in columns])
+    described = stamp.describe_columns([(c.name, c.type) for c in columns])
     assert described == [
         ("run_id", "STRING"),
         ("run_date", "DATE"),
@@ -62,4 +62,4 @@ def test_a_column_without_any_value_is_left_out_and_has_no_type_to_contradict_a_
         sink.write(tables.table([{"a": 1, "b": "x"}], columns))
     found = pq.read_table(stream)
     assert found.to_pylist() == [{"run_id": "r", "a": 1, "b": "x"}]
-    assert [name for name, _ in stamp.described([(c.name, c.type) for c in columns])] == found.column_names
+    assert [name for name, _ in stamp.describe_columns([(c.name, c.type) for c in columns])] == found.column_names

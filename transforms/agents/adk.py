@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...schemas.conversation import is_conversation, said, turn_in
+from ...schemas.conversation import is_conversation, list_user_messages, turn_in
 from ...schemas.errors import AgentError, ConfigError
 from ...schemas.instance import Instance, Turn
 from ...schemas.json import Json
@@ -72,7 +72,7 @@ class AdkAgent(Agent):
     def request(self, instance: Instance) -> Json:
         session, scenario, conversation = (instance.get(name) for name in ("session", "scenario", "conversation"))
         if is_conversation(conversation):
-            asked: dict[str, Json] = {"messages": said(conversation)}
+            asked: dict[str, Json] = {"messages": list_user_messages(conversation)}
         elif scenario is not None:
             asked = {"scenario": scenario}
         else:

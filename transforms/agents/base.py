@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from ...schemas.calls import NOT_MADE, Outcome
-from ...schemas.conversation import summed, turns_in, usage_of
+from ...schemas.conversation import sum_turns, turns_in, usage_of
 from ...schemas.errors import AgentError, ConfigError, RowError
 from ...schemas.instance import (
     Chunk,
@@ -238,7 +238,7 @@ def add_turns(invocation: Invocation, turns: tuple[Turn, ...] | None) -> Invocat
     """Adds the turns of a conversation; response, trajectory and usage default to those of the turns."""
     if turns is None:
         return invocation
-    whole = summed(turns)
+    whole = sum_turns(turns)
     calls, response, usage = invocation.predicted_trajectory, invocation.response, invocation.usage
     return replace(
         invocation,

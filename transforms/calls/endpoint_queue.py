@@ -28,7 +28,7 @@ from typing import Any
 from ...schemas.calls import NOT_MADE, CallClass, Outcome
 from ...schemas.config.calls import CallPolicy
 from ...schemas.errors import RunError
-from ...schemas.usage import tokens_of, usage_in, with_earlier
+from ...schemas.usage import add_earlier_usage, tokens_of, usage_in
 from ..runtime import counters
 from .endpoint_client import EndpointClient
 from .errors import RETRIED, ClassifiedError, is_shutdown_error
@@ -203,7 +203,7 @@ class EndpointQueue:
             pending.first, pending.queued = now, now - pending.submitted
             sink.started()
         elif client.stopped is None and self._left(pending) <= 0.0:
-            self._ended(pending, with_earlier(None, pending.earlier), "timeout", "TimeoutError", _LATE)
+            self._ended(pending, add_earlier_usage(None, pending.earlier), "timeout", "TimeoutError", _LATE)
             return
         why = client.stopped or (
             _ABANDONED if self.abandoned and len(self.abandoned) >= client.policy.max_abandoned_calls else None
@@ -213,7 +213,7 @@ class EndpointQueue:
             self.loop.call_soon(self.stop, client, why)
         if why is not None:
             self._ended(
-                pending, with_earlier(None, pending.earlier), class_of_reason(why), "NotCalled", f"not called: {why}"
+                pending, add_earlier_usage(None, pending.earlier), class_of_reason(why), "NotCalled", f"not called: {why}"
             )
             return
         self.in_flight += 1
@@ -306,7 +306,7 @@ class EndpointQueue:
             elif classified.spent is not None:  # the tokens show that the endpoint answered, though unusably
                 self.retries.answered()
             if classified is None:
-                answer = value if pending.earlier is None else with_earlier(value, pending.earlier)
+                answer = value if pending.earlier is None else add_earlier_usage(value, pending.earlier)
                 self._ended(pending, answer, "ok", latency=seconds)
             else:
                 self._failed(pending, classified)
@@ -338,7 +338,7 @@ class EndpointQueue:
         wait = (
             None if gone else self.retries.wait(policy, pending.attempts, pending.refusals, error, self._left(pending))
         )
-        spent = with_earlier(error.spent, pending.earlier)
+        spent = add_earlier_usage(error.spent, pending.earlier)
         if wait is None:
             self._ended(pending, spent, error.kind, error.error_type, error.message)
         else:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
-from ...schemas.conversation import is_conversation, said
+from ...schemas.conversation import is_conversation, list_user_messages
 from ...schemas.errors import RowError
-from ...schemas.identity import _HASHES, _hashed, selection_hash
+from ...schemas.identity import HASHES, hash_input, selection_hash
 from ...schemas.instance import ALIASES
 from ...schemas.json import Json
 from .base import Dialect
@@ -74,18 +74,18 @@ class RowRules:
             value = row.get(self.id)
             if value is None:
                 raise RowError("missing_id", f"the row has no {self.id!r}, which dataset.id names")
-            return _hashed({"id": value})
+            return hash_input({"id": value})
         given: dict[str, Json] = {}
         for spelling, name in _spellings(dialect.inputs):
             if (spelling in row or spelling in fields) and name not in given:
                 given[name] = _get(name, fields, row)
         if "conversation" in given and is_conversation(given["conversation"]):
-            given["conversation"] = said(given["conversation"])
-        return _hashed(given or row)
+            given["conversation"] = list_user_messages(given["conversation"])
+        return hash_input(given or row)
 
     def keeps(self, instance_id: str) -> bool:
         """Whether a row is in the sample; depends on its id alone."""
-        return self.sample is None or selection_hash(instance_id) < self.sample * _HASHES
+        return self.sample is None or selection_hash(instance_id) < self.sample * HASHES
 
 
 @cache

@@ -54,7 +54,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import orjson
 
-from ...schemas.arrow import infinite, is_text, json_values
+from ...schemas.arrow import find_infinite, is_text, json_values
 from ...schemas.batch import RowBlock
 from ...schemas.errors import RowError
 from ...schemas.json import Json
@@ -218,7 +218,7 @@ class ArrowReader(Reader):
             rows = [(line, row) for line, (row, _) in found if type(row) is dict]
             rejected = [reject(part, line, row, raw) for line, (row, raw) in found if isinstance(row, RowError)]
             last = NO_LINE if before is None else before + start + piece.num_rows
-            yield RowBlock(part.file, part.index, rows, rejected, last, piece.schema.names, infinite(piece))
+            yield RowBlock(part.file, part.index, rows, rejected, last, piece.schema.names, find_infinite(piece))
 
 
 def _unreadable(batch: Any) -> tuple[RowError, bytes]:

@@ -19,8 +19,8 @@ from ...schemas.values import (
     MAX_DEPTH,
     NOT_OPENERS,
     Infinity,
-    infinity,
     kind_of,
+    parse_infinity,
     parse_json,
     quick_json,
 )
@@ -130,7 +130,7 @@ class JsonlReader(Reader):
         try:
             if isinstance(raw, _Unusable):
                 raise RowError(raw.code, raw.message)
-            row = parse_json(raw, infinity) if row is None else row
+            row = parse_json(raw, parse_infinity) if row is None else row
             if type(row) is not dict:
                 raise RowError("not_an_object", f"found {kind_of(row)} (allowed: a JSON object)")
             nulls = [name for name, value in row.items() if value is None]
@@ -172,7 +172,7 @@ def _shape(file: str, head: bytes) -> Shape:
 def _columns(text: bytes) -> list[dict[str, Json]] | None:
     """Rows of the object that a text is, if it is one of lists of one length."""
     try:
-        table = parse_json(text, infinity)
+        table = parse_json(text, parse_infinity)
     except RowError:
         return None
     if type(table) is not dict or not table or not all(type(v) is list for v in table.values()):
@@ -237,7 +237,7 @@ def _parser(data: bytes) -> Callable[[bytes], Json]:
 
 
 def _quick_json(data: bytes) -> Json:
-    return quick_json(data, infinity)
+    return quick_json(data, parse_infinity)
 
 
 # ---------------------------------------------------------------------------------------------------- values

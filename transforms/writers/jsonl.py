@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, ClassVar
 import orjson
 import pyarrow as pa
 
-from ...schemas.arrow import infinite
+from ...schemas.arrow import find_infinite
 from .base import Writer, compressed, register
 
 
@@ -36,7 +36,7 @@ class _JsonlSink:
     out: Any
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = infinite(batch)
+        columns = find_infinite(batch)
         for row in batch.to_pylist():
             row.update((name, _text(row[name])) for name in columns)
             self.out.write(orjson.dumps(row) + b"\n")

@@ -59,14 +59,14 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     import os
 
     from ....transforms.calls.engine import Engine
-    from ...adk.evaluate import adk_evaluate, config_of, eval_files
-    from ...adk.report import detailed, summary
+    from ...adk.evaluate import adk_evaluate, choose_config, find_eval_files
+    from ...adk.report import render_details, render_summary
     from ...display.console import logs, note, say, stoppable
 
-    files = eval_files(args.eval_sets, args.agent if os.path.isdir(args.agent) else "")
+    files = find_eval_files(args.eval_sets, args.agent if os.path.isdir(args.agent) else "")
     if args.config_file_path is None and len(files) > 1:
         note("several files: ADK's default criteria are used; pass --config_file_path to use a test_config.json")
-    config = config_of(files, args.config_file_path)
+    config = choose_config(files, args.config_file_path)
     options = {k: v for k in ("turn_timeout", "max_in_flight") if (v := getattr(args, k)) is not None}
     logging.getLogger("google_adk").setLevel(
         logging.NOTSET if args.debug else logging.CRITICAL
@@ -84,8 +84,8 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
             overwrite=args.overwrite,
         )
     if args.print_detailed_results:
-        say("\n".join(detailed(evaluation)))
-    say("\n".join(summary(evaluation)))
+        say("\n".join(render_details(evaluation)))
+    say("\n".join(render_summary(evaluation)))
     if evaluation.scenarios:
         note(f"{len(evaluation.scenarios)} scenarios need a user simulator: {', '.join(evaluation.scenarios[:10])}")
     if os.path.isdir(args.agent):

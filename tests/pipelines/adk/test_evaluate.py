@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from evalbeam import EvaluationConfig, assert_eval, evaluate
-from evalbeam.pipelines.adk.evaluate import adk_evaluate, config_of, eval_files, load_cases, write_results
-from evalbeam.pipelines.adk.report import detailed
+from evalbeam.pipelines.adk.evaluate import adk_evaluate, choose_config, find_eval_files, load_cases, write_results
+from evalbeam.pipelines.adk.report import render_details
 from evalbeam.pipelines.cli.main import main
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.formats.adk_config import Criterion, read_config
@@ -280,7 +280,7 @@ def test_custom_metrics_are_functions_of_adks_invocations(agents, tmp_path, monk
 def test_what_a_command_line_may_name(folder, tmp_path, capsys):
     by_id = Path(folder) / "mine.evalset.json"
     eval_set(by_id, case("a", roll(6)), case("b", roll(6, reply="no")), name="mine")
-    assert eval_files(["mine:a"], folder) == [f"{by_id}:a"]
+    assert find_eval_files(["mine:a"], folder) == [f"{by_id}:a"]
     assert main(["adk-eval", folder, "mine:a"]) == 0
     assert main(["adk-eval", folder, "mine", "--print_detailed_results", "--output", str(tmp_path / "out")]) == 1
     shown = capsys.readouterr()
@@ -300,7 +300,7 @@ def test_two_cases_of_one_name_have_verdicts_of_their_own(agents, tmp_path):
     path = eval_set(tmp_path / "x.evalset.json", case("a", roll(6)), case("a", roll(6, reply="no")), name="twins")
     found = adk_evaluate("adk_agents:root_agent", [path])
     assert sorted(c.status for c in found.cases) == ["FAILED", "PASSED"]
-    shown = "\n".join(detailed(found))
+    shown = "\n".join(render_details(found))
     assert ("twins: a: PASSED" in shown, "twins: a: FAILED" in shown) == (True, True)
     (written,) = write_results(found, str(tmp_path / "history"), "app")
     told = results.EvalSetResult.model_validate_json(Path(written).read_text())
@@ -309,11 +309,11 @@ def test_two_cases_of_one_name_have_verdicts_of_their_own(agents, tmp_path):
 
 def test_the_criteria_of_files(tmp_path):
     one, two = (eval_set(tmp_path / n, case("c", roll(6))) for n in ("a.test.json", "b.test.json"))
-    assert config_of([one], None).criteria[0].threshold == 1.0
+    assert choose_config([one], None).criteria[0].threshold == 1.0
     (tmp_path / "test_config.json").write_text('{"criteria": {"response_match_score": 0.2}}')
-    assert config_of([one], None).criteria == (Criterion("response_match_score", 0.2),)
-    assert len(config_of([one, two], None).criteria) == 2
-    assert config_of([one, two], str(tmp_path / "test_config.json")).criteria[0].threshold == 0.2
+    assert choose_config([one], None).criteria == (Criterion("response_match_score", 0.2),)
+    assert len(choose_config([one, two], None).criteria) == 2
+    assert choose_config([one, two], str(tmp_path / "test_config.json")).criteria[0].threshold == 0.2
 
 
 def test_scenarios_are_told_apart(agents, tmp_path, folder, capsys):

@@ -170,10 +170,10 @@ def test_a_setting_leaves_what_only_stands_for_the_same_by_an_alias() -> None:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("metrics.2", "--set: metrics is a list and has no '2' (allowed: 0 to 1)"),
-        ("metrics.x.name", "--set: metrics is a list and has no 'x' (allowed: 0 to 1)"),
+        ("metrics.2", "--set: metrics is a list without index '2' (allowed: 0 to 1)"),
+        ("metrics.x.name", "--set: metrics is a list without index 'x' (allowed: 0 to 1)"),
         ("trials.x", "--set: trials is 3, which has no keys"),
-        ("a..b", "--set: found the key 'a..b' (allowed: names with a dot between them)"),
+        ("a..b", "--set: found the key 'a..b' (allowed: names separated by dots)"),
     ],
 )
 def test_keys_that_lead_nowhere(key: str, message: str) -> None:

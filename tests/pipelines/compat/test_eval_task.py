@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from evalbeam import ConfigError, CustomMetric, EvalTask, Rouge, TrajectorySingleToolUse
-from evalbeam.pipelines.compat.eval_task import named, with_prompts
+from evalbeam.pipelines.compat.eval_task import add_prompts, name_metric
 
 
 def call(tool_name: str, **tool_input: Any) -> dict[str, Any]:
@@ -199,9 +199,9 @@ def test_a_model_answers_with_text_to_a_prompt_made_from_the_row() -> None:
 def test_prompts_are_made_for_every_kind_of_data_in_memory() -> None:
     rows = [{"a": 1, "b": "{a}"}, {"a": 2, "b": "x"}]
     wanted = ["1 {a} {}", "2 x {}"]
-    assert [row["prompt"] for row in with_prompts(rows, "{a} {b} {}")] == wanted
-    assert with_prompts({"a": [1, 2], "b": ["{a}", "x"]}, "{a} {b} {}")["prompt"] == wanted
-    assert list(with_prompts(pd.DataFrame(rows), "{a} {b} {}")["prompt"]) == wanted
+    assert [row["prompt"] for row in add_prompts(rows, "{a} {b} {}")] == wanted
+    assert add_prompts({"a": [1, 2], "b": ["{a}", "x"]}, "{a} {b} {}")["prompt"] == wanted
+    assert list(add_prompts(pd.DataFrame(rows), "{a} {b} {}")["prompt"]) == wanted
     assert "prompt" not in rows[0]
 
 
@@ -216,7 +216,7 @@ def test_metrics_get_the_names_that_the_sdk_gives_their_columns() -> None:
         CustomMetric("words", half),
         {"metric": "bleu", "name": "b"},
     ]
-    names = [m if isinstance(m, str) else m["name"] for m in map(named, metrics)]
+    names = [m if isinstance(m, str) else m["name"] for m in map(name_metric, metrics)]
     assert names == ["bleu", "rouge", "trajectory_single_tool_use", "words", "b"]
 
 

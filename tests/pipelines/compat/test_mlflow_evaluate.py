@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from evalbeam import ConfigError, mlflow_evaluate
-from evalbeam.pipelines.compat.mlflow_evaluate import named_guidelines
+from evalbeam.pipelines.compat.mlflow_evaluate import list_guideline_names
 
 QUIET = {"databricks-agent": {"metrics": []}}
 EVAL_SET = [
@@ -175,4 +175,6 @@ def test_what_cannot_be_honoured_is_refused(arguments: dict[str, Any], words: st
 
 @pytest.mark.parametrize("told", [{"guidelines": {"tone": ["Be kind"]}}, '{"guidelines": {"tone": ["Be kind"]}}'])
 def test_names_of_guidelines_are_found_in_expectations_in_either_form(told: Any) -> None:
-    assert named_guidelines([{"inputs": "a", "expectations": told}, {"inputs": "b", "expectations": "{"}]) == ["tone"]
+    assert list_guideline_names([{"inputs": "a", "expectations": told}, {"inputs": "b", "expectations": "{"}]) == [
+        "tone"
+    ]

@@ -62,9 +62,9 @@ def test_names_of_models_tell_their_provider(model: str, kind: str, name: str) -
 
 
 def test_what_cannot_be_asked_is_refused_before_any_call() -> None:
-    with pytest.raises(ConfigError, match="nobody knows where the model 'llama' is"):
+    with pytest.raises(ConfigError, match="the provider of the model 'llama' is unknown"):
         criteria(judgeModel="llama")
-    with pytest.raises(ConfigError, match="safety_settings is Gemini's"):
+    with pytest.raises(ConfigError, match="safety_settings is for Gemini only"):
         criteria(judgeModel="gpt-5", judgeModelConfig={"safetySettings": []})
     with pytest.raises(ConfigError, match="num_samples is 'many'"):
         criteria(numSamples="many")

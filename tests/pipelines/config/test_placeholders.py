@@ -54,7 +54,7 @@ def test_text_without_placeholders_stays(text: str) -> None:
 def test_what_has_no_value_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"eval.yaml: dataset.path: \{run_date\} has no value.*--run-date"):
         filled("{run_date}", None)
-    with pytest.raises(ConfigError, match=r"dataset.path: the environment has no ABSENT"):
+    with pytest.raises(ConfigError, match=r"dataset.path: the environment variable ABSENT is not set"):
         filled("${ABSENT}")
     with pytest.raises(ConfigError, match=r"dataset.path: \$\{env:BUCKET\} refers to a secret \(allowed: \$\{NAME\}"):
         filled("${env:BUCKET}/logs")

@@ -92,7 +92,7 @@ def test_a_log_that_is_full_fails_no_call_and_lost_results_are_told(folder: Path
         assert started(folder, "show", "out", stdout=full, stderr=write) == 3
         os.close(write)
         with open(read) as said:
-            assert said.read().startswith("evalbeam: error: the standard output cannot be written: No space left")
+            assert said.read().startswith("evalbeam: error: cannot write to standard output: No space left")
     finally:
         os.close(full)
 

@@ -173,13 +173,13 @@ def test_the_digest_of_every_format_is_the_same(result: EvaluationResult, option
     assert [{k: v for k, v in r.items() if k not in drop} for r in again] == [
         {k: v for k, v in r.items() if k not in drop} for r in summary
     ]
-    assert digest.reasons(other, again) == digest.reasons(result, summary)
+    assert digest.count_reasons(other, again) == digest.count_reasons(result, summary)
     errors, others = ([{**r, "file": None} for r in tables.rows_of(x, "errors")] for x in (result, other))
     assert others == errors
 
 
 def test_reasons_and_summary_agree_with_the_tables(result: EvaluationResult) -> None:
-    found = dict(digest.reasons(result, tables.summary_rows(result))["exact_match"])
+    found = dict(digest.count_reasons(result, tables.summary_rows(result))["exact_match"])
     errors = result.metrics_table["exact_match/error"].dropna().str.partition(":")[0]
     assert found == errors.value_counts().to_dict()
     assert len(tables.summary_rows(result)) == len(result.summary_table)
@@ -188,9 +188,9 @@ def test_reasons_and_summary_agree_with_the_tables(result: EvaluationResult) -> 
 def test_failing_rows_are_those_below_their_threshold(result: EvaluationResult) -> None:
     table: pd.DataFrame = result.metrics_table
     expected = table[(table["status"] != "ok") | (table["exact_match/score"] < 0.9)]["instance_id"]
-    found = digest.failing(result, tables.summary_rows(result), 1000)
+    found = digest.find_failing(result, tables.summary_rows(result), 1000)
     assert [row["instance_id"] for row, _ in found] == list(expected)
-    assert digest.failing(result, tables.summary_rows(result), 2) == found[:2]
+    assert digest.find_failing(result, tables.summary_rows(result), 2) == found[:2]
 
 
 def judge(messages: Any, schema: Any) -> dict[str, str]:
@@ -232,10 +232,10 @@ def test_comparisons_say_why_they_have_no_verdict() -> None:
     row = {"prompt": "ask", "response": "yes", "baseline_model_response": "no"}
     rows = [row, {**row, "response": "breaks"}, {k: v for k, v in row.items() if k != "baseline_model_response"}]
     compared = evaluate(rows, ["template/pairwise_fluency"], judges={"default": {"target": judge, "max_attempts": 1}})
-    reasons = digest.reasons(compared, tables.summary_rows(compared))
+    reasons = digest.count_reasons(compared, tables.summary_rows(compared))
     assert reasons == {"template/pairwise_fluency": [("judge_failed", 1), ("missing_baseline_model_response", 1)]}
     assert "judge_failed 1, missing_baseline_model_response 1: template/pairwise_fluency" in render(compared)
-    ((_, why),) = digest.failing(compared, tables.summary_rows(compared), 9)
+    ((_, why),) = digest.find_failing(compared, tables.summary_rows(compared), 9)
     assert "ValueError: cannot judge" in why[0]
 
 
@@ -243,7 +243,7 @@ def test_without_criteria_the_worst_scores_fail(tmp_path: Path) -> None:
     found = run(tmp_path)
     table: pd.DataFrame = found.metrics_table
     worst = (table["exact_match/score"] == 0) | (table["rouge_l/score"] == 0)
-    rows = digest.failing(found, tables.summary_rows(found), 1000)
+    rows = digest.find_failing(found, tables.summary_rows(found), 1000)
     assert [row["instance_id"] for row, _ in rows] == list(table[(table["status"] != "ok") | worst]["instance_id"])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evalbeam.pipelines.compat.judge_now import judged_now
+from evalbeam.pipelines.compat.judge_now import judge_now
 from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoredBatch
@@ -47,7 +47,7 @@ def judged(one: Declared, answer: Callable[[], Any], row: Mapping[str, Any]) -> 
         retrieved_context=chunks_of(row.get("retrieved_context")),
     )
     example = Example(Instance("00" * 16, dict(row)), call)
-    return judged_now(caller, ScoredBatch((example,), {}, 0, ())).scores["m"].at(0), seen
+    return judge_now(caller, ScoredBatch((example,), {}, 0, ())).scores["m"].at(0), seen
 
 
 @every
