@@ -26,7 +26,7 @@ NAMES = (
     "rows_scored",
     "rows_written",
 )
-"""Names of the counters. `calls_in_flight` rises and falls, the others only rise; `calls_done` includes failed calls."""
+"""Names of counters. `calls_in_flight` rises and falls, the others only rise; `calls_done` includes failed calls."""
 FOLDER = "EVALBEAM_PROGRESS"
 """Environment variable that names the folder."""
 
