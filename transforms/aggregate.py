@@ -1,4 +1,4 @@
-"""The summary table: partial aggregates of batches, merged exactly, to one row for each slice and metric."""
+"""The steps of the summary table: partial aggregates of batches, merged exactly into a row per slice and metric."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .statistics.slices import MetricFacts, SliceValues, distinct_slices, partia
 
 @dataclass
 class SummarizeScores(beam.PTransform):
-    """PCollection[ScoredBatch] -> PCollection[Summary], one for each slice and metric that occurs; order by `arranged`.
+    """PCollection[ScoredBatch] -> PCollection[Summary], for each slice and metric; unordered, see `sort_summaries`.
 
     Attributes:
         facts: The metrics, in the order they were given.
         slices: Column lists to break the summary down by; the whole dataset is always there.
-        statistics, compat: How.
+        statistics, compat: Settings of the statistics.
     """
 
     facts: tuple[MetricFacts, ...]
@@ -49,10 +49,10 @@ class SummarizeScores(beam.PTransform):
 @beam.typehints.with_input_types(Accumulator)
 @beam.typehints.with_output_types(Accumulator)
 class MergeAccumulators(beam.CombineFn):
-    """Accumulators to their union."""
+    """Merges accumulators."""
 
     def create_accumulator(self) -> Accumulator:
-        """No rows."""
+        """Returns an accumulator without rows."""
         return Accumulator()
 
     def add_input(self, mutable_accumulator: Accumulator, element: Accumulator) -> Accumulator:
@@ -61,27 +61,27 @@ class MergeAccumulators(beam.CombineFn):
         return mutable_accumulator
 
     def merge_accumulators(self, accumulators: Iterable[Accumulator], *args, **kwargs) -> Accumulator:
-        """All rows together."""
+        """Merges accumulators into a new one."""
         whole = Accumulator()
         for one in accumulators:
             whole.absorb(one)
         return whole
 
     def extract_output(self, accumulator: Accumulator) -> Accumulator:
-        """The accumulator itself: the key is needed for its statistics."""
+        """Returns the accumulator itself, since its statistics depend on the key."""
         return accumulator
 
     def get_accumulator_coder(self) -> coders.Coder:
-        """Not pickle."""
+        """Returns our own coder, so that Beam does not use pickle."""
         return AccumulatorCoder()
 
 
 def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: StatisticsConfig) -> Summary:
-    """The summary row of an accumulator.
+    """Computes the summary row of an accumulator.
 
-    Statistics are of the values that count: those of scored rows and, where `on_failure` is "worst", of rows whose
-    agent failed. `worst_case_mean` and `best_case_mean` add the rows that have no value, at the ends of the metric's
-    range, but for rows to which the metric cannot apply.
+    Statistics are of the values that count: those of scored rows and, if `on_failure` is "worst", of rows whose agent
+    failed. `worst_case_mean` and `best_case_mean` add the rows without a value at the ends of the metric's range,
+    except rows to which the metric does not apply.
     """
     values = rows.distribution()
     error, low, high, method = _interval(values, facts, statistics)
@@ -115,16 +115,16 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
     )
 
 
-def arranged(
+def sort_summaries(
     summaries: Iterable[Summary],
     facts: Iterable[MetricFacts],
     slices: Iterable[Iterable[str]] = (),
     statistics: StatisticsConfig | None = None,
 ) -> list[Summary]:
-    """The rows of the summary table in their order, every metric of the whole dataset among them.
+    """Sorts the rows of the summary table, and adds missing metrics of the whole dataset.
 
     The whole dataset comes first, then the slices as configured, each by its values (missing ones first, then numbers);
-    the metrics stand in the order they were given. A dataset without rows has a row of zero rows for each metric.
+    metrics keep the order in which they were given. A dataset without rows has a row of zero rows for each metric.
     """
     metrics = {row.name: row for one in facts for row in one.rows()}
     ranks = {name: i for i, name in enumerate(metrics)}
@@ -143,7 +143,7 @@ def arranged(
 
 
 class _Summarize:
-    """`summarize` with the facts of the key's metric; a callable that Beam ships."""
+    """Calls `summarize` with the facts of the key's metric; a callable that Beam can pickle."""
 
     def __init__(self, facts: Iterable[MetricFacts], statistics: StatisticsConfig) -> None:
         self.facts = {row.name: row for one in facts for row in one.rows()}
@@ -156,7 +156,7 @@ class _Summarize:
 def _interval(
     values: Distribution, facts: MetricFacts, statistics: StatisticsConfig
 ) -> tuple[float | None, float | None, float | None, str | None]:
-    """(standard error, both ends, method) of the mean."""
+    """Returns (standard error, low end, high end, method) of the mean's interval."""
     mean, level = values.mean(), statistics.confidence
     if statistics.ci == "normal":
         error, method, found = values.standard_error(), "normal", _normal(values, facts, level)
@@ -170,7 +170,9 @@ def _interval(
             method, found = "wilson", wilson(values.total.numerator >> values.total.exponent, values.n, level)
         elif mean is not None and ends is not None:
             method, effective = method or "wilson", _effective(mean, error, values, ends, shares)
-            estimated = values.clusters is not None or bool(error)  # else no degrees of freedom are spent
+            estimated = values.clusters is not None or bool(
+                error
+            )  # if nothing is estimated, no degree of freedom is used
             quantile = t_quantile(level, units - 1) if estimated and units > 1 else normal_quantile(level)
             found = ends if estimated and units == 1 else within(mean, effective, units, ends, quantile)
         elif mean is not None and error is not None:
@@ -179,7 +181,7 @@ def _interval(
 
 
 def _normal(values: Distribution, facts: MetricFacts, level: float) -> tuple[float, float] | None:
-    """The normal approximation, all rows taken for independent; within the metric's range, and else as it is."""
+    """Returns the normal approximation as if all rows were independent, clipped to the metric's range if it has one."""
     mean, error = values.mean(), values.standard_error()
     if mean is not None and facts.binary and all(value in (0.0, 1.0) for value, _ in values.counted):
         return normal_share(values.total.numerator >> values.total.exponent, values.n, level)
@@ -188,9 +190,9 @@ def _normal(values: Distribution, facts: MetricFacts, level: float) -> tuple[flo
 
 
 def _ends(values: Distribution, facts: MetricFacts, shares: bool = False) -> tuple[float, float] | None:
-    """Between which scores the mean lies: the metric's range, or 0 and 1 of scores that are nothing else.
+    """Returns the bounds of the mean: the metric's range, or 0 and 1 if all scores are 0 or 1.
 
-    A metric of the user's may leave the range that it states: then it has none.
+    If the scores of a user's metric leave the range that it declares, there are no bounds.
     """
     ends = facts.range or ((0.0, 1.0) if shares else None)
     if ends is None or values.low is None or values.high is None or not ends[0] <= values.low <= values.high <= ends[1]:
@@ -201,10 +203,10 @@ def _ends(values: Distribution, facts: MetricFacts, shares: bool = False) -> tup
 def _effective(
     mean: float, error: float | None, values: Distribution, ends: tuple[float, float], shares: bool
 ) -> float | None:
-    """How many independent rows of zeros and ones would give the mean this standard error; `None` if none tells.
+    """Returns the number of independent rows of zeros and ones with the same standard error; `None` if it is unknown.
 
-    Of independent rows, that is at least their number. Of clusters of zeros and ones it is at most that of their rows:
-    clusters that are all as often right vary less than chance allows. Source: Kish (1965), Survey Sampling, 8.2.
+    For independent rows it is at least their number. For clusters of zeros and ones it is at most the number of their
+    rows: clusters with equal shares would vary less than chance allows. Source: Kish (1965), Survey Sampling, 8.2.
     """
     low, high = ends
     share = (mean - low) / (high - low)
@@ -216,7 +218,7 @@ def _effective(
 
 
 class SliceKeyCoder(coders.Coder):
-    """A SliceKey as the JSON of its parts: one spelling for one key."""
+    """Encodes a SliceKey as the JSON of its parts; equal keys have equal bytes."""
 
     def encode(self, value: SliceKey) -> bytes:
         return orjson.dumps([value.slice, value.metric])
@@ -233,7 +235,7 @@ class SliceKeyCoder(coders.Coder):
 
 
 class AccumulatorCoder(coders.Coder):
-    """An Accumulator by its own `encode` and `decode`."""
+    """Encodes an Accumulator by its own `encode` and `decode`."""
 
     def encode(self, value: Accumulator) -> bytes:
         return value.encode()
@@ -249,7 +251,7 @@ class AccumulatorCoder(coders.Coder):
 
 
 class SummaryCoder(coders.Coder):
-    """A Summary as the JSON of its fields in order."""
+    """Encodes a Summary as the JSON of its fields in order."""
 
     def encode(self, value: Summary) -> bytes:
         return orjson.dumps(astuple(value))

@@ -1,4 +1,4 @@
-"""After the shuffle: the instances of a shard in order, with their ordinals, cut into batches."""
+"""The step after the shuffle: sorts the instances of a shard, numbers equal inputs, and cuts them into batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import apache_beam as beam
 from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, raw_size, unpack
 from ..schemas.identity import canonical, position, selection_hash
 from ..schemas.instance import Instance
-from .facts import DatasetStats, RunLimits, picked
+from .facts import DatasetStats, RunLimits, select_rows
 from .runtime.collector import relax_collector
 
 
@@ -22,17 +22,17 @@ from .runtime.collector import relax_collector
 class BatchRows(beam.PTransform):
     """PCollection[(shard, packed instances)] -> PCollection[Batch[Instance]].
 
-    A shard that holds only a marker, an empty value, still gives an empty batch for each of its parts.
+    A shard that holds only its marker still gives an empty batch for each of its parts.
 
     Attributes:
         facts: Singleton side input.
-        shards: Shards the instances are keyed by.
-        parts: Output files asked for, or `None` for a number by size.
-        limit: Rows of the dataset to keep at most.
-        allowed: What the dataset may be like; else nothing goes on.
+        shards: Number of shards by which the instances are keyed.
+        parts: Number of output files, or `None` to choose it by size.
+        limit: Most rows of the dataset to keep.
+        allowed: Bounds of the dataset; if it exceeds them, all batches are empty.
         declared: Declared (name, type) of columns.
         bulk: Whether the stage only scores recorded answers.
-        rows: Rows of a batch at most.
+        rows: Most rows of a batch.
     """
 
     facts: Any
@@ -64,9 +64,9 @@ class _Cut(beam.DoFn):
         parts = facts.parts(self.parts, self.limit)
         columns = facts.types(self.declared)
         refused = facts.refusal(self.allowed) is not None
-        rows = [] if refused else in_order(i for value in packed if value for i in unpack(value))
+        rows = [] if refused else sort_instances(i for value in packed if value for i in unpack(value))
         if self.limit is not None:
-            keep = picked(facts, self.limit, (selection_hash(r.instance_id) for r in rows))
+            keep = select_rows(facts, self.limit, (selection_hash(r.instance_id) for r in rows))
             rows = [row for row, k in zip(rows, keep, strict=True) if k]
         low, high = shard * parts // self.shards, ((shard + 1) * parts - 1) // self.shards
         empty = set(range(low, high + 1))
@@ -77,8 +77,8 @@ class _Cut(beam.DoFn):
             yield Batch((), part, columns)
 
 
-def in_order(rows: Iterable[Instance]) -> list[Instance]:
-    """Instances sorted by id; those with the same input get ordinals in the order of their row's hash."""
+def sort_instances(rows: Iterable[Instance]) -> list[Instance]:
+    """Sorts instances by id; those with the same input get ordinals in the order of their row's hash."""
     rows = sorted(rows, key=attrgetter("instance_id"))
     if len({row.instance_id for row in rows}) == len(rows):
         return rows
@@ -98,7 +98,7 @@ def in_order(rows: Iterable[Instance]) -> list[Instance]:
 def cut(
     rows: list[Instance], parts: int, weigh: bool = True, most: int = MAX_ROWS
 ) -> Iterator[tuple[int, tuple[Instance, ...]]]:
-    """(part, batch) of instances in order: batches end at parts, at `most` rows and, if weighed, about `MAX_BYTES`."""
+    """Cuts sorted instances into (part, batch): a batch ends with its part, at `most` rows and near `MAX_BYTES`."""
     groups = groupby(rows, key=lambda r: position(r.instance_id, parts)) if parts > 1 else [(0, rows)][: len(rows)]
     for part, group in groups:
         batch: list[Instance] = []

@@ -1,7 +1,7 @@
-"""DatasetStats: what is true of the dataset as a whole, found in the same pass that shuffles it.
+"""DatasetStats: facts about the dataset as a whole, collected in the pass that shuffles it.
 
-It is a singleton side input of kilobytes to the two steps that need it (cut and write); whoever decides something
-global (column types, refusal, limit, number of parts, line numbers) decides it from here.
+It is a singleton side input of a few kilobytes to the two steps that need it (cut and write). Every global decision
+(column types, refusal, limit, number of parts, line numbers) is made from it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PART_BYTES = 128 << 20
 """Bytes of rows for each file of the instances table."""
 MAX_PARTS = 4096
 MAX_COLUMNS = 20_000
-"""Columns of a dataset at most: each costs about 20 kB of memory in a run, whatever stands in it."""
+"""Most columns of a dataset: each takes about 20 kB of memory in a run, whatever its values."""
 SHARED = "fewer only where rows ask the same"
 SPENT = "of a larger budget no more is spent than is called"
 """What is to be said where questions to judges are counted before they are known."""
@@ -90,12 +90,12 @@ class DatasetStats:
                     known[1] = abs(value)
 
     def name(self, columns: Iterable[str]) -> None:
-        """Takes columns in that the dataset has, whether or not a row has a value in them."""
+        """Adds columns of the dataset, whether or not a row has a value in them."""
         for name in columns:
             self.columns.setdefault(name, [0, 0])
 
     def merge(self, other: DatasetStats, limit: int | None = None) -> DatasetStats:
-        """Takes another part of the dataset in; returns itself."""
+        """Adds the facts of another part of the dataset; returns itself."""
         self.rows += other.rows
         self.rejected += other.rejected
         self.bytes += other.bytes
@@ -111,17 +111,17 @@ class DatasetStats:
         return self
 
     def types(self, declared: Sequence[tuple[str, str]] = ()) -> tuple[tuple[str, str], ...]:
-        """(name, type) of every dataset column: declared ones first, then by name."""
+        """Returns (name, type) of every dataset column: declared ones first, then by name."""
         named = dict(declared)
         found = {name: column_type(mask, largest) for name, (mask, largest) in sorted(self.columns.items())}
         return tuple(named.items()) + tuple((n, t) for n, t in found.items() if n not in named)
 
     def kept(self, limit: int | None) -> int:
-        """Number of rows that a limit leaves."""
+        """Returns the number of rows that a limit leaves."""
         return self.rows if limit is None else min(limit, self.rows)
 
     def parts(self, shards: int | None, limit: int | None) -> int:
-        """Number of files of the instances table, a power of two."""
+        """Returns the number of files of the instances table, a power of two unless it is given."""
         if shards is not None:
             return shards
         size = self.bytes * self.kept(limit) // max(self.rows, 1)
@@ -131,7 +131,7 @@ class DatasetStats:
         return parts
 
     def refusal(self, allowed: RunLimits) -> str | None:
-        """Why the run must not start calling, or `None`."""
+        """Returns the reason why the run must not start calls, or `None`."""
         total = self.rows + self.rejected
         if total == 0:
             return "the dataset has no rows"
@@ -147,12 +147,12 @@ class DatasetStats:
         return self._over(allowed)
 
     def _over(self, allowed: RunLimits) -> str | None:
-        """Why the budget cannot suffice: counted are the calls of a start in which every call is answered.
+        """Returns the reason why the budget cannot suffice even if every call is answered at once, or `None`.
 
-        Which questions to judges are the same, and so asked once, is not known before; they are counted for each row.
+        Equal questions to judges are asked once, but are not known to be equal before; each row counts its own.
         """
         rows = self.kept(allowed.limit)
-        asks, tokens = (  # which rows a limit leaves out is not known here: those that need most
+        asks, tokens = (  # which rows a limit drops is unknown here; assumed are those that need most
             max(0, count - (self.rows - rows) * most) for count, most in zip(self.asked, allowed.asked, strict=True)
         )
         calls = rows * allowed.calls_per_row + asks
@@ -166,7 +166,7 @@ class DatasetStats:
         return None
 
     def lines_before(self) -> dict[tuple[str, int], int]:
-        """Lines of a file that stand before each of its ranges."""
+        """Counts the lines of a file before each of its ranges."""
         before: dict[tuple[str, int], int] = {}
         file, total = "", 0
         for (name, range_), lines in sorted(self.lines.items()):
@@ -176,26 +176,26 @@ class DatasetStats:
         return before
 
     def to_bytes(self) -> bytes:
-        """The facts as JSON."""
+        """Encodes the facts as JSON."""
         lines = [[file, range_, n] for (file, range_), n in sorted(self.lines.items())]
         columns = dict(sorted(self.columns.items()))
         return orjson.dumps([self.rows, self.rejected, self.bytes, columns, lines, self.picks, self.asked])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DatasetStats:
-        """The facts that `to_bytes` wrote."""
+        """Decodes the facts that `to_bytes` wrote."""
         rows, rejected, size, columns, lines, picks, asked = orjson.loads(data)
         return cls(rows, rejected, size, columns, {(f, r): n for f, r, n in lines}, picks, asked)
 
 
 def _bits_of_texts(rows: Sequence[dict[str, Json]], name: str) -> int:
-    """Bits of a column's texts if infinities are numbers."""
+    """Returns the type bits of a column of texts in which infinities are numbers."""
     texts = {value for row in rows if type(value := row.get(name)) is str}
     return (_FLOAT if texts & INFINITIES else 0) | (_STRING if texts - INFINITIES else 0)
 
 
 def column_type(mask: int, largest: int) -> str:
-    """The narrowest type that holds every value: bool, int64, float64, string, else JSON text; "null" of no value."""
+    """Returns the narrowest type of all values: bool, int64, float64, string, else JSON text; "null" without values."""
     if mask in (_BOOL, _INT, _FLOAT, _STRING, 0):
         return {_BOOL: "bool", _INT: "int64", _FLOAT: "float64", _STRING: "string"}.get(mask, "null")
     if mask == _INT | _FLOAT and largest <= _EXACT_INT:
@@ -204,7 +204,7 @@ def column_type(mask: int, largest: int) -> str:
 
 
 def smallest(values: Iterable[int], limit: int) -> list[int]:
-    """The `limit` smallest of the values, sorted."""
+    """Returns the `limit` smallest values, sorted."""
     array = np.fromiter(values, dtype=np.uint64)
     if len(array) > limit:
         array = np.partition(array, limit - 1)[:limit]
@@ -248,8 +248,11 @@ class _Merge(beam.CombineFn):
         return coders.registry.get_coder(DatasetStats)
 
 
-def picked(facts: DatasetStats, limit: int | None, hashes: Iterator[int]) -> list[bool]:
-    """Which rows (given their selection hashes, equal ones together) are among the `limit` first of the dataset."""
+def select_rows(facts: DatasetStats, limit: int | None, hashes: Iterator[int]) -> list[bool]:
+    """Returns for each row, by its selection hash, whether it is among the first `limit` rows of the dataset.
+
+    Rows with equal hashes must all be given in one call, since the last places may be too few for them.
+    """
     if limit is None or facts.rows <= limit:
         return [True for _ in hashes]
     last = facts.picks[-1]

@@ -22,10 +22,10 @@ from ..schemas.config.evaluation import CriterionConfig, PriceConfig, Statistics
 from ..schemas.json import Json
 from ..schemas.result import Summary, Tally
 from ..schemas.run_folder import ERRORS, FAILED, FINISHED, INSTANCES, STOPPED, SUMMARY, TABLE_ENDINGS, RunFolder
-from .aggregate import arranged
+from .aggregate import sort_summaries
 from .facts import DatasetStats, RunLimits
 from .io import storage
-from .judge_costs import Spent, costed, spending, total
+from .judge_costs import Spent, add_costs, spending, total
 from .load import LoadTables
 from .statistics import criteria
 from .statistics.slices import MetricFacts
@@ -121,12 +121,12 @@ def _finish(
     spent: Sequence[Spent] = (),
 ) -> bytes:
     refused = facts.refusal(record.allowed)
-    ordered = arranged(summaries, record.facts, record.slices, record.statistics)
+    ordered = sort_summaries(summaries, record.facts, record.slices, record.statistics)
     stopped = None if refused else _stopped(record, files, spent)
     judged, verdict = criteria.judge(ordered, record.criteria, stopped is not None)
     shows = None if refused or stopped else why_unscored(ordered, record.facts, _statuses(files), judged)
     asked = spending(spent, record.models, record.prices, record.free)
-    ordered = costed(criteria.stamped(ordered, judged), record.facts, asked)
+    ordered = add_costs(criteria.add_verdicts(ordered, judged), record.facts, asked)
     rows = [tables.summary_row(s) for s in ordered]
     summary = write_table(
         "summary",

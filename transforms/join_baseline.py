@@ -1,4 +1,4 @@
-"""The answers of another run beside those of this one, for pairwise metrics."""
+"""The step that adds the answers of another run, for pairwise metrics."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from .io import storage
 
 BASELINE = "baseline_model_response"
 JOINED = frozenset((BASELINE, *ALIASES[BASELINE]))
-"""Inputs of metrics that the other run gives."""
+"""Inputs of metrics that the other run provides."""
 _KEPT = 4
+"""Row groups in memory: a batch is a range of ids, so it needs few of them, and the next batch mostly the same."""
 _COLUMNS = ("instance_id", "trial", "status", "response")
 
 
@@ -25,8 +26,8 @@ _COLUMNS = ("instance_id", "trial", "status", "response")
 class JoinBaseline(beam.PTransform):
     """PCollection[Batch[Example]] -> PCollection[Batch[Example]], one for one, with another run's answers.
 
-    An answer belongs to the example with its instance_id and trial; it stands as `baseline_model_response`. An example
-    without one has none, even where the dataset does: nothing is mixed.
+    An answer belongs to the example with its instance_id and trial, as `baseline_model_response`. An example without an
+    answer in the other run has no baseline, even if the dataset has one: the two sources are never mixed.
 
     Attributes:
         files: The Parquet files of the other run's instances table, in order. Their rows are sorted by instance_id, so
@@ -50,7 +51,7 @@ class _Group(NamedTuple):
 
 @dataclass
 class Answers:
-    """The answers of a run, by instance_id and trial.
+    """Reads the answers of a run by instance_id and trial.
 
     Attributes:
         files: As in `JoinBaseline`.
@@ -64,12 +65,12 @@ class Answers:
         self._read = lru_cache(_KEPT)(_answers)
 
     def between(self, first: str, last: str) -> dict[tuple[str, int], Json]:
-        """The answers to instances in a range of ids, both ends included, and perhaps others."""
-        found: dict[tuple[str, int], Json] = {}
+        """Returns the answers to instances in a range of ids, both ends included, and perhaps others."""
+        answers: dict[tuple[str, int], Json] = {}
         for group in self._groups:
             if group.first <= last and first <= group.last:
-                found |= self._read(group)
-        return found
+                answers |= self._read(group)
+        return answers
 
 
 class _Join(beam.DoFn):
@@ -80,11 +81,11 @@ class _Join(beam.DoFn):
         self.answers = Answers(self.files)
 
     def process(self, element: Batch[Example]) -> Iterator[Batch[Example]]:
-        yield joined(element, self.answers)
+        yield join_answers(element, self.answers)
 
 
-def joined(batch: Batch[Example], answers: Answers) -> Batch[Example]:
-    """The batch with the answers of another run."""
+def join_answers(batch: Batch[Example], answers: Answers) -> Batch[Example]:
+    """Returns the batch with the answers of another run."""
     if not batch.rows:
         return batch
     ids = [example.instance.instance_id for example in batch.rows]

@@ -1,7 +1,6 @@
-"""What judges cost: questions and tokens of each metric and judge, summed over the run, and their price.
+"""The costs of judges: questions and tokens of each metric and judge, summed over the run, and their price.
 
-Tokens are those that answers name, which are kept with them, as is whether an answer came by a batch: what is said here
-follows from the journal.
+Tokens, and whether an answer came by a batch, are stored with the answers; so the costs follow from the journal.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..schemas.result import ScoredBatch, Summary, Tally
 from .statistics.slices import MetricFacts
 
 LIVE, BATCH = "live", "batch"
-"""How an answer came, by which its price differs."""
+"""Ways in which answers are obtained; their prices differ."""
 Spent: TypeAlias = tuple[tuple[str, str, str], tuple[int, int, int, int, int, int]]
 """((metric, judge, how its answers came), the numbers of its tally)."""
 
@@ -30,26 +29,26 @@ class SumSpending(beam.PTransform):
     """PCollection[ScoredBatch] -> PCollection[Spent], one for each metric, judge and way its answers came."""
 
     def expand(self, input_or_inputs: Any) -> Any:
-        parts = input_or_inputs | "Spent" >> beam.FlatMap(_parts).with_output_types(Spent)
-        return parts | "Sum" >> beam.CombinePerKey(_summed).with_output_types(Spent)
+        parts = input_or_inputs | "Spent" >> beam.FlatMap(_list_spending).with_output_types(Spent)
+        return parts | "Sum" >> beam.CombinePerKey(_sum_tallies).with_output_types(Spent)
 
 
-def _parts(batch: ScoredBatch) -> Iterator[Spent]:
+def _list_spending(batch: ScoredBatch) -> Iterator[Spent]:
     for key, tally in batch.spent.items():
         yield key, astuple(tally)
 
 
-def _summed(tallies: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+def _sum_tallies(tallies: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(map(sum, zip(*tallies, strict=True))) or astuple(Tally())
 
 
 def cost_of(tally: Tally, price: PriceConfig | None, way: str = LIVE) -> float | None:
-    """Price of the answers, `None` where the price, or the tokens of an answer, are not known.
+    """Returns the price of answers; `None` if the price or the tokens of an answer are unknown.
 
     Args:
-        tally: Tokens.
-        price: For 1,000,000 tokens each.
-        way: How the answers came.
+        tally: Tokens of the answers.
+        price: Prices for 1,000,000 input and output tokens.
+        way: `LIVE` or `BATCH`.
     """
     if price is None or tally.unknown:
         return None
@@ -59,10 +58,10 @@ def cost_of(tally: Tally, price: PriceConfig | None, way: str = LIVE) -> float |
 def spending(
     found: Iterable[Spent], models: Mapping[str, str], prices: Mapping[str, PriceConfig], free: Collection[str] = ()
 ) -> list[Json]:
-    """What the manifest says of each metric and judge, in their order.
+    """Builds the entries of the manifest, one for each metric and judge, sorted by them.
 
     Args:
-        found: What was spent.
+        found: The tallies of the run.
         models: Model of each judge.
         prices: Price of each model.
         free: Judges whose answers were paid for by another run.
@@ -93,29 +92,29 @@ def spending(
 
 
 def total(values: Iterable[float | None]) -> Any:
-    """The sum, `None` where one of the values is not known."""
+    """Returns the sum; `None` if one of the values is unknown."""
     found = list(values)
     return None if None in found else reduce(add, (v for v in found if v is not None), 0)
 
 
-def costed(
+def add_costs(
     summaries: Iterable[Summary], facts: Iterable[MetricFacts], shown: Iterable[Mapping[str, Json]]
 ) -> list[Summary]:
-    """The summary rows with what judges were asked: for each metric in its first row over the whole dataset.
+    """Adds the costs of judges to the summary rows: for each metric to its first row over the whole dataset.
 
     Args:
         summaries: Rows of the summary table.
         facts: The metrics.
-        shown: What `spending` says.
+        shown: The result of `spending`.
     """
     asked: dict[str, list[Mapping[str, Json]]] = {}
     for one in shown:
         asked.setdefault(one["metric"], []).append(one)
     first = {fact.rows()[0].name: asked[fact.name] for fact in facts if fact.name in asked}
-    return [_costed(s, first[s.metric]) if not s.slice and s.metric in first else s for s in summaries]
+    return [_add_cost(s, first[s.metric]) if not s.slice and s.metric in first else s for s in summaries]
 
 
-def _costed(summary: Summary, asked: Sequence[Mapping[str, Json]]) -> Summary:
+def _add_cost(summary: Summary, asked: Sequence[Mapping[str, Json]]) -> Summary:
     return replace(
         summary,
         judge_calls=sum(one["answers"] + one["failed"] for one in asked),

@@ -1,4 +1,4 @@
-"""Rows under metrics on their way to a score, and the questions that they put to judges next."""
+"""Judging sessions: the state of one row under one metric, and its next questions to judges."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .metrics.base import failure_of
 
 
 class Session:
-    """One row under one metric: how far its judging has come.
+    """The judging of one row under one metric.
 
     Attributes:
         metric: Name of the metric.
         place: Place of the row in its batch.
         asks: Its open questions.
-        answers: What came of them, to be filled in.
+        answers: Their answers, filled in by the caller.
         score: The score, once it is known.
-        joinable: Whether its questions may be put together with those of other metrics.
+        joinable: Whether its questions may be joined with those of other metrics.
     """
 
     __slots__ = ("answers", "asks", "joinable", "judging", "metric", "place", "score")
@@ -41,7 +41,7 @@ class Session:
             self.score = failure_of(error)
 
     def advance(self) -> None:
-        """Goes on with the answers to its questions, to further ones or to its score."""
+        """Sends the answers to the metric, which asks further questions or returns the score."""
         self._send(self.answers)
 
     def _send(self, answers: list[Answer] | None) -> None:
@@ -52,13 +52,13 @@ class Session:
                 answers = []
             except StopIteration as done:
                 self.score = done.value
-            except Exception as error:  # a metric's fault is that row's data, never the run's end
+            except Exception as error:  # an error of a metric is a failure of the row, and never ends the run
                 self.score = failure_of(error)
         self.answers = [Answer()] * len(self.asks)
 
 
 class Part(NamedTuple):
-    """One question of a session, and its place among them."""
+    """One question of a session, and its place among the questions."""
 
     session: Session
     place: int
@@ -70,14 +70,14 @@ class Part(NamedTuple):
 
 
 def grouped(sessions: Sequence[Session], joint: Collection[str]) -> list[list[Part]]:
-    """The open questions of sessions; those that are put to a judge as one stand together.
+    """Groups the open questions of sessions; a judge answers the questions of a group in one call.
 
-    These are questions of one row to one judge with the same number of vote; where a session has several, the first
-    ones, then the second ones.
+    A group has questions of one row to one judge with the same number of the vote. If sessions have several of them,
+    the first questions are one group, the second ones another.
 
     Args:
         sessions: The open sessions of a batch.
-        joint: The judges that are asked so.
+        joint: The judges that take several questions in one call.
     """
     groups: dict[tuple[object, ...], list[Part]] = {}
     for number, session in enumerate(sessions):

@@ -1,4 +1,4 @@
-"""Rows become instances: fields found, identity hashed, unusable rows set aside."""
+"""The step that turns rows into instances: finds their fields, hashes their identity, rejects unusable rows."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ from .runtime.background import Background
 from .runtime.collector import relax_collector
 
 _HELD_BYTES = 16 << 20
+"""Bytes of packed rows in memory, over all shards, before the largest shard is written."""
 
 
 @dataclass
 class Normalize(beam.PTransform):
     """PCollection[RowBlock] -> rows: PCollection[(shard, packed instances)], rejected: Rejected, facts: DatasetStats.
 
-    Every shard gets at least one value, an empty one as a marker, unless no file has any rows.
+    Every shard gets at least one value, possibly an empty marker, unless no file has any rows.
 
     Attributes:
-        rules: How rows are read.
-        shards: Shards they are keyed by.
-        limit: Rows of the dataset to keep at most.
-        bulk: Whether the stages after it only score recorded answers.
-        needs: What rows need of judges, counted where a budget bounds it.
+        rules: Rules by which rows are read.
+        shards: Number of shards by which instances are keyed.
+        limit: Most rows of the dataset to keep.
+        bulk: Whether the following stages only score recorded answers.
+        needs: Counts the questions to judges of a row, if a budget bounds them.
     """
 
     rules: RowRules
@@ -68,8 +69,8 @@ class _Normalize(beam.DoFn):
         self.packing.close()
 
     def start_bundle(self) -> None:
-        deque(self.packing.rest(), maxlen=0)  # of a bundle that failed
-        self.held: defaultdict[int, bytearray] = defaultdict(_opened)
+        deque(self.packing.rest(), maxlen=0)  # left by a bundle that failed
+        self.held: defaultdict[int, bytearray] = defaultdict(_open_list)
         self.total = 0
         self.facts = DatasetStats()
         self.picks: list[int] = []
@@ -89,11 +90,11 @@ class _Normalize(beam.DoFn):
                 taken += [(each, *rules.read(each)) for each in found]
             except RowError as error:
                 refused += 1
-                yield TaggedOutput("rejected", _rejected(element, line, row, error))
+                yield TaggedOutput("rejected", _reject(element, line, row, error))
         facts.rejected += refused
         if rules.sample is not None:
             taken = [found for found in taken if rules.keeps(found[1])]
-        if whole:  # the columns of rows that hold several are not those of the dataset
+        if whole:  # a row that holds several rows does not have the columns of the dataset
             facts.name(element.nulls)
         self._take(taken, element.infinite)
         while self.total >= _HELD_BYTES:
@@ -102,38 +103,38 @@ class _Normalize(beam.DoFn):
         counters.add("rows_read", len(taken))
         counters.add("rows_rejected", refused)
 
-    def _take(self, found: Sequence[tuple[dict[str, Json], str, dict[str, Json]]], infinite: Collection[str]) -> None:
+    def _take(self, read: Sequence[tuple[dict[str, Json], str, dict[str, Json]]], infinite: Collection[str]) -> None:
         facts, held, shards, size = self.facts, self.held, self.shards, 0
-        for row, instance_id, fields in found:
+        for row, instance_id, fields in read:
             packed = pack_row(instance_id, row, fields)
             size += len(packed)
-            joined = held[position(instance_id, shards)]
-            joined += packed
-            joined += b","
-        self.total += size + len(found)
-        facts.rows += len(found)
+            rows = held[position(instance_id, shards)]
+            rows += packed
+            rows += b","
+        self.total += size + len(read)
+        facts.rows += len(read)
         facts.bytes += size
-        facts.see([row for row, _, _ in found], infinite)
+        facts.see([row for row, _, _ in read], infinite)
         if self.needs is not None:
-            for row, instance_id, fields in found:
+            for row, instance_id, fields in read:
                 counts = self.needs.of(Instance(instance_id, row, fields))
                 facts.asked = [a + b for a, b in zip(facts.asked, counts, strict=True)]
         if self.limit is not None:
-            self.picks += [selection_hash(instance_id) for _, instance_id, _ in found]
+            self.picks += [selection_hash(instance_id) for _, instance_id, _ in read]
             if len(self.picks) > 2 * self.limit + 1024:
                 self.picks = smallest(self.picks, self.limit)
 
     def _flush(self, shard: int) -> None:
         held = self.held.pop(shard)
         self.total -= len(held) - 1
-        self.packing.submit(_packed, shard, held)
+        self.packing.submit(_pack, shard, held)
 
     def finish_bundle(self) -> Iterator[Any]:
         for shard in sorted(self.held):
             self._flush(shard)
         for packed in self.packing.rest():
             yield WindowedValue(packed, 0, (GlobalWindow(),))
-        if self.first:  # the bundle that reads the head of a file brings the markers of all shards
+        if self.first:  # the bundle that reads the start of a file emits the markers of all shards
             for shard in range(self.shards):
                 yield WindowedValue((shard, b""), 0, (GlobalWindow(),))
         if self.limit is not None:
@@ -141,16 +142,16 @@ class _Normalize(beam.DoFn):
         yield TaggedOutput("facts", WindowedValue(self.facts, 0, (GlobalWindow(),)))
 
 
-def _opened() -> bytearray:
-    """A JSON list to which rows are added, each with a comma; as bytes of their own they would cost twice the time."""
+def _open_list() -> bytearray:
+    """Opens a JSON list to which rows are appended, each with a comma; separate bytes would take twice the time."""
     return bytearray(b"[")
 
 
-def _packed(shard: int, rows: bytearray) -> tuple[int, bytes]:
+def _pack(shard: int, rows: bytearray) -> tuple[int, bytes]:
     rows[-1:] = b"]"
     return shard, compress(rows)
 
 
-def _rejected(block: RowBlock, line: int, row: dict[str, Json], error: RowError) -> Rejected:
+def _reject(block: RowBlock, line: int, row: dict[str, Json], error: RowError) -> Rejected:
     raw = orjson.dumps(row).decode()[:1000]
     return Rejected(block.file, block.range, line, error.code, error.message, raw)

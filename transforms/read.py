@@ -1,4 +1,4 @@
-"""Files to rows: which files a dataset is, and the step that reads them in ranges."""
+"""The step that reads the files of a dataset in ranges."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class ReadRows(beam.PTransform):
     """PBegin -> PCollection[RowBlock]: the rows of all files, each range read on its own.
 
     Attributes:
-        files: What `expand` found.
+        files: The files, as `expand` of the readers lists them.
         columns: Declared type of each declared column.
-        options: What else a config says of reading, by the names of the readers' own parameters.
+        options: Other settings of reading, by the names of the readers' parameters.
     """
 
     files: Sequence[FileInfo]
@@ -61,6 +61,3 @@ class _Read(beam.DoFn):
     def process(self, element: tuple[str, FileRange]) -> Iterator[RowBlock]:
         format_, part = element
         return self._readers[format_].read(part)
-
-
-# ---------------------------------------------------------------------------------------------------- files

@@ -1,4 +1,4 @@
-"""Examples become scored batches: every metric on every row, nothing dropped."""
+"""The step that scores examples: every metric on every row, and no row is dropped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ScoreExamples(beam.PTransform):
 
 
 def score_examples(batch: Batch[Example], metrics: Sequence[ConfiguredMetric], float32: bool = False) -> ScoredBatch:
-    """All metrics on all examples of a batch.
+    """Scores all examples of a batch by all metrics.
 
     A row whose agent failed, or that lacks an input, is skipped with the reason; metrics with the same inputs share
     one `ScoringBatch`.
@@ -54,5 +54,5 @@ def score_examples(batch: Batch[Example], metrics: Sequence[ConfiguredMetric], f
 def _scored(metric: Metric, batch: ScoringBatch) -> ScoreColumn:
     try:
         return metric.score_batch(batch)
-    except Exception:  # a row that breaks the batch path must not take its neighbours along
+    except Exception:  # one row that breaks the batch path must not fail the others
         return ScoreColumn.of([guarded(metric, example) for example in batch.examples])

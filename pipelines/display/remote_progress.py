@@ -12,7 +12,7 @@ from typing import TextIO
 from ...schemas.errors import EvalbeamError
 from ...schemas.run_folder import JUDGES, RunFolder
 from ...transforms.io import storage
-from ...transforms.journal.segments import OPEN, Torn, pieces
+from ...transforms.journal.segments import OPEN, Torn, read_pieces
 from ...transforms.runtime.counters import NAMES
 from ..runners import lease
 from ..runners.clusters import jobs_at
@@ -45,7 +45,7 @@ class JournalCounts:
     def _count(self, path: str) -> None:
         name = path.removesuffix(OPEN)
         torn: list[Torn] = []  # reported by whoever reads the segment's answers
-        for piece, _, heads in pieces(path, torn.append, self._read.get(name, 0)):
+        for piece, _, heads in read_pieces(path, torn.append, self._read.get(name, 0)):
             self._read[name] = piece.offset + piece.size
             self._counts["calls_done"] += len(heads)
             self._counts["calls_failed"] += sum(kind != "ok" for _, _, kind, _ in heads)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...schemas.config.evaluation import AgentConfig, EvaluationConfig
 from ...schemas.errors import RowError
 from ...schemas.instance import Instance
-from ...transforms.batch_rows import in_order
+from ...transforms.batch_rows import sort_instances
 from ...transforms.readers._files import expand, readers_of
 from .parts import build_agent, build_rules
 
@@ -43,5 +43,5 @@ def dataset_ids(config: EvaluationConfig) -> list[str]:
                 found.append(Instance(rules.read(row)[0], row))
             except RowError:
                 continue
-    ids = {id(instance.row): instance.instance_id for instance in in_order(found)}
+    ids = {id(instance.row): instance.instance_id for instance in sort_instances(found)}
     return [ids[id(instance.row)] for instance in found]

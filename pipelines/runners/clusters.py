@@ -1,4 +1,4 @@
-"""Which cluster a run's job is on."""
+"""Finds the engine of a run's job."""
 
 from __future__ import annotations
 
@@ -8,6 +8,5 @@ from .jobs import Jobs
 
 
 def jobs_at(master: str, timeout: float = 20.0) -> Jobs:
-    """The engine at an address: Flink's REST interface, or `dataflow://PROJECT/REGION`."""
-
+    """Returns the engine at an address: Flink's REST interface, or `dataflow://PROJECT/REGION`."""
     return Dataflow(master, timeout) if master.startswith(SCHEME) else FlinkCluster(master, timeout)

@@ -1,4 +1,4 @@
-"""Runs a pipeline on its engine to the end: waits, ends it where it is told to, and says why it failed."""
+"""Runs a pipeline on its engine: starts it, waits for it, stops it on time limits, and reports why it failed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .packages import Packages
 POLL = 1.0
 """Seconds between two looks at a job."""
 PATIENCE = 300.0
-"""Seconds for which a cluster may fail to answer before its job is given up."""
+"""Seconds without an answer of the cluster after which its job is given up."""
 
 
 def prepare_job(options: PipelineOptions, holder: Holder, packages: Packages) -> None:
-    """Sets what is decided at the last moment: the job's name, its packages, and all of a Flink cluster's slots.
+    """Sets the options that are known last: the job's name, its packages, and the parallelism on a Flink cluster.
 
     Raises:
         Unreachable: The Flink cluster does not answer.
     """
-    logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)  # says that servers end at the end
+    logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)  # it would report that servers end
     setup = options.view_as(SetupOptions)
     setup.extra_packages = [*(setup.extra_packages or ()), *packages.wheels] or None
     setup.requirements_file = setup.requirements_file or packages.requirements
@@ -41,7 +41,7 @@ def prepare_job(options: PipelineOptions, holder: Holder, packages: Packages) ->
 
 
 def drive(pipeline: Any, options: PipelineOptions, holder: Holder) -> None:
-    """Starts a pipeline and waits for it; what interrupts the wait ends the job, so that no more calls are made.
+    """Starts a pipeline and waits for it. Whatever interrupts the wait cancels the job, so that no more calls are made.
 
     Raises:
         RunError: The job failed, was cancelled, or took longer than it may.
@@ -71,7 +71,7 @@ def drive(pipeline: Any, options: PipelineOptions, holder: Holder) -> None:
 
 
 def hand_over(pipeline: Any, options: PipelineOptions, holder: Holder) -> None:
-    """Starts a pipeline that goes on without this process."""
+    """Starts a pipeline that continues without this process."""
     pipeline.run()
 
 
@@ -86,16 +86,16 @@ def follow(
     """Waits for the job of a name on a Flink cluster.
 
     Args:
-        limit: Seconds it may take.
-        refused: Called while the job has not arrived; raises where it never will.
+        limit: Most seconds of the job.
+        refused: Called while the job has not arrived; raises if it never will.
 
     Raises:
-        RunError: It did not end well, not in time, or the cluster has lost it.
+        RunError: The job failed, was cancelled or took too long, or the cluster has lost it.
     """
     began = heard = clock()
     arrived = False
     while True:
-        job, trouble = None, f"the job {name} does not arrive at {cluster.title}"
+        job, trouble = None, f"the job {name} has not arrived at {cluster.title}"
         try:
             job = cluster.job(name)
         except Unreachable as error:
@@ -125,7 +125,7 @@ def _ended(cluster: FlinkCluster, job: Job) -> None:
 
 
 def _refused(result: Any) -> None:
-    """Raises what a job server says of a job that it failed to submit."""
+    """Raises the job server's error of a job that it failed to submit."""
     if result.state in ("FAILED", "CANCELLED"):
         result.wait_until_finish()
 
@@ -136,12 +136,20 @@ def _too_long(limit: float) -> RunError:
 
 def _drop_jar(result: Any) -> None:
     """Deletes the uber jar of a job that was accepted: Flink has a copy of its own, and a client that is killed later
-    could not."""
-    with contextlib.suppress(AttributeError):  # of a job server, which has uploaded nothing
+    could not.
+
+    Private API of Beam's Flink uber jar job server: `_job_service._jobs[id].delete_jar()`. If it changes, the jar
+    stays on the cluster, and nothing else breaks.
+    """
+    with contextlib.suppress(AttributeError):  # a job server has no such attributes, and has uploaded nothing
         result._job_service._jobs[result._job_id].delete_jar()
 
 
 def _tidy(result: Any) -> None:
-    """Has Beam give up what it holds for a job."""
+    """Makes Beam release what it holds for a job.
+
+    Private API of Beam: `PipelineResult._cleanup`, which Beam calls at the end of `wait_until_finish`. If it goes,
+    servers that this process started stay until it ends.
+    """
     with contextlib.suppress(Exception):
         result._cleanup()

@@ -1,4 +1,4 @@
-"""How our processes end."""
+"""Ends processes safely."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import NoReturn
 
 
 def end_with(main: Callable[[], int], otherwise: int = 1) -> NoReturn:
-    """Runs a program and ends the process with its exit code, in a way that nothing can delay or spoil.
+    """Runs a program and ends the process with its exit code, without tearing the interpreter down.
 
-    Native threads of client libraries (gRPC, Arrow) now and then abort a process whose interpreter is taken apart
-    around them; by then everything has been written, so the process ends before that. All other handlers of its end
-    run first.
+    Native threads of client libraries (gRPC, Arrow) sometimes abort a process while its interpreter is torn down. All
+    output is written by then, so the process ends before that. All other `atexit` handlers run first.
 
     Args:
         main: The program.

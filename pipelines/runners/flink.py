@@ -1,4 +1,4 @@
-"""A Flink cluster seen through its REST interface: what it has, what became of a job, and how to stop one.
+"""A client of Flink's REST interface: the resources of a cluster, the state of a job, and how to stop it.
 
 Beam's own `cancel` does not stop a job on Flink, and its counters show only the last attempt; this asks Flink itself.
 """
@@ -15,15 +15,15 @@ from typing import Any
 from .jobs import Job, Unreachable
 
 ENDED = ("FINISHED", "FAILED", "CANCELED")
-"""States of a job that is over."""
+"""Final states of a job."""
 
 
 class FlinkCluster:
-    """One cluster.
+    """A Flink cluster.
 
     Args:
         master: "host:port" or URL of the JobManager's REST interface.
-        timeout: Seconds one request may take.
+        timeout: Seconds of one request.
     """
 
     def __init__(self, master: str, timeout: float = 20.0) -> None:
@@ -32,29 +32,29 @@ class FlinkCluster:
         self._timeout = timeout
 
     def version(self) -> str:
-        """Flink's version, such as "1.20.5"."""
+        """Returns the version of Flink, such as "1.20.5"."""
         return str(self._ask("/config")["flink-version"])
 
     def slots(self) -> int:
-        """Slots of all TaskManagers."""
+        """Returns the number of slots of all TaskManagers."""
         return int(self._ask("/overview")["slots-total"])
 
     def taskmanagers(self) -> int:
-        """TaskManagers that are there."""
+        """Returns the number of registered TaskManagers."""
         return int(self._ask("/overview")["taskmanagers"])
 
     def settings(self) -> dict[str, str]:
-        """The cluster's configuration, as far as it was set."""
+        """Returns the settings of the cluster that were set explicitly."""
         return {entry["key"]: str(entry["value"]) for entry in self._ask("/jobmanager/config")}
 
     def job(self, name: str) -> Job | None:
-        """The latest job of a name; `None` where the cluster knows of none."""
+        """Returns the latest job of a name; `None` if the cluster knows none."""
         found = [j for j in self._ask("/jobs/overview")["jobs"] if j["name"] == name]
         last = max(found, key=lambda j: j["start-time"], default=None)
         return None if last is None else Job(last["jid"], name, last["state"], last["state"] in ENDED)
 
     def cause(self, job_id: str) -> str:
-        """Why a job failed: the innermost reason that Flink kept, "" without any."""
+        """Returns the innermost reason why a job failed; "" if Flink has none."""
         entries = self._ask(f"/jobs/{job_id}/exceptions").get("exceptionHistory", {}).get("entries", [])
         lines = [line.strip() for entry in entries[:1] for line in entry.get("stacktrace", "").splitlines()]
         reasons = [line for line in lines if line and not line.startswith(("at ", "... ", "File "))]
@@ -62,18 +62,18 @@ class FlinkCluster:
         return _innermost(reasons, causes)
 
     def stages(self, job_id: str) -> dict[str, int]:
-        """Number of a job's stages by their state."""
+        """Counts the stages of a job by their state."""
         counts: dict[str, int] = {}
         for vertex in self._ask(f"/jobs/{job_id}")["vertices"]:
             counts[vertex["status"]] = counts.get(vertex["status"], 0) + 1
         return counts
 
     def cancel(self, job_id: str) -> None:
-        """Stops a job and its worker processes; one that is over already stays as it is."""
+        """Stops a job and its worker processes; does nothing if the job has ended."""
         self._ask(f"/jobs/{job_id}?mode=cancel", "PATCH")
 
     def stop(self, name: str, sleep: Callable[[float], None] = time.sleep, tries: int = 20) -> None:
-        """Cancels the job of a name and waits until it is over; one that never appears is left alone."""
+        """Cancels the job of a name and waits for its end; does nothing if the job never appears."""
         for _ in range(tries):
             job = self.job(name)
             if job is not None:
@@ -97,7 +97,7 @@ class FlinkCluster:
 
 
 def _innermost(reasons: list[str], causes: list[str]) -> str:
-    """Of a stack trace's lines, the last of a Python error that a worker sent along, else the last cause."""
+    """Returns the last line of a Python error in a stack trace, or else its last cause."""
     python = [i for i, line in enumerate(reasons) if "Traceback (most recent call last)" in line]
     if python:
         after = [line for line in reasons[python[-1] + 1 :] if not line.startswith(("^", "~", "Caused by: "))]

@@ -1,4 +1,4 @@
-"""Jobs on an engine elsewhere, whatever the engine: what became of one, why it failed, and how to stop it."""
+"""The interface of remote engines: the state of a job, the cause of its failure, and how to stop it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Job:
     Attributes:
         id: The engine's own identifier.
         name: The name it was given.
-        state: In the engine's own words.
-        ended: Whether it is over.
+        state: Its state, in the engine's terms.
+        ended: Whether it has ended.
     """
 
     id: str
@@ -30,27 +30,27 @@ class Job:
 
 
 class Jobs(Protocol):
-    """An engine seen through its interface; every method raises `Unreachable` where it does not answer.
+    """A client of an engine; every method raises `Unreachable` if the engine does not answer.
 
     Attributes:
-        title: What it is called in messages.
+        title: Name of the engine in messages.
     """
 
     @property
     def title(self) -> str: ...
 
     def job(self, name: str) -> Job | None:
-        """The latest job of a name; `None` where the engine knows of none."""
+        """Returns the latest job of a name; `None` if the engine knows none."""
         ...
 
     def stages(self, job_id: str) -> dict[str, int]:
-        """Number of a job's stages by their state; empty where the engine does not tell."""
+        """Counts the stages of a job by their state; empty if the engine does not report them."""
         ...
 
     def cause(self, job_id: str) -> str:
-        """Why a job failed, "" where that is not known."""
+        """Returns the reason why a job failed; "" if it is unknown."""
         ...
 
     def stop(self, name: str) -> None:
-        """Cancels the job of a name and waits until it is over; one that never appears is left alone."""
+        """Cancels the job of a name and waits for its end; does nothing if the job never appears."""
         ...

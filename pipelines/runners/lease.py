@@ -1,8 +1,8 @@
-"""One run at a time for each output: who holds it, how to find the job, and when it may be taken over.
+"""Leases: one run at a time may write to an output.
 
-`<run>/lease/<n>` is a small JSON object that says who runs. Objects are never changed: the next holder creates n + 1,
-which only one of several can, and only where n was released or its holder is gone. That needs no more of the storage
-than a create-if-absent. `cancel` and `wait` find the engine's job in the latest one.
+`<run>/lease/<n>` is a small JSON object that names the holder. Objects are never changed: the next holder creates n +
+1, which only one of several can do, and only if n was released or its holder is gone. The storage needs to support only
+create-if-absent. `cancel` and `wait` find the engine's job in the latest lease.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from .clusters import jobs_at
 from .jobs import Unreachable
 
 SUBMITTED_IN = 600.0
-"""Seconds within which a job of another machine arrives at its cluster, or never."""
+"""Seconds after which a job that another machine submitted, and that has not arrived, never will."""
 _RELEASED = ".released"
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who runs.
+    """The holder of a lease: a process, and its job if that runs elsewhere.
 
     Attributes:
         host, process, began: The process that started the run: its machine, id, and start time as the system tells it.
         engine: Name of the engine.
-        master: Address of the engine the job was sent to, see `jobs_at`; `None` where it runs beside this process.
+        master: Address of the engine the job was sent to, see `jobs_at`; `None` if it runs with the process.
         job: Name of the engine's job.
-        token: Tells two holders apart.
-        since: When it was taken, in seconds since 1970 by the clock of its machine.
+        token: Unique for each holder.
+        since: Time when the lease was taken, in seconds since 1970 by the clock of its machine.
     """
 
     host: str
@@ -54,7 +54,7 @@ class Holder:
 
     @classmethod
     def here(cls, engine: str, master: str | None = None, job: str | None = None) -> Holder:
-        """This process; the job has a name of its own unless it was given one."""
+        """Returns a holder for this process; its job gets a unique name unless one is given."""
         token = uuid.uuid4().hex
         return cls(
             socket.gethostname(),
@@ -69,11 +69,11 @@ class Holder:
 
     @property
     def who(self) -> str:
-        """The process that started the run, in words."""
+        """The process that started the run, for messages."""
         return f"process {self.process} on {self.host}"
 
     def state(self) -> str:
-        """What became of the holder: "running", "gone", or "unknown" where that cannot be told from here."""
+        """Returns "running", "gone", or "unknown" if this machine cannot tell."""
         if self.master is not None:
             try:
                 job = jobs_at(self.master).job(self.job or "")
@@ -87,7 +87,7 @@ class Holder:
         return "running" if self.began and _began(self.process) == self.began else "gone"
 
     def end(self) -> None:
-        """Ends the job on its engine, or the process where that is all there is.
+        """Ends the job on its engine, or the process if there is no such job.
 
         Raises:
             ConfigError: The process is on another machine.
@@ -104,7 +104,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One entry: its number, its holder, and whether it was given back."""
+    """One lease: its number, its holder, and whether it was released."""
 
     number: int
     holder: Holder
@@ -112,7 +112,7 @@ class Lease:
 
 
 def latest(output: str) -> Lease | None:
-    """The latest lease of a run, `None` where it never had one.
+    """Reads the latest lease of a run; `None` if it never had one.
 
     Raises:
         ConfigError: The leases cannot be listed.
@@ -123,15 +123,15 @@ def latest(output: str) -> Lease | None:
         path = _path(output, number)
         try:
             return Lease(number, Holder(**orjson.loads(storage.read_bytes(path))), released)
-        except Exception:  # each filesystem has exceptions of its own
+        except Exception:  # each filesystem has its own exceptions
             if number == missed or storage.exists(path):
                 raise
-        missed = number  # whoever holds a later one has tidied this one up since the folder was listed
+        missed = number  # the holder of a later lease has deleted this one since the folder was listed
     return None
 
 
 def _numbered(output: str) -> tuple[int, bool] | None:
-    """Number of the latest lease, and whether it was given back."""
+    """Finds the number of the latest lease, and whether it was released."""
     folder = RunFolder(output).leases
     try:
         names = [path.rpartition("/")[2] for path in storage.below(folder)]
@@ -143,12 +143,12 @@ def _numbered(output: str) -> tuple[int, bool] | None:
 
 @contextlib.contextmanager
 def held(output: str, holder: Holder, *, leave: bool = False) -> Iterator[None]:
-    """Holds the lease of a run meanwhile; given back however it ends, unless the process is killed.
+    """Holds the lease of a run during the context; it is released at the end unless the process is killed.
 
     Args:
         output: Folder of the run.
-        holder: Who wants it.
-        leave: Leave the lease to the job, which goes on without this process, unless an error ends this.
+        holder: The new holder.
+        leave: Leave the lease to the job, which continues without this process, unless there is an error.
 
     Raises:
         ConfigError: As `take`.
@@ -167,11 +167,11 @@ def take(output: str, holder: Holder, create: Callable[[str, bytes], bool] = sto
 
     Args:
         output: Folder of the run.
-        holder: Who wants it.
-        create: Writes a file unless there is one, and says whether it did.
+        holder: The new holder.
+        create: Writes a file unless it exists, and returns whether it did.
 
     Raises:
-        ConfigError: Somebody else runs there, or may do; or nothing can be written there.
+        ConfigError: Another run writes there, or may do so; or nothing can be written there.
     """
     last = latest(output)
     if last is not None and not last.released:
@@ -180,14 +180,14 @@ def take(output: str, holder: Holder, create: Callable[[str, bytes], bool] = sto
     with _writing(output):
         create(_path(output, number), orjson.dumps(asdict(holder)))
     now = latest(output)
-    if now is not None and now.holder != holder:  # somebody was faster, or has gone further meanwhile
+    if now is not None and now.holder != holder:  # another process was faster, or holds a later lease by now
         _refuse(output, now, "running")
     storage.delete([_path(output, n) + end for n in range(max(1, number - 3), number) for end in ("", _RELEASED)])
     return number
 
 
 def require_writable(output: str) -> None:
-    """Refuses a folder in which no run can begin; leaves nothing behind, and what stands there as it is.
+    """Checks that a run can write to a folder; changes nothing.
 
     Raises:
         ConfigError: Nothing can be written there.
@@ -221,12 +221,12 @@ def _refuse(output: str, lease: Lease, state: str | None = None) -> None:
     if state == "running":
         allowed = "wait for its end (`evalbeam wait`), or stop it (`evalbeam cancel`)"
         raise ConfigError(f"{output} is being written by another run ({who})", where="output.path", allowed=allowed)
-    found = f"{output} may be written by another run ({who}), which cannot be asked from here"
+    found = f"{output} may be written by another run ({who}), which cannot be checked from here"
     raise ConfigError(found, where="output.path", allowed=how_to_free(output, lease))
 
 
 def how_to_free(output: str, lease: Lease) -> str:
-    """What to do where nobody can tell from here whether the holder is gone."""
+    """Returns the advice for a lease whose holder cannot be checked from here."""
     return f"once {lease.holder.who} has ended, delete {_path(output, lease.number)}; the same command then goes on"
 
 
@@ -235,7 +235,7 @@ def _path(output: str, number: int) -> str:
 
 
 def _began(process: int) -> str:
-    """When a process started, in the system's own unit; "" where there is none of that id."""
+    """Returns when a process started, in the system's own unit; "" if there is none with that id."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:

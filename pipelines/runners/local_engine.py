@@ -1,8 +1,17 @@
-"""The local engine with worker processes: one that dies ends the run at once, and none outlives the run.
+"""The local engine with worker processes: a worker that dies ends the run at once, and none outlives the run.
 
-Beam's own handler of worker processes waits for ever for one that dies before it has connected, and leaves them running
-where this process is killed. Here each has a pipe that ends with this process (`local_worker`), and a thread that sees
-it end.
+Beam's own handler of worker processes waits for ever for a worker that dies before it connects, and leaves workers
+running if this process is killed. Here each worker has a pipe that closes with this process (`local_worker`), and a
+thread that waits for its end.
+
+Private API of Beam in use; `tests/pipelines/runners/test_killed_workers.py` fails if it changes:
+
+- `GrpcWorkerHandler` and `BeamFnControlServicer` of `fn_api_runner.worker_handlers`: base class of our handler,
+  and the states of a connection. If they move, the import of this module fails.
+- `ControlConnection._state` and `._futures_by_id`: whether a worker has connected, and the requests it has not answered.
+  Without them a dead worker would not fail its open requests, and the run would hang.
+- `_to_send` and `_WRITES_FINISHED` of a gRPC data channel: the queue to a worker and its end marker. Without them a run with a dead
+  worker would hang once the queue is full.
 """
 
 from __future__ import annotations
@@ -31,21 +40,21 @@ from ...schemas.errors import RunError
 from . import local_worker
 
 START = 300.0
-"""Seconds within which a worker process connects, or never: it imports Beam first, on a busy machine for long."""
+"""Seconds for a worker process to connect: it imports Beam first, which takes long on a busy machine."""
 GRACE = 10.0
-"""Seconds a worker process has to end by itself once it is told to: its libraries may have to send something off."""
+"""Seconds for a worker process to end by itself when told to: its libraries may have data to send."""
 _URN = "evalbeam:env:local_worker:v1"
 _POLL = 0.5
 
 
 class LocalEngine(FnApiRunner):
-    """Beam's in-process engine, whose worker processes are watched."""
+    """Beam's in-process engine with supervised worker processes."""
 
     def run_via_runner_api(self, pipeline_proto: Any, options: Any) -> Any:
         """Runs a pipeline.
 
         Raises:
-            RunError: A worker process has ended before it was told to.
+            RunError: A worker process ended before it was told to.
         """
         with _workers() as (token, workers):
             for environment in pipeline_proto.components.environments.values():
@@ -63,8 +72,8 @@ class _Workers:
     """The worker processes of a run.
 
     Attributes:
-        logging: Address where they send their logs.
-        death: Why the first has ended that should not have.
+        logging: Address to which they send their logs.
+        death: Why the first one ended unexpectedly; `None` if none did.
     """
 
     def __init__(self, logging: str) -> None:
@@ -73,14 +82,14 @@ class _Workers:
         self._lock = threading.Lock()
 
     def add(self, handler: _Handler) -> None:
-        """Takes one in."""
+        """Adds a worker process."""
         with self._lock:
             self._handlers.append(handler)
         if self.death is not None:
             handler.control_conn.end(self.death)
 
     def died(self, why: str) -> None:
-        """Ends the run: also what others are asked for fails, for the engine looks at them one after the other."""
+        """Ends the run. Requests to all workers fail, since the engine waits for the workers one after another."""
         with self._lock:
             self.death = self.death or why
             handlers = list(self._handlers)
@@ -93,7 +102,7 @@ _RUNS: dict[bytes, _Workers] = {}
 
 @contextmanager
 def _workers() -> Iterator[tuple[bytes, _Workers]]:
-    """The workers of a run, and the token by which their handlers find them."""
+    """Yields the workers of a run, and the token by which their handlers find them."""
     threads: Any = shared_unbounded_instance()
     server = grpc.server(threads)
     port = server.add_insecure_port("localhost:0")
@@ -109,10 +118,10 @@ def _workers() -> Iterator[tuple[bytes, _Workers]]:
 
 
 class _Control:
-    """The control connection to a worker. Once the worker has ended, all that it is or was asked for has failed.
+    """The control connection to a worker. When the worker has ended, all open and all further requests fail.
 
     Args:
-        connection: Beam's.
+        connection: Beam's connection.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -120,18 +129,20 @@ class _Control:
 
     @property
     def connected(self) -> bool:
-        """Whether the worker has ever come."""
+        """Whether the worker has connected."""
         return self._connection._state != BeamFnControlServicer.UNSTARTED_STATE
 
     def push(self, request: Any) -> Any:
-        """Asks for something."""
+        """Sends a request."""
         future = self._connection.push(request)
-        if self._why and future is not None:  # looked at after the request is on the list that `end` goes through
+        if (
+            self._why and future is not None
+        ):  # read after `push` has listed the request: `end` sets it, then fails the list
             self._fail(future)
         return future
 
     def end(self, why: str) -> None:
-        """Says that the worker has ended."""
+        """Fails all requests, since the worker has ended."""
         self._why = why
         for future in list(self._connection._futures_by_id.values()):
             self._fail(future)
@@ -145,7 +156,7 @@ class _Control:
 
 
 class _Handler(GrpcWorkerHandler):
-    """One worker process, as Beam's engine handles it."""
+    """Handles one worker process for Beam's engine."""
 
     control_conn: Any
 
@@ -174,12 +185,12 @@ class _Handler(GrpcWorkerHandler):
         self._watcher.start()
 
     def close(self) -> None:
-        """Has the process end, and waits for that."""
+        """Tells the process to end, and waits for its end."""
         self._told = True
         killer = threading.Timer(GRACE if self.control_conn.connected else 0.0, self._kill)
         killer.start()
         try:
-            super().close()  # raises where the worker is gone already
+            super().close()  # raises if the worker has ended already
         finally:
             self.stop_worker()
             killer.cancel()
@@ -216,12 +227,12 @@ class _Handler(GrpcWorkerHandler):
         self._drain()
 
     def _drain(self) -> None:
-        """Takes what is still sent to the worker, for the engine may wait until there is room for it."""
+        """Drops data that is still sent to the worker, since the engine may wait for room in the queue."""
         queue, last = self.data_conn._to_send, self.data_conn._WRITES_FINISHED
         while not self._over.is_set():
             with suppress(Empty):
                 if queue.get(timeout=_POLL) is last:
-                    queue.put(last, 0)  # the thread that sent to the worker ends with it
+                    queue.put(last, 0)  # the sending thread of the worker ends at this marker
                     return
 
 

@@ -1,4 +1,4 @@
-"""A worker process of the local engine, started by `local_engine`; it ends at once with the process that started it.
+"""A worker process of the local engine, started by `local_engine`; it ends at once when its parent process does.
 
 python -m evalbeam.pipelines.runners.local_worker      with a pipe as its standard input, to which nothing is ever
 written
@@ -14,21 +14,21 @@ from .ending import end_with
 
 
 def main() -> int:
-    """Runs until the engine ends it."""
-    pipe = os.dup(0)  # nobody else may read from it: the standard input is empty
+    """Runs the worker until the engine ends it."""
+    pipe = os.dup(0)  # no code of the user's may read from the pipe: standard input becomes empty
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
     threading.Thread(target=_end_with, args=(pipe,), name="evalbeam-parent", daemon=True).start()
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it there and then, as SIGTERM does
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the process at once, as SIGTERM does
     from .worker import serve
 
     return serve()
 
 
 def _end_with(pipe: int) -> None:
-    """Ends this process once the other end of the pipe is closed, as it is when the process that has it ends."""
+    """Ends this process when the other end of the pipe closes, which it does at the end of the parent process."""
     while os.read(pipe, 1):
         pass
     os._exit(1)

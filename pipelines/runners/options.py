@@ -1,4 +1,4 @@
-"""Where a pipeline runs: Beam's options, and our defaults for each engine in one place."""
+"""Beam's options, and our defaults for each engine."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ ENGINES = ("DirectRunner", "PrismRunner", "FlinkRunner", "DataflowRunner")
 WORKER = "evalbeam-worker"
 """Command of a worker process that an engine starts by itself; see `worker`."""
 PRISM_LIMIT = 3600.0
-"""Seconds a run on Prism may take unless `--time_limit` says otherwise: it can hang where a worker fails to start."""
+"""Most seconds of a run on Prism unless `--time_limit` is given: Prism can hang if a worker fails to start."""
 _EMBEDDED = ("[local]", "[auto]")
 _DATAFLOW = "https://dataflow.googleapis.com"
 
 
 class EngineOptions(PipelineOptions):
-    """Options of ours, and of engines, that Beam's Python side does not know."""
+    """Options of evalbeam, and options of engines that Beam's Python SDK does not know."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -53,13 +53,13 @@ class EngineOptions(PipelineOptions):
 
 
 class Views(PipelineOptions):
-    """Options that make each view of themselves once.
+    """Options that create each of their views once.
 
-    Beam takes hundreds of views while it builds a graph, and makes each by setting up a parser and reading the flags.
+    Beam takes hundreds of views while it builds a graph, and for each it sets up a parser and parses all flags.
     """
 
     def view_as(self, cls: Any) -> Any:
-        """The view, whose values are those of all views."""
+        """Returns the view; all views share their values."""
         views = self.__dict__.setdefault("_views", {})
         if cls not in views:
             views[cls] = super().view_as(cls)
@@ -67,10 +67,10 @@ class Views(PipelineOptions):
 
 
 def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
-    """Beam's options from command-line flags such as `--runner=FlinkRunner`, with our defaults for the engine.
+    """Parses command-line flags such as `--runner=FlinkRunner`, and sets our defaults for the engine.
 
     Raises:
-        ConfigError: A flag is no option of Beam, or the engine is none we run on.
+        ConfigError: A flag is no option of Beam, or the engine is not supported.
     """
     options = PipelineOptions(list(flags))
     unknown = options.view_as(_NoOptions).unknown(flags)
@@ -94,14 +94,14 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
 
 
 def local_workers(count: int) -> list[str]:
-    """The flags that have the local engine use so many worker processes."""
+    """Returns the flags for a number of worker processes on the local engine."""
     if count < 1:
         raise ConfigError(f"found {count}", where="--workers", allowed="at least 1")
     return ["--direct_running_mode=multi_processing", f"--direct_num_workers={count}"] if count > 1 else []
 
 
 def _prefer_prism(options: PipelineOptions, own: EngineOptions) -> None:
-    """The binary on the PATH, never a download; and a limit, for it may hang."""
+    """Prefers the binary on the PATH to a download, and sets a time limit, since Prism may hang."""
     prism = options.view_as(PrismRunnerOptions)
     prism.prism_location = prism.prism_location or shutil.which("prism")
     if own.time_limit is None:
@@ -109,7 +109,7 @@ def _prefer_prism(options: PipelineOptions, own: EngineOptions) -> None:
 
 
 def _prefer_flink(options: PipelineOptions, own: EngineOptions) -> None:
-    """An uber jar; worker processes that the TaskManagers start; no stage is run again because a later one failed."""
+    """Prefers an uber jar, workers started by TaskManagers, and batch mode, which repeats no finished stage."""
     flink, portable = options.view_as(FlinkRunnerOptions), options.view_as(PortableOptions)
     own.execution_mode_for_batch = own.execution_mode_for_batch or "BATCH_FORCED"
     if "flink_version" not in options.get_all_options(drop_default=True):
@@ -124,17 +124,17 @@ def _prefer_flink(options: PipelineOptions, own: EngineOptions) -> None:
 
 
 def _prefer_dataflow(options: PipelineOptions) -> None:
-    """Workers run the image as it is: nothing of this process's main module travels, and nothing is installed anew."""
+    """Runs the image as it is: the main module of this process is not pickled, and no SDK is installed."""
     options.view_as(SetupOptions).save_main_session = False
     if options.view_as(WorkerOptions).sdk_container_image and options.view_as(SetupOptions).sdk_location == "default":
         options.view_as(SetupOptions).sdk_location = "container"
 
 
 class _NoOptions(PipelineOptions):
-    """Knows no option itself: what is left over for it is unknown to all of Beam."""
+    """Defines no option; used to find flags that no options class of Beam defines."""
 
     def unknown(self, flags: Sequence[str]) -> list[str]:
-        if not flags:  # to ask all of Beam for its options takes longer than the graph of some steps
+        if not flags:  # collecting all options of Beam takes longer than building a small graph
             return []
         known = self.get_all_options(drop_default=False)
         found = []
@@ -147,27 +147,27 @@ class _NoOptions(PipelineOptions):
 
 
 def engine(options: PipelineOptions) -> str:
-    """Name of the engine, one of `ENGINES` once the options were checked."""
+    """Returns the name of the engine, one of `ENGINES` if the options have been checked."""
     return options.view_as(StandardOptions).runner or "DirectRunner"
 
 
 def is_local(options: PipelineOptions) -> bool:
-    """Whether the pipeline runs on the local engine: in this process (and its local workers)."""
+    """Returns whether the pipeline runs on the local engine: in this process or its worker processes."""
     return engine(options) == "DirectRunner"
 
 
 def has_worker_processes(options: PipelineOptions) -> bool:
-    """Whether a local pipeline runs in worker processes of its own."""
+    """Returns whether the pipeline runs in worker processes of the local engine."""
     return is_local(options) and options.view_as(DirectOptions).direct_running_mode == "multi_processing"
 
 
 def in_this_process(options: PipelineOptions) -> bool:
-    """Whether no other process takes part, so that objects need not travel."""
+    """Returns whether the pipeline runs in this process alone, so that objects need not be pickled."""
     return is_local(options) and not has_worker_processes(options)
 
 
 def calls_from_here(options: PipelineOptions) -> bool:
-    """Whether the workers are this process or children of it, whatever the engine: they share its memory or disk."""
+    """Returns whether the workers are this process or its children, on any engine: they share its memory or disk."""
     environment = options.view_as(PortableOptions).environment_type or "LOOPBACK"
     return is_local(options) or (
         environment == "LOOPBACK" and not is_detached(options) and flink_cluster(options) is None
@@ -175,7 +175,7 @@ def calls_from_here(options: PipelineOptions) -> bool:
 
 
 def is_detached(options: PipelineOptions) -> bool:
-    """Whether the engine's job goes on without the process that started it, which then need not wait."""
+    """Returns whether the job continues without the process that started it."""
     return engine(options) == "DataflowRunner"
 
 
@@ -190,7 +190,7 @@ def master(options: PipelineOptions) -> str | None:
 
 
 def flink_cluster(options: PipelineOptions) -> FlinkCluster | None:
-    """The Flink cluster a pipeline is sent to; `None` for other engines and for the one embedded in the job server."""
+    """Returns the Flink cluster of a pipeline; `None` for other engines and for the one embedded in the job server."""
     master = options.view_as(FlinkRunnerOptions).flink_master
     if engine(options) != "FlinkRunner" or master in _EMBEDDED:
         return None
@@ -198,10 +198,10 @@ def flink_cluster(options: PipelineOptions) -> FlinkCluster | None:
 
 
 def processes(options: PipelineOptions) -> int:
-    """Worker processes that share a run's limits.
+    """Returns the number of worker processes that share a run's limits.
 
-    Those of the local engine; one for each TaskManager of Flink; one for each processor of Dataflow's workers, or for
-    each worker under `--experiments=no_use_multiple_sdk_containers`. 1 where the engine decides by itself.
+    These are the processes of the local engine, one for each TaskManager of Flink, or one for each processor of
+    Dataflow's workers (for each worker with `--experiments=no_use_multiple_sdk_containers`). 1 if the engine decides.
     """
     if has_worker_processes(options):
         return max(1, options.view_as(DirectOptions).direct_num_workers)
@@ -223,13 +223,13 @@ def _dataflow_processes(options: PipelineOptions) -> int:
 
 
 def runner(options: PipelineOptions) -> Any:
-    """The runner of the options.
+    """Returns the runner of the options.
 
-    "DirectRunner" is pinned to Beam's in-process engine by class: its own choice would look for another engine's
-    binary first, and use it silently where it finds one.
+    "DirectRunner" is pinned to Beam's in-process engine by class: Beam would look for the binary of another engine
+    first, and use it silently if it finds one.
 
     Raises:
-        ConfigError: The engine is started by this process, which only the main thread can do.
+        ConfigError: This process starts the engine, which only its main thread can do.
     """
     if has_worker_processes(options):
         from .local_engine import LocalEngine

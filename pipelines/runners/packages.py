@@ -1,8 +1,8 @@
-"""The user's agent where it runs: what `agent.packages` names becomes importable, here and on every worker.
+"""Makes the packages of `agent.packages` importable, in this process and on every worker.
 
-A folder with a pyproject.toml or setup.py is built into a wheel; the modules and packages of any other folder are
-packed into one; wheels stay as they are. Beam's own staging carries them to the workers. They are unpacked side by
-side, without their dependencies: those stand in a requirements file (a text file), which pip installs.
+A folder with a pyproject.toml or setup.py is built into a wheel; modules and packages of any other folder are packed
+into one; wheels stay as they are. Beam stages them to the workers, where they are unpacked into one folder without
+their dependencies. Those are listed in a requirements file (a text file), which pip installs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ALLOWED = "wheels (.whl), folders with Python code, and one requirements file (
 
 @dataclass(frozen=True)
 class Packages:
-    """What travels to the workers.
+    """The packages that are staged to the workers.
 
     Attributes:
         wheels: Paths of wheels.
@@ -42,7 +42,7 @@ class Packages:
         return bool(self.wheels or self.requirements)
 
     def import_here(self) -> str | None:
-        """Makes them importable in this process; returns the folder they are in, `None` without any."""
+        """Makes them importable in this process; returns their folder, or `None` if there are none."""
         if not self:
             return None
         requirements = None if self.requirements is None else Path(self.requirements)
@@ -50,18 +50,18 @@ class Packages:
 
 
 def collect(paths: Sequence[str]) -> Packages:
-    """Finds, and builds where necessary, what a configuration names.
+    """Finds the packages of a configuration, and builds them if necessary.
 
     Raises:
-        ConfigError: A path does not exist, is of none of the kinds that are allowed, or cannot be built.
+        ConfigError: A path does not exist, is of no allowed kind, or cannot be built.
     """
     wheels, requirements = [], []
     for i, text in enumerate(paths):
         path, where = Path(text), f"{_WHERE}.{i}"
-        if not os.path.exists(path):  # of a name too long, too, where pathlib raises
+        if not os.path.exists(path):  # not by pathlib, which raises if a name is too long
             raise ConfigError(f"no such file or folder: {text}", where=where)
         if path.is_dir():
-            wheels.append(_built(path, where) if _is_project(path) else _packed(path, where))
+            wheels.append(_build_wheel(path, where) if _is_project(path) else _pack_wheel(path, where))
         elif path.suffix == ".whl" and zipfile.is_zipfile(path):
             wheels.append(path.resolve())
         elif path.suffix == ".txt":
@@ -74,7 +74,7 @@ def collect(paths: Sequence[str]) -> Packages:
 
 
 def import_from(staged: Path) -> None:
-    """Makes importable what Beam staged into a folder of a worker."""
+    """Makes the packages importable that Beam has staged into a folder of a worker."""
     listed = staged / EXTRA
     names = listed.read_text().split() if listed.exists() else []
     wheels = [staged / n for n in names if n.endswith(".whl")]
@@ -84,7 +84,7 @@ def import_from(staged: Path) -> None:
 
 
 def installed(wheels: Sequence[Path], requirements: Path | None, found_in: Path | None = None) -> Path:
-    """A folder with all of it, made once for the same contents on each machine.
+    """Installs packages into a folder, once for the same contents on each machine; returns the folder.
 
     Raises:
         ConfigError: pip cannot install the requirements.
@@ -92,7 +92,7 @@ def installed(wheels: Sequence[Path], requirements: Path | None, found_in: Path 
     parts = [*wheels, *([requirements] if requirements else [])]
     digest = hashlib.sha256(b"".join(hashlib.sha256(p.read_bytes()).digest() for p in parts)).hexdigest()[:16]
     folder = _cache() / digest
-    with _alone(digest):
+    with _ProcessLock(digest):
         if not folder.exists():
             making = Path(tempfile.mkdtemp(dir=_cache()))
             if requirements:
@@ -106,7 +106,7 @@ def installed(wheels: Sequence[Path], requirements: Path | None, found_in: Path 
 
 
 def _import(folder: Path) -> Path:
-    """Puts a folder first on the path of this process and of those it starts."""
+    """Puts a folder first on the import path of this process and of its children."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
         inherited = [p for p in (os.environ.get("PYTHONPATH"),) if p]
@@ -118,7 +118,7 @@ def _is_project(folder: Path) -> bool:
     return any((folder / name).exists() for name in ("pyproject.toml", "setup.py"))
 
 
-def _built(folder: Path, where: str) -> Path:
+def _build_wheel(folder: Path, where: str) -> Path:
     target = Path(tempfile.mkdtemp(prefix="evalbeam-wheel-"))
     try:
         _pip("wheel", "--quiet", "--no-deps", "--wheel-dir", str(target), str(folder))
@@ -127,8 +127,8 @@ def _built(folder: Path, where: str) -> Path:
     return next(target.glob("*.whl"))
 
 
-def _packed(folder: Path, where: str) -> Path:
-    """A wheel of a folder's modules and packages; the same contents give the same bytes."""
+def _pack_wheel(folder: Path, where: str) -> Path:
+    """Packs the modules and packages of a folder into a wheel; equal contents give equal bytes."""
     files = sorted(_code(folder))
     if not files:
         raise ConfigError(f"{folder} holds no Python module or package", where=where, allowed=_ALLOWED)
@@ -142,14 +142,14 @@ def _packed(folder: Path, where: str) -> Path:
     }
     contents[f"{name}.dist-info/RECORD"] = "".join(f"{path},,\n" for path in contents).encode()
     wheel = _cache() / f"{name}-py3-none-any.whl"
-    with _alone(digest), zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+    with _ProcessLock(digest), zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in contents.items():
             archive.writestr(zipfile.ZipInfo(path), data)
     return wheel
 
 
 def _code(folder: Path) -> Iterator[Path]:
-    """Modules at the top of a folder, and all files of its packages."""
+    """Yields the modules at the top of a folder, and all files of its packages."""
     yield from folder.glob("*.py")
     for package in folder.iterdir():
         if (package / "__init__.py").exists():
@@ -164,8 +164,8 @@ def _cache() -> Path:
     return folder
 
 
-class _alone:
-    """One process at a time, for each word."""
+class _ProcessLock:
+    """A lock between processes, one for each word."""
 
     def __init__(self, word: str) -> None:
         self._path = _cache() / f"{word}.lock"

@@ -1,8 +1,8 @@
 """The command `evalbeam-worker`: a Beam worker process for engines that start their workers as processes.
 
-It stands where the Python part of Beam is installed with this package, and needs nothing else: on the PATH of Flink's
-TaskManagers it is what `--environment_type=PROCESS` runs. It asks the engine for the pipeline's options and the files
-that were staged with it, makes those importable, and becomes the worker.
+It needs only Beam's Python SDK and this package. `--environment_type=PROCESS` runs it from the PATH of Flink's
+TaskManagers. It asks the engine for the pipeline's options and staged files, makes the files importable, and runs the
+worker.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def main() -> NoReturn:
 
 def _work() -> int:
     args = _arguments(None)
-    info = _provisioned(args.provision_endpoint, args.id)
+    info = _ask_provisioning(args.provision_endpoint, args.id)
     folder = Path(args.semi_persist_dir or tempfile.mkdtemp(prefix="evalbeam-worker-"))
     staged = folder / "staged"
     staged.mkdir(parents=True, exist_ok=True)
@@ -38,9 +38,9 @@ def _work() -> int:
 
 
 def serve() -> int:
-    """Runs Beam's worker, told by environment variables where its engine is, until the engine ends it or is gone.
+    """Runs Beam's worker until the engine ends it or is gone; environment variables name the engine's addresses.
 
-    No call begins from then on, and what comes of those in flight is not kept: they fail as this process ends.
+    After that no call begins, and the outcomes of calls in flight are dropped: they fail because this process ends.
     """
     from apache_beam.runners.worker import sdk_worker_main
 
@@ -57,11 +57,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="evalbeam-worker", description=__doc__)
     names = ("id", "logging_endpoint", "artifact_endpoint", "provision_endpoint", "control_endpoint")
     for name in (*names, "semi_persist_dir"):
-        parser.add_argument(f"--{name}", default="", type=lambda text: text.strip("'"))  # Prism sends quotes along
+        parser.add_argument(f"--{name}", default="", type=lambda text: text.strip("'"))  # Prism adds quotes
     return parser.parse_known_args(argv)[0]
 
 
-def _provisioned(endpoint: str, worker: str) -> Any:
+def _ask_provisioning(endpoint: str, worker: str) -> Any:
     import grpc
     from apache_beam.portability.api import beam_provision_api_pb2, beam_provision_api_pb2_grpc
 
@@ -72,7 +72,7 @@ def _provisioned(endpoint: str, worker: str) -> Any:
 
 
 def _fetch(info: Any, args: argparse.Namespace, staged: Path) -> None:
-    """Copies the pipeline's files from the engine."""
+    """Copies the staged files from the engine."""
     endpoint = args.artifact_endpoint or info.artifact_endpoint.url
     if not info.dependencies or not endpoint:
         return

@@ -21,7 +21,7 @@ from killing import Bench, ClassifiedError, Server, ended, group, leftovers
 from written import tables
 
 from evalbeam.pipelines.run.result import EvaluationResult
-from evalbeam.transforms.journal.segments import decoded
+from evalbeam.transforms.journal.segments import read_records
 
 CODES = (0, 3, -signal.SIGKILL, -signal.SIGHUP, -signal.SIGTERM, -signal.SIGINT)
 """How a start may end that something happened to: signals that come before they are heeded kill it."""
@@ -243,7 +243,7 @@ class Scene:
 
 
 def _records(segment: Path) -> int:
-    return sum(1 for _ in decoded(str(segment), lambda torn: None))
+    return sum(1 for _ in read_records(str(segment), lambda torn: None))
 
 
 def played(seed: int, folder: Path, server: Server) -> Scene:

@@ -28,7 +28,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 from evalbeam.schemas.config.evaluation import CompatConfig, StatisticsConfig
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, SliceKey, Summary
-from evalbeam.transforms.aggregate import SummarizeScores, arranged, summarize
+from evalbeam.transforms.aggregate import SummarizeScores, sort_summaries, summarize
 from evalbeam.transforms.statistics import accumulators
 from evalbeam.transforms.statistics.accumulators import MAX_DISTINCT, Accumulator, buckets_of, counted, middle
 from evalbeam.transforms.statistics.criteria import Threshold
@@ -69,7 +69,7 @@ def table(batches: Iterable[ScoredBatch], facts: Sequence[MetricFacts], slices: 
         for key, part in partials(batch, slices, facts, **options):
             whole.setdefault(key, Accumulator()).absorb(part)
     rows = {row.name: row for one in facts for row in one.rows()}
-    return arranged(
+    return sort_summaries(
         (summarize(k, a, rows[k.metric], StatisticsConfig()) for k, a in whole.items()), facts, slices=slices
     )
 

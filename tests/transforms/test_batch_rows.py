@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from evalbeam.schemas.batch import MAX_ROWS, compress, pack_row, unpack
 from evalbeam.schemas.identity import position
 from evalbeam.schemas.instance import Instance
-from evalbeam.transforms.batch_rows import cut, in_order
+from evalbeam.transforms.batch_rows import cut, sort_instances
 
 IDS = st.sampled_from([f"{i:08x}{'0' * 24}" for i in (0, 1, 2**30, 2**31, 2**32 - 1)])
 INSTANCES = st.lists(st.builds(lambda i, n: Instance(i, {"n": n}), IDS, st.integers(0, 3)), max_size=30)
@@ -18,8 +18,8 @@ INSTANCES = st.lists(st.builds(lambda i, n: Instance(i, {"n": n}), IDS, st.integ
 def test_order_and_ordinals_do_not_depend_on_arrival(rows, random):
     shuffled = rows[:]
     random.shuffle(shuffled)
-    ordered = in_order(rows)
-    assert ordered == in_order(shuffled)
+    ordered = sort_instances(rows)
+    assert ordered == sort_instances(shuffled)
     ids = [r.instance_id for r in ordered]
     assert ids == sorted(ids)
     assert len(set(ids)) == len(rows)
@@ -30,7 +30,7 @@ def test_order_and_ordinals_do_not_depend_on_arrival(rows, random):
 
 @given(INSTANCES, st.sampled_from([1, 2, 4, 16]))
 def test_no_batch_crosses_a_part_and_none_is_too_long(rows, parts):
-    ordered = in_order(rows)
+    ordered = sort_instances(rows)
     batches = list(cut(ordered, parts))
     assert [r for _, batch in batches for r in batch] == ordered
     for part, batch in batches:

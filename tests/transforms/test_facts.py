@@ -14,7 +14,7 @@ from evalbeam.transforms.facts import (
     DatasetStats,
     RunLimits,
     column_type,
-    picked,
+    select_rows,
     smallest,
 )
 
@@ -78,7 +78,7 @@ def test_the_smallest_are_the_smallest(values, limit):
 @given(st.lists(st.integers(0, 30), min_size=1), st.integers(1, 20))
 def test_a_limit_keeps_exactly_so_many_rows_and_the_first_by_hash(hashes, limit):
     facts = DatasetStats(rows=len(hashes), picks=smallest(hashes, limit))
-    kept = [h for h, k in zip(sorted(hashes), picked(facts, limit, iter(sorted(hashes))), strict=True) if k]
+    kept = [h for h, k in zip(sorted(hashes), select_rows(facts, limit, iter(sorted(hashes))), strict=True) if k]
     assert kept == sorted(hashes)[:limit]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evalbeam.schemas.config.evaluation import PriceConfig
 from evalbeam.schemas.result import Summary, Tally
-from evalbeam.transforms.judge_costs import costed, spending, total
+from evalbeam.transforms.judge_costs import add_costs, spending, total
 from evalbeam.transforms.statistics.slices import MetricFacts
 
 DAY = datetime.date(2026, 11, 1)
@@ -39,7 +39,7 @@ def test_a_metric_carries_its_cost_once() -> None:
     shown = spent(("fluency", "one", Tally(3, 1, 0, 1_000_000, 100_000)), ("pairs", "one", Tally(3, 0, 0, 10, 0)))
     rates = [row(fact.name) for fact in FACTS[2].rows()]
     given_rows = [row("computed"), row("fluency"), row("fluency", ("locale", "en")), *rates]
-    rows = costed(given_rows, FACTS, shown)
+    rows = add_costs(given_rows, FACTS, shown)
     costs = [(r.judge_calls, r.judge_input_tokens, r.judge_output_tokens, r.judge_cost) for r in rows]
     nothing = (None, None, None, None)
     assert costs == [nothing, (4, 1_000_000, 100_000, 3.0), nothing, (3, 10, 0, 2e-5), nothing, nothing]
@@ -48,11 +48,11 @@ def test_a_metric_carries_its_cost_once() -> None:
 
 def test_what_one_judge_does_not_tell_is_unknown_for_the_metric_alone() -> None:
     answers = {"one": Tally(2, 0, 0, 1_000_000, 0), "two": Tally(2, 0, 0, 7, 1)}
-    (found,) = costed([row("fluency")], FACTS, spent(*(("fluency", judge, t) for judge, t in answers.items())))
+    (found,) = add_costs([row("fluency")], FACTS, spent(*(("fluency", judge, t) for judge, t in answers.items())))
     assert (found.judge_calls, found.judge_input_tokens, found.judge_cost) == (4, 1_000_007, None)
     assert [(one["judge"], one["cost"]) for one in found.judges] == [("one", 2.0), ("two", None)]
     silent = spent(("fluency", "one", Tally(2, 0, 1, 5, 5)))
-    (found,) = costed([row("fluency")], FACTS, silent)
+    (found,) = add_costs([row("fluency")], FACTS, silent)
     assert (found.judge_calls, found.judge_input_tokens, found.judge_cost) == (2, None, None)
     assert found.judges[0]["input_tokens"] is None
 

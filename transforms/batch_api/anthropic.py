@@ -1,6 +1,6 @@
 """Anthropic's message batches: lines of requests and results, and jobs.
 
-A batch has no name and its requests cannot be read back, but each result carries the key of its request.
+A batch has no name, and its requests cannot be read back; but each result contains the key of its request.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _ERRORS = {
     "timeout_error": (504, "GatewayTimeoutError"),
     "overloaded_error": (529, "OverloadedError"),
 }
-"""HTTP status and exception of a live call for each type of error."""
+"""HTTP status, and exception that a live call would raise, for each type of error."""
 _NOT_WORKED_ON = ("canceled", "expired")
 _PAGE = 100
 
 
 def request_line(key: str, params: Json) -> Json:
-    """The line of a request."""
+    """Builds the line of a request."""
     return {"custom_id": key, "params": params}
 
 
 def read_line(line: Mapping[str, Any]) -> tuple[str, Mapping[str, Any] | Unanswered | None]:
-    """(key, the message, or why there is none) of a line that came back; `None`: the request was not worked on."""
+    """Reads a line of the results: (key, message or error), with `None` if the request was not processed."""
     key, result = line["custom_id"], line["result"]
     if result["type"] in _NOT_WORKED_ON:
         return key, None
@@ -54,21 +54,21 @@ class AnthropicBatches:
     """Anthropic's message batches.
 
     Attributes:
-        client: Of the package anthropic.
+        client: A client of the package anthropic.
     """
 
     client: Any
 
     def submit(self, name: str, requests: Requests) -> str:
-        """Starts a batch; not tried twice, since each try may be one."""
+        """Starts a batch, without retries: each attempt may start one."""
         once = self.client.with_options(max_retries=0)
         return once.messages.batches.create(requests=_lines(requests)).id
 
     def find(self, name: str, requests: Requests, others: Collection[str]) -> str | None:
-        """The batch with as many requests, whose results are ours once it has ended.
+        """Finds the batch with the same number of requests and, once it has ended, with our keys in its results.
 
-        One that is still worked on is taken to be ours: should it not be, none of our requests is answered by it, and
-        they are handed over again.
+        A batch that is still processed is taken to be ours. If it is not, it answers none of our requests, and they are
+        submitted again.
         """
         keys = {line["custom_id"] for line in _lines(requests)}
         for batch in self.client.messages.batches.list(limit=_PAGE):
@@ -78,7 +78,7 @@ class AnthropicBatches:
         return None
 
     def look(self, job: str) -> Job:
-        """How far it has come."""
+        """Asks for the state of a batch."""
         batch = self.client.messages.batches.retrieve(job)
         if batch.processing_status != "ended":
             return Job(False)

@@ -1,4 +1,4 @@
-"""What judges and agents share whose provider takes requests in files: many at once, for a lower price."""
+"""Interfaces of judges and agents whose provider has a batch API: many requests in a file, for a lower price."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Unanswered(NamedTuple):
 
 
 class Job(NamedTuple):
-    """How far a provider's batch has come.
+    """The state of a provider's batch.
 
     Attributes:
-        done: Whether it goes no further, be it finished, failed, cancelled or expired.
-        results: The files that came of it, once it is done; none where the provider puts them beside the requests.
-        trouble: Why it did not come to its regular end, if so.
+        done: Whether it is over: finished, failed, cancelled or expired.
+        results: Its result files, once it is done; empty if the provider writes them beside the requests.
+        trouble: Why it did not finish regularly, or `None`.
     """
 
     done: bool
@@ -41,8 +41,8 @@ class Requests(NamedTuple):
     """A file of requests.
 
     Attributes:
-        folder: Where it is; the provider may put files there whose path begins with `results`.
-        data: Its content.
+        folder: Folder of the file. The provider may write files there whose path begins with `results`.
+        data: Content of the file.
     """
 
     folder: str
@@ -55,24 +55,24 @@ class Requests(NamedTuple):
 
 
 class BatchClient(Protocol):
-    """A provider's batch interface: many requests at once, answered within a day or so for a lower price."""
+    """A provider's batch API: many requests at once, usually answered within a day, for a lower price."""
 
     def submit(self, name: str, requests: Requests) -> str:
-        """Hands a file of requests over under a name of ours; returns the provider's id."""
+        """Submits a file of requests under a name of ours; returns the provider's id."""
         ...
 
     def find(self, name: str, requests: Requests, others: Collection[str]) -> str | None:
-        """The id under which a file was handed over under a name, `None` where it was not.
+        """Finds the id of a file that was submitted under a name; `None` if it was not.
 
         Args:
             name: The name.
-            requests: The file, for providers that keep no name.
+            requests: The file, for providers that store no name.
             others: Ids of the run's other batches.
         """
         ...
 
     def look(self, job: str) -> Job:
-        """How far a batch has come."""
+        """Asks for the state of a batch."""
         ...
 
     def close(self) -> None:
@@ -81,10 +81,10 @@ class BatchClient(Protocol):
 
 
 class Batched(ABC):
-    """A judge or an agent that can be asked in files; the requests and the replies are those of live calls."""
+    """A judge or an agent that has a batch API; requests and replies are the same as those of live calls."""
 
     def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
-        """(What is in the way of batches, what is allowed), `None` where nothing is.
+        """Returns (what prevents batches, what is allowed), or `None` if nothing does.
 
         Args:
             mode: "batch" or "batch_files".
@@ -94,12 +94,12 @@ class Batched(ABC):
 
     @abstractmethod
     def batch_line(self, asked: Any, key: str) -> Json:
-        """The line of a request file for what a live call would be given; it carries the call's key."""
+        """Builds the line of a request file from the arguments of a live call; it contains the call's key."""
 
     @abstractmethod
     def batch_reply(self, line: Mapping[str, Any]) -> tuple[str, Any | Unanswered | None]:
-        """(key, what came of it: as a live call's, or why not) of a line that came back; `None`: not worked on."""
+        """Reads a line of the results: (key, reply or error), with `None` if it was not processed."""
 
     @abstractmethod
     def batch_client(self) -> BatchClient:
-        """Makes the client; may raise, which ends the run."""
+        """Creates the client; an exception ends the run."""

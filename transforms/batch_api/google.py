@@ -1,7 +1,7 @@
 """Batches of google-genai: lines of requests and results of the Gemini API and of Vertex AI, and their jobs.
 
-A line of the Gemini API is `{"key", "request"}`, and `{"key", "response"}` or `{"key", "error"}` comes back. Vertex AI
-has no key: it repeats the request beside `response` and `status`, so the key travels as a label of the request.
+A request line of the Gemini API is `{"key", "request"}`, a result line `{"key", "response"}` or `{"key", "error"}`.
+Vertex AI has no key: it repeats the request beside `response` and `status`, so the key is a label of the request.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ _ENDED = (
 _CANCELLED = 499
 _HTTP = {1: 499, 2: 500, 3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400, 10: 409, 11: 400, 12: 501, 13: 500,
          14: 503, 15: 500, 16: 401}  # fmt: skip
-"""HTTP statuses of the codes of google.rpc.Code, as documented there."""
+"""HTTP statuses of the codes of google.rpc.Code, as its documentation maps them."""
 
 
 class Wire:
-    """The provider's own client without a network: what it would send, and what it makes of an answer.
+    """The provider's own client without a network, which builds request bodies and parses answers.
+
+    A batch so has the bodies of live calls, whatever version of google-genai is installed.
 
     Args:
-        vertex: Whether it speaks to Vertex AI.
+        vertex: Whether it is a client of Vertex AI.
     """
 
     def __init__(self, vertex: bool) -> None:
@@ -54,12 +56,12 @@ class Wire:
         self._models = genai.Client(http_options=types.HttpOptions(httpx_client=wire), **own).models
 
     def request(self, **asked: Any) -> dict[str, Json]:
-        """The body of a call of `generate_content`."""
+        """Returns the body that a call of `generate_content` would send."""
         self._models.generate_content(**asked)
         return orjson.loads(self._sent)
 
     def response(self, status: int, body: Any) -> Any:
-        """What a call returns to which this was answered; raises as a call does."""
+        """Returns, or raises, what a call does on an answer."""
         self._status, self._body = status, body
         try:
             return self._models.generate_content(model="none", contents="none")
@@ -75,12 +77,12 @@ class Wire:
 
 @cache
 def wire(vertex: bool) -> Wire:
-    """The one of this process."""
+    """Returns the client of this process."""
     return Wire(vertex)
 
 
 def request_line(key: str, request: dict[str, Json], vertex: bool) -> Json:
-    """The line of a request."""
+    """Builds the line of a request."""
     if not vertex:
         return {"key": key, "request": request}
     label = base64.b32encode(bytes.fromhex(key)).decode().rstrip("=").lower()  # 63 characters are allowed
@@ -88,11 +90,11 @@ def request_line(key: str, request: dict[str, Json], vertex: bool) -> Json:
 
 
 def read_line(line: Mapping[str, Any]) -> tuple[str, tuple[int, Any] | None]:
-    """(key, (HTTP status, body)) of a line that came back; `None` where the request was not worked on."""
+    """Reads a line of the results: (key, (HTTP status, body)), with `None` if the request was not processed."""
     key = line["key"] if "key" in line else _key_in(line["request"]["labels"][_LABEL])
     if response := line.get("response"):
         return key, (200, response)
-    status, body = _error(line.get("error") or line.get("status") or {"code": 1})
+    status, body = _read_error(line.get("error") or line.get("status") or {"code": 1})
     return key, None if status == _CANCELLED else (status, body)
 
 
@@ -100,14 +102,14 @@ def _key_in(label: str) -> str:
     return base64.b32decode(label.upper() + "=" * (-len(label) % 8)).hex()
 
 
-def _error(told: Any) -> tuple[int, Any]:
-    """(HTTP status, body) of an error: a status, or Vertex AI's words with the body of a refusal behind them."""
-    if isinstance(told, str):
+def _read_error(raw: Any) -> tuple[int, Any]:
+    """Reads (HTTP status, body) from an error: a status, or text of Vertex AI that ends with the body."""
+    if isinstance(raw, str):
         try:
-            told = orjson.loads(told[told.index("{") :])
+            raw = orjson.loads(raw[raw.index("{") :])
         except ValueError:
-            told = {"message": told}
-    error = told.get("error", told)
+            raw = {"message": raw}
+    error = raw.get("error", raw)
     code = error.get("code")
     status = _HTTP.get(code, code) if isinstance(code, int) else 500
     return status if 400 <= status <= 599 else 500, {"error": error}
@@ -115,10 +117,10 @@ def _error(told: Any) -> tuple[int, Any]:
 
 @dataclass(frozen=True)
 class _Batches:
-    """What the jobs of both have in common.
+    """The jobs of both APIs.
 
     Attributes:
-        client: Of google-genai.
+        client: A client of google-genai.
         model: Name of the model.
     """
 
@@ -126,17 +128,17 @@ class _Batches:
     model: str
 
     def find(self, name: str, requests: Requests, others: Collection[str]) -> str | None:
-        """The job of that name."""
+        """Finds the job of that name."""
         return next((job.name for job in self.client.batches.list() if job.display_name == name), None)
 
     def look(self, job: str) -> Job:
-        """How far it has come."""
-        found = self.client.batches.get(name=job)
-        state = found.state.name if found.state else ""
+        """Asks for the state of a job."""
+        batch = self.client.batches.get(name=job)
+        state = batch.state.name if batch.state else ""
         if state not in _ENDED:
             return Job(False)
-        reason = f": {found.error.message}" if found.error and found.error.message else ""
-        return Job(True, self._files(found), None if state == _SUCCEEDED else state + reason)
+        reason = f": {batch.error.message}" if batch.error and batch.error.message else ""
+        return Job(True, self._files(batch), None if state == _SUCCEEDED else state + reason)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -166,7 +168,7 @@ class VertexBatches(_Batches):
     """Vertex AI's batch prediction jobs, which read and write Cloud Storage."""
 
     def submit(self, name: str, requests: Requests) -> str:
-        """Starts a job of that name on the file where it is; its results come to stand beside it."""
+        """Starts a job of that name, which reads the file in Cloud Storage and writes its results beside it."""
         source = {"format": "jsonl", "gcs_uri": [requests.path]}
         dest = {"format": "jsonl", "gcs_uri": f"{requests.folder}/results"}
         return self.client.batches.create(

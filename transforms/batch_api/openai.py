@@ -16,12 +16,12 @@ _OPEN = ("batch_expired", "batch_cancelled")
 
 
 def request_line(key: str, body: Json) -> Json:
-    """The line of a request."""
+    """Builds the line of a request."""
     return {"custom_id": key, "method": "POST", "url": _ENDPOINT, "body": body}
 
 
 def read_line(line: Mapping[str, Any]) -> tuple[str, tuple[int, Any] | None]:
-    """(key, (HTTP status, body)) of a line that came back; `None` where the request was not worked on."""
+    """Reads a line of the results: (key, (HTTP status, body)), with `None` if the request was not processed."""
     key, response, error = line["custom_id"], line.get("response"), line.get("error")
     if response is not None:
         return key, (response["status_code"], response["body"])
@@ -34,24 +34,24 @@ class OpenAIBatches:
     """OpenAI's files and batches.
 
     Attributes:
-        client: Of the package openai.
+        client: A client of the package openai.
     """
 
     client: Any
 
     def submit(self, name: str, requests: Requests) -> str:
-        """Uploads the file, and starts a batch that carries the name; not tried twice, since each try may be one."""
+        """Uploads the file and starts a batch with that name, without retries: each attempt may start one."""
         file = self.client.files.create(file=("requests.jsonl", requests.data), purpose="batch")
         named = {"completion_window": "24h", "metadata": {"evalbeam": name}}
         once = self.client.with_options(max_retries=0)
         return once.batches.create(input_file_id=file.id, endpoint=_ENDPOINT, **named).id
 
     def find(self, name: str, requests: Requests, others: Collection[str]) -> str | None:
-        """The batch that carries the name."""
+        """Finds the batch of that name."""
         return next((b.id for b in self.client.batches.list() if (b.metadata or {}).get("evalbeam") == name), None)
 
     def look(self, job: str) -> Job:
-        """How far it has come; what was answered is in one file, what failed in another."""
+        """Asks for the state of a batch; its answers are in one file, its errors in another."""
         batch = self.client.batches.retrieve(job)
         if batch.status not in _ENDED:
             return Job(False)

@@ -1,9 +1,12 @@
-"""Calls that are handed over instead of made: kept as files, a folder for each batch of requests.
+"""Calls that are submitted in batches instead of being made: stored as files, with a folder for each batch.
 
-Layout below an endpoint's folder: `open/part-<uuid>` are calls as the workers found them open; `<number>/` is a batch:
-`requests.jsonl` in the provider's format, `calls.jsonl` the calls they stand for in the same order, `job.json` how far
-it has come, and what begins with `results` came back: files, or folders of files, put there by us, by hand or by the
-provider.
+Layout below the folder of an endpoint:
+
+- `open/part-<uuid>`: calls that workers have left open.
+- `<number>/requests.jsonl`: a batch in the provider's format.
+- `<number>/calls.jsonl`: the calls of these requests, in the same order.
+- `<number>/job.json`: the state of the batch.
+- `<number>/results*`: files, or folders of files, with results; written by us, by hand or by the provider.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from ..io import storage
 from .base import Requests
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 100 << 20
-"""Requests of one batch at most, and their size: what every provider takes."""
+"""Most requests of one batch, and their bytes: every supported provider accepts that many."""
 
 _BUFFERED = 4 << 20
+"""Bytes of open calls in memory before they are written."""
 _HANDED = Outcome(
     kind="not_called", error_type="NotCalled", error_message="not called: handed over in a batch", attempts=0
 )
@@ -31,10 +35,10 @@ _HANDED = Outcome(
 
 @dataclass
 class BatchOutbox:
-    """One bundle's way to hand calls over.
+    """Collects the calls of a bundle that are left to a batch.
 
     Attributes:
-        folders: Folder of each endpoint whose calls are handed over.
+        folders: Folder of each endpoint whose calls are submitted in batches.
     """
 
     folders: Mapping[str, str]
@@ -42,7 +46,7 @@ class BatchOutbox:
     _bytes: int = 0
 
     def take(self, call: Call) -> Outcome | None:
-        """Hands a call over, where its endpoint's calls are; `None` where it is to be made."""
+        """Leaves a call to a batch if those of its endpoint are; `None` if the call is to be made."""
         folder = self.folders.get(call.endpoint)
         if folder is None:
             return None
@@ -54,9 +58,9 @@ class BatchOutbox:
         return _HANDED
 
     def flush(self) -> None:
-        """Puts what was taken so far; what is taken twice counts once."""
+        """Writes the calls taken so far; a call that is taken twice counts once."""
         for folder, lines in self._lines.items():
-            storage.write_bytes(storage.join(folder, "open", f"part-{uuid.uuid4().hex}"), _joined(lines))
+            storage.write_bytes(storage.join(folder, "open", f"part-{uuid.uuid4().hex}"), _join_lines(lines))
         self._lines, self._bytes = {}, 0
 
 
@@ -65,63 +69,64 @@ class Batch:
     """A batch of requests.
 
     Attributes:
-        folder: Where its files are.
+        folder: Folder of its files.
     """
 
     folder: str
 
     @property
     def job(self) -> dict[str, Any]:
-        """How far it has come: `state` is "written", "submitting", "going" or "ended"; `id` is the provider's."""
+        """Its state: `state` is "written", "submitting", "going" or "ended", and `id` is the provider's."""
         path = storage.join(self.folder, "job.json")
         return orjson.loads(storage.read_bytes(path)) if storage.exists(path) else {"state": "written"}
 
     def note(self, **job: Any) -> None:
-        """Keeps how far it has come."""
+        """Stores its state."""
         storage.write_whole(storage.join(self.folder, "job.json"), orjson.dumps(job))
 
     @property
     def requests(self) -> Requests:
-        """The provider's file."""
+        """Its requests in the provider's format."""
         return Requests(self.folder, storage.read_bytes(storage.join(self.folder, "requests.jsonl")))
 
     def calls(self) -> Iterator[Call]:
-        """What is asked, by each of the rows that ask the same, the first one that did first; requests as JSON."""
+        """Yields its calls: one for each row that makes a request, in the order of the rows; requests are JSON."""
         yield from _calls(storage.join(self.folder, "calls.jsonl"))
 
     def size(self) -> int:
-        """Requests in it."""
+        """Counts its requests."""
         return len({call.key for call in self.calls()})
 
     def results(self) -> list[str]:
-        """Paths of the files that came back."""
-        found = storage.below(self.folder)
-        return [path for path in found if path.removeprefix(f"{self.folder}/").startswith("results")]
+        """Lists the paths of its result files."""
+        return [
+            path for path in storage.below(self.folder) if path.removeprefix(f"{self.folder}/").startswith("results")
+        ]
 
     def keep(self, number: int, data: bytes) -> None:
-        """Keeps a file that came back."""
+        """Stores a result file."""
         storage.write_bytes(storage.join(self.folder, f"results-{number}.jsonl"), data)
 
 
 def batches(folder: str) -> list[Batch]:
-    """The batches of an endpoint that have not ended, in order."""
+    """Lists the batches of an endpoint that have not ended, in order."""
     return [batch for batch in _all(folder) if batch.job["state"] != "ended"]
 
 
 def handed(folder: str) -> set[str]:
-    """The provider's ids of all batches of an endpoint."""
+    """Returns the provider's ids of all batches of an endpoint."""
     return {batch.job["id"] for batch in _all(folder) if "id" in batch.job}
 
 
 def gather(folder: str, line: Callable[[Call], bytes], most: int | None = None) -> int:
-    """Brings open calls into batches, those left out that are in one already; returns the number of requests.
+    """Puts open calls into batches, except those in a batch already; returns the number of requests.
 
-    Rows that ask the same are one request.
+    Rows that make the same request share it.
 
     Args:
-        folder: The endpoint's.
-        line: The provider's line for a call.
-        most: Requests at most; the other calls stay open.
+        folder: Folder of the endpoint.
+        line: Builds the provider's line of a call.
+        most: Most requests; the other calls stay open.
     """
     parts = storage.below(storage.join(folder, "open"))
     known = {call.key for batch in batches(folder) for call in batch.calls()} if parts else set()
@@ -129,19 +134,19 @@ def gather(folder: str, line: Callable[[Call], bytes], most: int | None = None) 
     for call in (call for part in parts for call in _calls(part)):
         if call.key not in known:
             rows.setdefault(call.key, {})[call.prefix] = None
-    pile, count = _Pile(folder), 0
+    writer, count = _BatchWriter(folder), 0
     for call in (call for part in parts for call in _calls(part)):
         prefixes = list(rows.pop(call.key, ()))
         if prefixes and (most is None or count < most):
             count += 1
-            pile.add(call, prefixes, line(call))
-    pile.close()
+            writer.add(call, prefixes, line(call))
+    writer.close()
     storage.delete(parts)
     return count
 
 
-class _Pile:
-    """Requests on their way into batches."""
+class _BatchWriter:
+    """Writes requests as batches of bounded size."""
 
     def __init__(self, folder: str) -> None:
         self._folder, self._number = folder, len(_numbered(folder))
@@ -161,8 +166,10 @@ class _Pile:
             return
         self._number += 1
         folder = storage.join(self._folder, f"{self._number:04}")
-        storage.write_bytes(storage.join(folder, "calls.jsonl"), _joined(self._calls))
-        storage.write_bytes(storage.join(folder, "requests.jsonl"), _joined(self._requests))  # with it, it is a batch
+        storage.write_bytes(storage.join(folder, "calls.jsonl"), _join_lines(self._calls))
+        storage.write_bytes(
+            storage.join(folder, "requests.jsonl"), _join_lines(self._requests)
+        )  # last: this file makes the folder a batch
         self._requests, self._calls, self._bytes = [], [], 0
 
 
@@ -174,7 +181,7 @@ def _all(folder: str) -> list[Batch]:
     return [Batch(path.rpartition("/")[0]) for path in _numbered(folder)]
 
 
-def _joined(lines: list[bytes]) -> bytes:
+def _join_lines(lines: list[bytes]) -> bytes:
     return b"\n".join(lines) + b"\n"
 
 
@@ -184,6 +191,6 @@ def _line(call: Call, prefixes: Sequence[str]) -> bytes:
 
 def _calls(path: str) -> Iterator[Call]:
     for line in storage.read_bytes(path).splitlines():
-        found = orjson.loads(line)
-        for prefix in found["prefixes"]:
-            yield Call(found["key"], found["request"], prefix, found["endpoint"])
+        stored = orjson.loads(line)
+        for prefix in stored["prefixes"]:
+            yield Call(stored["key"], stored["request"], prefix, stored["endpoint"])

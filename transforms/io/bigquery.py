@@ -1,4 +1,4 @@
-"""What is common to reading from and loading into BigQuery: names of tables, clients, jobs that run once."""
+"""Table names, clients and jobs that run once, for reading from and loading into BigQuery."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from google.cloud.bigquery_storage_v1 import BigQueryReadClient
 
 STORAGE_EMULATOR = "BIGQUERY_STORAGE_EMULATOR_HOST"
-"""Environment variable with the host:port of a test server of the Storage API, reached without TLS."""
+"""Environment variable with the host:port of a test server of the Storage API, used without TLS."""
 _DATASET = re.compile(r"(?P<project>[a-z0-9.:-]+)\.(?P<dataset>\w+)")
 _TABLE = re.compile(_DATASET.pattern + r"\.(?P<table>[\w -]+)")
 
 
 @dataclass(frozen=True)
 class TableName:
-    """Project, dataset and table."""
+    """The name of a table: project, dataset and table."""
 
     project: str
     dataset: str
@@ -30,10 +30,10 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str, where: str) -> TableName:
-        """The table that "project.dataset.table" names.
+        """Parses "project.dataset.table".
 
         Raises:
-            ConfigError: It names none.
+            ConfigError: The text has another form.
         """
         match = _TABLE.fullmatch(text)
         if match is None:
@@ -50,10 +50,10 @@ class TableName:
 
 
 def check_dataset(text: str, where: str) -> str:
-    """The text, which is "project.dataset".
+    """Returns the text if it is "project.dataset".
 
     Raises:
-        ConfigError: It is not.
+        ConfigError: The text has another form.
     """
     if _DATASET.fullmatch(text) is None:
         raise ConfigError(f"found {text!r}", where=where, allowed="project.dataset")
@@ -62,13 +62,13 @@ def check_dataset(text: str, where: str) -> str:
 
 @dataclass(frozen=True)
 class Clients:
-    """Makes Google's clients; credentials and project are those of the environment."""
+    """Creates Google's clients, with the credentials and the project of the environment."""
 
     def tables(self, project: str) -> Client:
-        """A client of tables and jobs.
+        """Creates a client of tables and jobs.
 
         Args:
-            project: Pays where the environment names none.
+            project: The project that pays if the environment names none.
 
         Raises:
             ConfigError: The environment has no credentials.
@@ -85,7 +85,7 @@ class Clients:
         return Client(project=own or project, credentials=credentials)
 
     def rows(self) -> BigQueryReadClient:
-        """A client of the Storage Read API."""
+        """Creates a client of the Storage Read API."""
         from google.cloud.bigquery_storage_v1 import BigQueryReadClient
 
         address = os.environ.get(STORAGE_EMULATOR)
@@ -99,17 +99,20 @@ class Clients:
 
 
 def run_once(client: Any, job_id: str, location: str | None, begin: Callable[[], Any], what: str) -> Any:
-    """A job under an id of its own, ended well; asked for again, the job that was begun first.
+    """Runs a job under an id and waits for it; a repetition waits for the job that was started first.
 
     Args:
-        client: Of tables and jobs.
-        job_id: BigQuery runs no two jobs of one id.
-        location: Of the dataset.
-        begin: Begins the job.
-        what: The job in words, for messages.
+        client: A client of tables and jobs.
+        job_id: Id of the job. BigQuery runs no two jobs with the same id.
+        location: Location of the dataset.
+        begin: Starts the job.
+        what: Description of the job, for messages.
+
+    Returns:
+        The job, which has succeeded.
 
     Raises:
-        RunError: It was refused, or failed.
+        RunError: The job was refused, or failed.
     """
     from google.api_core.exceptions import Conflict, GoogleAPIError
 
@@ -125,12 +128,12 @@ def run_once(client: Any, job_id: str, location: str | None, begin: Callable[[],
 
 
 def briefly() -> Any:
-    """The retries of a question that somebody waits for: at most a minute."""
+    """Returns the retries of a request for which a user waits: at most a minute."""
     from google.cloud.bigquery import DEFAULT_RETRY
 
     return DEFAULT_RETRY.with_timeout(60)
 
 
 def reason(error: Exception) -> str:
-    """What an error of the service says, on one line."""
+    """Returns the message of a service's error on one line, at most 500 characters."""
     return " ".join(str(getattr(error, "message", None) or error).split())[:500]

@@ -1,4 +1,4 @@
-"""Access tokens of Google Cloud, by the credentials that the process finds."""
+"""Access tokens of Google Cloud, from the credentials of the environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class GoogleToken:
         self._lock: asyncio.Lock | None = None
 
     async def get(self) -> str:
-        """A token that is valid for some minutes at least; fetched on a thread where there is none."""
+        """Returns a token that is valid for some minutes at least; a new one is fetched on a thread."""
         self._lock = self._lock or asyncio.Lock()
         async with self._lock:
             if not self._credentials.valid:

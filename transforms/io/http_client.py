@@ -1,4 +1,4 @@
-"""Calls over HTTP: one pool of connections for each event loop, no retries of its own, answers read up to a size."""
+"""HTTP calls: one pool of connections for each event loop, no retries, and answers of bounded size."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 _SHOWN_BYTES = 4096
+"""Bytes that are read of the body of an error, for its message."""
 _OPEN_FILES = 65_536
+"""Open files that the process allows itself, if the system does: each call in flight has a socket."""
 
 
 class Reply(NamedTuple):
-    """What a server answered.
+    """The answer of a server.
 
     Attributes:
         status: HTTP status.
-        headers: Names in lower case.
-        body: Its bytes; of an error (status 300 and above) the first 4,096.
-        whole: Whether that is all of an answer; a larger one is not read.
+        headers: Headers, with names in lower case.
+        body: Body of the answer; of an error (status 300 and above) its first 4,096 bytes.
+        whole: Whether the body is complete; the rest of a larger one is not read.
     """
 
     status: int
@@ -29,11 +31,11 @@ class Reply(NamedTuple):
 
 
 class HttpClient:
-    """A pool of connections, opened with the first call on the loop that makes it.
+    """A pool of connections, opened by the first call on the loop that makes it.
 
-    How many calls are in flight is the caller's business, and so are time limits: a call that is cancelled gives its
-    connection up. Redirects are answers (following one would hand the headers on), cookies are not kept, certificates
-    are checked, proxies are those of the environment. The pool closes when nobody holds the client any more.
+    The caller limits the calls in flight and their time; a cancelled call closes its connection. Redirects are returned
+    as answers (following one would pass the headers to another server). Cookies are not stored, certificates are
+    checked, proxies are those of the environment. The pool closes when the client is garbage collected.
     """
 
     def __init__(self) -> None:
@@ -42,17 +44,17 @@ class HttpClient:
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, max_bytes: int
     ) -> Reply:
-        """Makes one call.
+        """Sends one request.
 
         Args:
             method: HTTP method.
             url: Complete address.
-            headers: Of the request.
-            body: Of the request.
-            max_bytes: Size of an answer at most, decompressed.
+            headers: Headers of the request.
+            body: Body of the request.
+            max_bytes: Most bytes of an answer, decompressed.
 
         Raises:
-            aiohttp.ClientError, OSError: There is no answer.
+            aiohttp.ClientError, OSError: No answer arrived.
         """
         import aiohttp
 
@@ -61,7 +63,7 @@ class HttpClient:
         try:
             async with request as response:
                 return await _read(response, max_bytes)
-        except aiohttp.ClientResponseError as error:  # with a status that is aiohttp's, not the server's
+        except aiohttp.ClientResponseError as error:  # its status is aiohttp's, not the server's
             raise ConnectionError(f"the answer is no HTTP: {error.message}") from None
 
     def _open(self) -> Any:
@@ -74,9 +76,13 @@ class HttpClient:
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=True,
         )
-        session._retry_connection = False  # a GET would be sent again on a dropped connection, unseen by the journal
+        # Private API of aiohttp: an idempotent request would be sent again on a dropped connection, an attempt that no
+        # budget and no journal counts. If the attribute goes, this line has no effect, and such attempts return.
+        session._retry_connection = False
         self._session = session
-        weakref.finalize(self, _close, session, asyncio.get_running_loop()).atexit = False  # calls may be in flight
+        weakref.finalize(
+            self, _close, session, asyncio.get_running_loop()
+        ).atexit = False  # at the end of the process calls may be in flight
         return session
 
 
@@ -93,7 +99,7 @@ async def _read(response: Any, max_bytes: int) -> Reply:
                 break
         else:
             return Reply(response.status, headers, b"".join(parts))
-    response.close()  # what is left of it is not wanted
+    response.close()  # closes the connection: the rest of the body is not read
     return Reply(response.status, headers, b"".join(parts)[:limit], whole=False)
 
 
@@ -101,13 +107,15 @@ def _close(session: Any, loop: asyncio.AbstractEventLoop) -> None:
     if not loop.is_running():
         return
     closed = asyncio.run_coroutine_threadsafe(session.close(), loop)
+    # Unlike `get_running_loop`, this one (documented for event loops) returns `None` on a thread without a loop. On the
+    # loop itself, to wait for the result would block it for ever.
     if asyncio._get_running_loop() is not loop:
         with suppress(Exception):  # the process may be ending
             closed.result(1.0)
 
 
 def _allow_open_files() -> None:
-    """Lets the process have thousands of connections: the usual limit is 1,024 files, and it may raise it itself."""
+    """Raises the limit of open files, usually 1,024, so that the process can have thousands of connections."""
     try:
         import resource
     except ImportError:  # not a Unix

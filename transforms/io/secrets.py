@@ -1,8 +1,8 @@
-"""Secrets by reference: what a configuration may say instead of a key, resolved where the key is used.
+"""References to secrets, which a configuration contains instead of the secrets; resolved on the worker.
 
-`${env:NAME}` is a variable of the worker's environment, `${file:PATH}` the content of a file there (without the line
-end it may have), `${secret:projects/P/secrets/S/versions/V}` a version in Google Secret Manager. The secret itself
-never stands in a configuration, so it cannot reach a manifest, a log or a pickle.
+`${env:NAME}` is a variable of the worker's environment, `${file:PATH}` the content of a file there (without a trailing
+line end), `${secret:projects/P/secrets/S/versions/V}` a version in Google Secret Manager. A configuration never
+contains the secret itself, so that no manifest, log or pickle does.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _NAMES = re.compile(r"auth|cookie|token|secret|password|credential|api-?_?key|-k
 
 
 def check_reference(value: str | None, where: str) -> None:
-    """Refuses a secret that is written out.
+    """Checks that a value is a reference, and not a secret.
 
     Raises:
-        ConfigError: The value is no reference; it is not shown.
+        ConfigError: The value is no reference; the message does not contain it.
     """
     if value is not None and not _REFERENCE.fullmatch(value):
         raise _no_reference(value, where)
 
 
 def check_text(value: str, where: str, name: str = "") -> None:
-    """Looks at the references in a text, not at what they refer to.
+    """Checks the form of the references in a text, without resolving them.
 
     Args:
         value: The text.
         where: Its key of the configuration.
-        name: The header it is the value of; one that holds a secret must refer to it.
+        name: The header whose value it is. Headers that hold secrets must refer to them.
 
     Raises:
-        ConfigError: There is a reference of another kind, or a secret is written out; it is not shown.
+        ConfigError: A reference is of an unknown kind, or a secret is written out; the message does not contain it.
     """
     if unknown := next((found for found in _LIKE_ONE.findall(value) if not _REFERENCE.fullmatch(found)), None):
         raise ConfigError(f"found {unknown!r}", where=where, allowed=ALLOWED)
@@ -49,17 +49,17 @@ def check_text(value: str, where: str, name: str = "") -> None:
 
 
 def _no_reference(value: str, where: str) -> ConfigError:
-    """What to say of a value that should refer to a secret; it is not shown, but for a placeholder as paths have."""
+    """Builds the error of a value that should be a reference; it shows a placeholder of paths, but no other value."""
     placeholder = _PLACEHOLDER.search(value)
     found = f"{placeholder[0]} is filled in in paths only" if placeholder else "a secret is written out"
     return ConfigError(found, where=where, allowed=ALLOWED)
 
 
 def resolved(value: str | None, where: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """The secret that a reference names; `None` stays `None`.
+    """Returns the secret that a reference names; `None` for `None`.
 
     Raises:
-        ConfigError: It is no reference, or there is nothing under its name.
+        ConfigError: The value is no reference, or the reference names nothing.
     """
     check_reference(value, where)
     match = _REFERENCE.fullmatch(value or "")
@@ -67,12 +67,12 @@ def resolved(value: str | None, where: str, environ: Mapping[str, str] = os.envi
 
 
 def look_up(value: Any, where: str, provided: Container[str] = ()) -> Iterator[ConfigError]:
-    """What the references in a configuration's value, at any depth, do not find here; Secret Manager is not asked.
+    """Yields an error for each reference in a value that names nothing here, at any depth; skips Secret Manager.
 
     Args:
-        value: Text, or lists and mappings of it.
+        value: A text, or nested lists and mappings of texts.
         where: Its key of the configuration.
-        provided: Variables of the environment that are set before the value is used.
+        provided: Environment variables that will be set before the value is used.
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -91,16 +91,16 @@ def look_up(value: Any, where: str, provided: Container[str] = ()) -> Iterator[C
 
 
 class Secrets:
-    """Resolves references within texts, and keeps what it resolved out of messages."""
+    """Resolves references within texts, and hides the resolved secrets in messages."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
 
     def fill(self, text: str, where: str) -> str:
-        """The text with secrets in place of the references to them.
+        """Replaces the references in a text by the secrets.
 
         Raises:
-            ConfigError: There is nothing under a name, or it cannot stand in a header.
+            ConfigError: A reference names nothing, or a secret cannot be the value of a header.
         """
 
         def look(match: re.Match[str]) -> str:
@@ -114,21 +114,21 @@ class Secrets:
         return _REFERENCE.sub(look, text)
 
     def hide(self, text: str) -> str:
-        """The text with `***` in place of every secret that was resolved."""
+        """Replaces every resolved secret in a text by `***`."""
         for value in sorted(self._known, key=len, reverse=True):
             text = text.replace(value, "***")
         return text
 
 
 def provide(references: Mapping[str, str], where: str = "agent.secrets") -> None:
-    """Sets environment variables of this process to what references name.
+    """Sets environment variables of this process to the secrets that references name.
 
     Args:
         references: Name of a variable to reference.
-        where: Key of the configuration they stand under.
+        where: Key of the configuration that contains them.
 
     Raises:
-        ConfigError: As `resolved`.
+        ConfigError: A value is no reference, or names nothing.
     """
     for name, reference in references.items():
         os.environ[name] = resolved(reference, f"{where}.{name}") or ""

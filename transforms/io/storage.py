@@ -1,4 +1,4 @@
-"""Small things done with files on any filesystem Beam opens."""
+"""File operations on any filesystem that Beam opens."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _IN_A_FOLDER = re.compile(r"[^[*?]*/")
 
 
 def join(base: str, *parts: str) -> str:
-    """Path below another."""
+    """Joins parts of a path."""
     return FileSystems.join(base, *parts)
 
 
 def same(one: str, other: str) -> bool:
-    """Whether two paths name the same folder, as far as their words tell."""
+    """Returns whether two paths name the same folder, without looking at the filesystem."""
     return _plain(one) == _plain(other)
 
 
 def is_found_below(folder: str, path: str) -> bool:
-    """Whether who searches a folder at any depth finds what lies at a path; hidden folders are not searched."""
+    """Returns whether a recursive search of a folder would find a path; such a search skips hidden folders."""
     above, below = _plain(folder or ".").rstrip("/") + "/", _plain(path) + "/"
     return below.startswith(above) and not any(part[0] in "._" for part in below[len(above) :].split("/") if part)
 
 
 def create(path: str) -> BinaryIO:
-    """Opens a new file for writing, the folders above it made where the filesystem has folders."""
+    """Opens a new file for writing, and creates its folders if the filesystem has folders."""
     _make_folder_of(path)
     return FileSystems.create(path, "application/octet-stream", CompressionTypes.UNCOMPRESSED)  # type: ignore[return-value]
 
@@ -49,9 +49,9 @@ def write_bytes(path: str, data: bytes) -> None:
 
 
 def write_whole(path: str, data: bytes) -> None:
-    """Writes a file, also over one that is there; who reads it at any time sees all of the one or of the other.
+    """Writes or replaces a file atomically: a reader sees all of the old or all of the new content.
 
-    Object storage promises that by itself.
+    Object storage guarantees that by itself.
     """
     if "://" in path:
         write_bytes(path, data)
@@ -73,21 +73,21 @@ def opened(path: str) -> BinaryIO:
 
 
 def exists(path: str) -> bool:
-    """Whether there is a file."""
+    """Returns whether a file exists."""
     return FileSystems.exists(path)
 
 
 def matched(pattern: str) -> list[tuple[str, int]]:
-    """(path, bytes) of the files that a glob stands for, as Beam's filesystems read it."""
-    here = "" if "://" in pattern or _IN_A_FOLDER.match(pattern) else "./"  # Beam lists no folder without a name
+    """Lists (path, bytes) of the files that match a glob, by the rules of Beam's filesystems."""
+    here = "" if "://" in pattern or _IN_A_FOLDER.match(pattern) else "./"  # Beam lists nothing for a bare pattern
     found: list[Any] = FileSystems.match([here + pattern])[0].metadata_list
     return [(m.path.removeprefix(here), m.size_in_bytes) for m in found]
 
 
 def matched_in(folder: str, pattern: str) -> Iterator[tuple[str, int]]:
-    """(path, bytes) of the files below a folder that a glob stands for; the folder's own name is none.
+    """Yields (path, bytes) of the files below a folder that match a glob; the folder itself is no glob.
 
-    A file that is renamed meanwhile is there under its earlier name, with 0 bytes.
+    A file that is renamed meanwhile is listed under its earlier name, with 0 bytes.
     """
     if "://" in folder:
         yield from matched(join(folder, pattern))
@@ -100,14 +100,14 @@ def matched_in(folder: str, pattern: str) -> Iterator[tuple[str, int]]:
 
 
 def below(folder: str) -> list[str]:
-    """Paths of all files below a folder, at any depth, sorted; none where there is no such folder."""
-    if "://" not in folder:  # not by a glob: a folder's name may have the characters of one
+    """Lists the paths of all files below a folder, at any depth, sorted; none if there is no such folder."""
+    if "://" not in folder:  # not by a glob, since the name of a folder may contain wildcards
         return sorted(os.path.join(at, name) for at, _, names in os.walk(folder.rstrip("/") or "/") for name in names)
     return sorted(path for path, _ in matched(folder.rstrip("/") + "/**"))
 
 
 def has_folders(path: str) -> bool:
-    """Whether the path is on a filesystem with folders; object storage has none."""
+    """Returns whether a path is on a filesystem with folders; object storage has none."""
     return FileSystems.get_filesystem(path).has_dirs()
 
 
@@ -118,12 +118,12 @@ def _plain(path: str) -> str:
 def _make_folder_of(path: str) -> None:
     folder = FileSystems.split(path)[0]
     if folder and has_folders(path) and not FileSystems.exists(folder):
-        with contextlib.suppress(BeamIOError, OSError):  # made by another worker meanwhile
+        with contextlib.suppress(BeamIOError, OSError):  # another worker has created it meanwhile
             FileSystems.mkdirs(folder)
 
 
 def delete(paths: list[str]) -> None:
-    """Deletes files; those that are gone already are fine."""
+    """Deletes files; ignores those that no longer exist."""
     for path in paths:
         if "://" not in path:
             Path(path).unlink(missing_ok=True)
@@ -136,20 +136,20 @@ def delete(paths: list[str]) -> None:
 
 
 def delete_folder(folder: str) -> None:
-    """Deletes a folder and all below it; on object storage, all objects of that prefix."""
+    """Deletes a folder and everything below it; on object storage, all objects with that prefix."""
     if "://" not in folder:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(folder)
         return
     if not has_folders(folder):
-        FileSystems.delete([folder.rstrip("/") + "/"])  # in batches; says nothing of what it could not delete
+        FileSystems.delete([folder.rstrip("/") + "/"])  # in batches, but silent about what it could not delete
     delete(below(folder))
     if has_folders(folder) and exists(folder):
         FileSystems.delete([folder])
 
 
 def move(source: str, destination: str) -> None:
-    """Renames a file over what stands at its destination; done already (source gone, destination there) is fine."""
+    """Renames a file, replacing the destination; does nothing if that is done already (only the destination exists)."""
     if not exists(source):
         if exists(destination):
             return
@@ -165,10 +165,10 @@ def move(source: str, destination: str) -> None:
 
 
 def create_new(path: str, data: bytes) -> bool:
-    """Writes a whole file unless there is one; returns whether it did. Of several that try at once, one does.
+    """Writes a whole file unless it exists; returns whether it did. Of several concurrent writers exactly one succeeds.
 
     Raises:
-        ConfigError: The filesystem cannot promise that.
+        ConfigError: The filesystem cannot guarantee that.
     """
     if "://" not in path:
         return _create_new_local(path, data)
@@ -178,10 +178,10 @@ def create_new(path: str, data: bytes) -> bool:
 
 
 def try_folder(folder: str) -> None:
-    """Finds out whether files can be made in a folder, which need not be there; nothing is made, and nothing changed.
+    """Checks that files can be created in a folder, which need not exist; leaves nothing behind.
 
     Raises:
-        Exception: They cannot; each filesystem has exceptions of its own.
+        Exception: They cannot; each filesystem has its own exceptions.
     """
     if folder.startswith("gs://"):
         _try_gcs(folder)
@@ -189,17 +189,17 @@ def try_folder(folder: str) -> None:
     there = os.path.abspath(folder)
     while not os.path.lexists(there):
         there = os.path.dirname(there)
-    with tempfile.TemporaryFile(dir=there):  # has no name where the system can do that
+    with tempfile.TemporaryFile(dir=there):  # an unnamed file, if the system has such
         pass
 
 
 def _try_gcs(folder: str, client: Any = None) -> None:
-    """By an upload that is begun and never goes on: nobody sees an object before its upload ends."""
+    """Starts an upload and never continues it: an object is visible only when its upload ends."""
     _blob(join(folder, uuid.uuid4().hex), client).create_resumable_upload_session(if_generation_match=0)
 
 
 def _create_new_local(path: str, data: bytes) -> bool:
-    """By a hard link, so that whoever sees the file sees all of it."""
+    """Writes a temporary file and links it, so that a reader sees all of the file or none."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     temporary = f"{path}.{uuid.uuid4().hex}"
     with open(temporary, "xb") as file:
@@ -219,13 +219,13 @@ def _create_new_gcs(path: str, data: bytes, client: Any = None) -> bool:
     blob = _blob(path, client)
     try:
         blob.upload_from_string(data, if_generation_match=0)
-    except PreconditionFailed:  # a repeated request finds its own first one: the contents tell
+    except PreconditionFailed:  # a retried request may have succeeded before: the contents tell
         return blob.download_as_bytes() == data
     return True
 
 
 def _blob(path: str, client: Any) -> Any:
-    """The object of Cloud Storage at a path; without a client by one of its own."""
+    """Returns the object of Cloud Storage at a path, with a new client unless one is given."""
     from google.cloud import storage
 
     bucket, _, name = path.removeprefix("gs://").partition("/")

@@ -1,4 +1,4 @@
-"""A finished journal as one Parquet file, `calls.parquet`: a row for each record, row groups of one prefix each."""
+"""Compacts a finished journal into one Parquet file, `calls.parquet`: a row for each record, groups of one prefix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .segments import PIECE, Head, Record
 
 NAME = "calls.parquet"
 
-_ROW = 1000  # bytes of a row in memory beside its text
+_ROW = 1000  # estimated bytes of a row in memory beside its text
 
 _SCHEMA = pa.schema(
     [
@@ -36,15 +36,15 @@ _SCHEMA = pa.schema(
         pa.field("refused", pa.int64()),
     ]
 )
-_AS_THEY_ARE = tuple(_SCHEMA.names[5:])
+_PLAIN = tuple(_SCHEMA.names[5:])
 
 
 def write_compacted(folder: str, prefixes: Iterable[tuple[str, Iterable[Record]]]) -> int:
-    """Writes a journal's file, in place of the one that may be there; returns the number of records.
+    """Writes the file of a journal, replacing the one that may exist; returns the number of records.
 
     Args:
         folder: Folder of the journal.
-        prefixes: (prefix, records), in the order of the prefixes.
+        prefixes: (prefix, records), sorted by prefix.
     """
     count, temporary = 0, storage.join(folder, f".{NAME}")
     with storage.create(temporary) as stream, pq.ParquetWriter(stream, _SCHEMA, compression="zstd") as writer:
@@ -56,8 +56,8 @@ def write_compacted(folder: str, prefixes: Iterable[tuple[str, Iterable[Record]]
     return count
 
 
-def distinct(records: Iterable[Record]) -> Iterator[Record]:
-    """The records, those that are equal once: a compaction that was interrupted has left some in both places."""
+def drop_duplicates(records: Iterable[Record]) -> Iterator[Record]:
+    """Yields each record once: an interrupted compaction has left some of them both in the file and in segments."""
     seen: set[bytes] = set()
     for record in records:
         digest = hashlib.sha256(orjson.dumps(_row("", *record))).digest()
@@ -67,7 +67,7 @@ def distinct(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """The rows in groups that are read at once."""
+    """Splits rows into groups of about `PIECE` bytes of JSON; a group is read at once."""
     group: list[dict[str, Any]] = []
     size = 0
     for row in rows:
@@ -87,9 +87,9 @@ class Group:
 
     Attributes:
         path: The file.
-        footer: What was read of its footer.
+        footer: The metadata in the footer of the file.
         number: Position of the group.
-        size: Bytes in memory, more or less.
+        size: Estimated bytes in memory.
     """
 
     path: str
@@ -98,18 +98,18 @@ class Group:
     size: int
 
     def load(self) -> list[dict[str, Any]]:
-        """Its rows."""
+        """Reads its rows."""
         with storage.opened(self.path) as stream:
             file = pq.ParquetFile(stream, metadata=self.footer, pre_buffer=False)
             return file.read_row_group(self.number, use_threads=False).to_pylist()
 
     def record(self, loaded: list[dict[str, Any]], place: int) -> Record:
-        """The record in a row."""
+        """Returns the record of a row."""
         return _record(loaded[place])
 
 
 class Compacted:
-    """A journal's Parquet file, read group by group; one that is not there is empty."""
+    """The Parquet file of a journal, read group by group; a missing file counts as empty."""
 
     def __init__(self, folder: str) -> None:
         path = storage.join(folder, NAME)
@@ -128,24 +128,24 @@ class Compacted:
         return sorted(self._groups)
 
     def groups(self, prefix: str) -> Iterator[tuple[Group, list[dict[str, Any]], list[Head]]]:
-        """The records of a prefix: groups, their rows, and the heads of their records."""
+        """Yields the groups of a prefix, their rows, and the heads of their records."""
         for group in self._groups.get(prefix, []):
             rows = group.load()
             yield group, rows, [(row["key"], row["run"], row["kind"], i) for i, row in enumerate(rows)]
 
     def read(self, prefix: str) -> Iterator[Record]:
-        """The records of a prefix."""
+        """Yields the records of a prefix."""
         for _, rows, _ in self.groups(prefix):
             yield from map(_record, rows)
 
 
 def _row(prefix: str, key: str, run: str, outcome: Outcome) -> dict[str, Any]:
     value = None if outcome.kind != "ok" and outcome.value is None else orjson.dumps(outcome.value).decode()
-    own = {name: getattr(outcome, name) for name in _AS_THEY_ARE}
+    own = {name: getattr(outcome, name) for name in _PLAIN}
     return {"prefix": prefix, "key": key, "run": run, "kind": outcome.kind, "value": value, **own}
 
 
 def _record(row: dict[str, Any]) -> Record:
     value = None if row["value"] is None else orjson.loads(row["value"])
-    own = {name: row[name] for name in _AS_THEY_ARE}
+    own = {name: row[name] for name in _PLAIN}
     return row["key"], row["run"], Outcome(value, row["kind"], **own, replayed=True)

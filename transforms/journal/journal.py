@@ -1,11 +1,11 @@
-"""Finished calls, kept in the run's storage and found again by the hash of all they depend on.
+"""Keeps finished calls in the run's storage, and finds them by the hash of everything they depend on.
 
-Layout: `<folder>/<two hexadecimal digits of the row's id>/seg-<uuid>`, on any filesystem Beam opens, a segment for each
-prefix that a bundle meets. On object storage a segment is put whole, several of them while the bundle goes on. On a
-local disk it is appended result by result, so that a killed process loses none, under the name `seg-<uuid>.open`, and
-renamed when the bundle ends: who reads the journal of a run that still goes on can tell a record that is being written
-from damage. Nothing under its final name is ever changed. Only put, list and get are used; two runs may share a
-journal. That of a finished run can be brought into one Parquet file (compact.py).
+Layout: `<folder>/<two hexadecimal digits of the row's id>/seg-<uuid>`, on any filesystem that Beam opens, one segment
+for each prefix that a bundle meets. On object storage segments are written whole, several of them during a bundle. On a
+local disk a segment is appended to, result by result, so that a killed process loses none. Until its bundle ends it is
+named `seg-<uuid>.open`: a reader of the journal of a running run can tell a record that is being written from damage.
+Nothing under a final name is ever changed. Only put, list and get are used; two runs may share a journal. That of a
+finished run can be compacted into one Parquet file (compact.py).
 """
 
 from __future__ import annotations
@@ -29,34 +29,38 @@ from apache_beam.io.localfilesystem import LocalFileSystem
 from ...schemas.calls import Call, Outcome
 from ...schemas.errors import RunError
 from ..io import storage
-from .compact import Compacted, distinct, write_compacted
+from .compact import Compacted, drop_duplicates, write_compacted
 from .lookup import Lookup
-from .segments import OPEN, Record, Torn, decoded, encoded, log, pieces, segments_of
+from .segments import OPEN, Record, Torn, encode_record, list_segments, log, read_pieces, read_records
 
 KEPT = frozenset(("ok", "permanent", "invalid_answer"))
-"""Outcomes that another run takes over; others are tried again, and only the run that made them keeps them."""
+"""Classes of outcomes that other runs reuse. Calls with other outcomes are made again, except within the same start."""
 MAX_BUFFERED = 500
-"""Results that are not yet on object storage, and that a killed process loses, beside those of the calls in flight; put
-as soon as half as many are there."""
+"""Most results that are not yet on object storage, which a killed process loses in addition to the calls in flight.
+Writing starts at half as many."""
 MAX_BUFFERED_BYTES = 16 << 20
 """Bytes of results in memory before they are put on object storage."""
 MAX_SECONDS = 5.0
-"""Seconds a result waits in memory at most, as long as the bundle's thread comes by."""
+"""Seconds after which buffered results are written, if the bundle's thread is not busy elsewhere."""
 
 _TRIES = 5
+"""Attempts to write a segment, with pauses of 0.2, 0.4, 0.8 and 1.6 s."""
 _PUTS = 16
+"""Segments written at once: each one waits for the storage several times."""
 _OPEN_FILES = 16
+"""Segments of a bundle that are open at once, of up to 256 prefixes: processes have few file descriptors."""
 _CACHED = 4
+"""Prefixes whose records are in memory. Rows arrive in the order of their ids, so a bundle needs one or two of them."""
 
 
 class Journal:
-    """One bundle's view of a journal: what it finds there, and the segments it adds.
+    """One bundle's view of a journal: the outcomes it finds there, and the segments it adds.
 
     Args:
         folder: Folder of the journal.
-        run: Token of the run: it finds all its own results again, failures too. `None` for a journal that is only read:
-            all its results count, failures where nothing better came of the call.
-        clock, sleep: For tests.
+        run: Token of this start of the run, which finds all its own results again, including failures. `None` for a
+            journal that is only read: all results count, failures if the call has no better outcome.
+        clock, sleep: Injected by tests.
     """
 
     def __init__(
@@ -79,11 +83,11 @@ class Journal:
         self._files: OrderedDict[str, BinaryIO] = OrderedDict()
         self._unsealed: set[str] = set()
         self._found: OrderedDict[str, Lookup] = OrderedDict()
-        self._segments = segments_of(folder)
+        self._segments = list_segments(folder)
         self._compacted = Compacted(folder)
 
     def find(self, call: Call) -> Outcome | None:
-        """What came of the call before this bundle began."""
+        """Finds the outcome of a call that ended before this bundle began; `None` if there is none."""
         if not self._segments and not self._compacted.prefixes:
             return None
         known = self._found.get(call.prefix)
@@ -94,12 +98,12 @@ class Journal:
         return known.get(call.key)
 
     def add(self, call: Call, outcome: Outcome) -> int:
-        """Keeps an outcome and returns its bytes. Called on the loop's thread before the call's place is free.
+        """Adds an outcome and returns its bytes. Runs on the loop's thread.
 
         Raises:
-            RunError: The disk refuses it.
+            RunError: The disk cannot be written to.
         """
-        record = encoded(call.key, self._run or "", outcome)
+        record = encode_record(call.key, self._run or "", outcome)
         if not self._local:
             self._buffer.append((call.prefix, record))
             self._added += len(record)
@@ -109,38 +113,38 @@ class Journal:
                 return len(record)
             try:
                 if self._file(call.prefix).write(record) != len(record):
-                    raise OSError("the disk took a part of a record")
+                    raise OSError("only a part of a record was written")
             except OSError as error:
-                self._closed = True  # what follows a torn record would never be read
+                self._closed = True  # a reader stops at the torn record, so nothing may follow it
                 self._unsealed.discard(call.prefix)
                 raise self._refused(error) from error
         return len(record)
 
     def due(self) -> bool:
-        """Whether enough is buffered to be put now."""
+        """Returns whether enough is buffered to be written now."""
         return len(self._buffer) >= MAX_BUFFERED // 2 or self._added - self._put_away >= MAX_BUFFERED_BYTES
 
     def full(self) -> bool:
-        """Whether no call should start before what is buffered has been put."""
+        """Returns whether no call should start before the buffer is written."""
         return self._leaving + len(self._buffer) >= MAX_BUFFERED
 
     def flush_if_due(self) -> bool:
-        """Puts what is buffered once it is much or old; called often, on the bundle's thread. Says whether it did."""
+        """Writes the buffer if it is large or old, and returns whether it did; called often, on the bundle's thread."""
         due = bool(self._buffer) and (self.due() or self._clock() - self._flushed >= MAX_SECONDS)
         if due:
             self.flush()
         return due
 
     def flush(self) -> None:
-        """Puts what is buffered, a segment for each prefix.
+        """Writes the buffer, a segment for each prefix.
 
         Raises:
-            RunError: The storage refuses a segment several times.
+            RunError: The storage has refused a segment several times.
         """
         self._flushed = self._clock()
         segments: dict[str, list[bytes]] = defaultdict(list)
         while self._buffer:
-            self._leaving += 1
+            self._leaving += 1  # before `popleft`: `full` on the loop's thread must never count too few
             prefix, record = self._buffer.popleft()
             segments[prefix].append(record)
             self._put_away += len(record)
@@ -150,19 +154,19 @@ class Journal:
         self._leaving = 0
 
     def close(self) -> None:
-        """Puts what is buffered and gives the open segments their final names."""
+        """Writes the buffer and gives the open segments their final names."""
         with self._lock:
             self._closed = True
             while self._files:
                 self._files.popitem()[1].close()
             while self._unsealed:
                 path = self._path(self._unsealed.pop())
-                with suppress(OSError):  # it is as good under the name it has
+                with suppress(OSError):  # it can be read under the name it has, too
                     os.rename(path, path.removesuffix(OPEN))
         self.flush()
 
     def _load(self, prefix: str) -> Lookup:
-        segments = map(pieces, self._segments.get(prefix, []))
+        segments = map(read_pieces, self._segments.get(prefix, []))
         return Lookup(chain(self._compacted.groups(prefix), *segments), self._wanted)
 
     def _wanted(self, run: str, kind: str) -> int:
@@ -187,7 +191,7 @@ class Journal:
                 with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
                     file.write(data)
                 return
-            except Exception as error:  # each filesystem has exceptions of its own
+            except Exception as error:  # each filesystem has its own exceptions
                 if attempt == _TRIES - 1:
                     raise self._refused(error) from error
                 self._sleep(0.2 * 2**attempt)
@@ -197,22 +201,22 @@ class Journal:
 
 
 def read_journal(folder: str, report: Callable[[Torn], None] = log) -> Iterator[Record]:
-    """All records of a journal, prefix by prefix; `report` is called with segments that are not read to their end."""
+    """Yields all records of a journal, prefix by prefix; calls `report` for segments that are not read to their end."""
     for _, records in _by_prefix(folder, report):
         yield from records
 
 
 def compact(folder: str) -> int:
-    """Brings a journal that nobody writes to into one file; returns the number of its records."""
-    segments = [path for paths in segments_of(folder).values() for path in paths]
+    """Compacts a journal that nobody writes to into one file; returns the number of its records."""
+    segments = [path for paths in list_segments(folder).values() for path in paths]
     count = write_compacted(folder, _by_prefix(folder, log))
     storage.delete(segments)
     return count
 
 
 def _by_prefix(folder: str, report: Callable[[Torn], None]) -> Iterator[tuple[str, Iterator[Record]]]:
-    compacted, segments = Compacted(folder), segments_of(folder)
+    compacted, segments = Compacted(folder), list_segments(folder)
     for prefix in sorted({*compacted.prefixes, *segments}):
-        read = partial(decoded, report=report)
+        read = partial(read_records, report=report)
         records = chain(compacted.read(prefix), *map(read, segments.get(prefix, [])))
-        yield prefix, distinct(records) if prefix in segments and prefix in compacted.prefixes else records
+        yield prefix, drop_duplicates(records) if prefix in segments and prefix in compacted.prefixes else records

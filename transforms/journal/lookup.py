@@ -1,7 +1,7 @@
-"""Finished calls of one of a journal's prefixes by key, however large their answers are.
+"""Looks up finished calls of one prefix of a journal by key, however large their answers are.
 
-Held are the places of the records; what they are read from stays in memory up to a bound. Calls come in the order in
-which they were made, more or less, so a piece that had to leave is read again once, not once for each of its records.
+All positions of records are in memory; the pieces they are read from are cached up to a bound. Calls are looked up in
+roughly the order in which they were made, so that a piece that was evicted is read again once, not for each record.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from ...schemas.calls import Outcome
 from .segments import Head, Record
 
 MOST = 16 << 20
-"""Bytes that stay in memory of one prefix, or one piece if it is larger."""
+"""Most bytes of one prefix in memory, except that one larger piece is kept."""
 
 _log = logging.getLogger(__name__)
 
 
 class Source(Protocol):
-    """Records that are read at once: a piece of a segment, a row group of a Parquet file."""
+    """Records that are read at once: a piece of a segment, or a row group of a Parquet file."""
 
     @property
     def size(self) -> int:
-        """Bytes in memory of what is loaded, more or less."""
+        """Estimated bytes in memory."""
         ...
 
     def load(self) -> Any:
-        """Reads it."""
+        """Reads the records."""
         ...
 
     def record(self, loaded: Any, place: int) -> Record:
-        """The record at a place of what was loaded."""
+        """Returns the record at a place of what `load` returned."""
         ...
 
 
@@ -41,12 +41,12 @@ class Lookup:
     """Finds outcomes by key.
 
     Args:
-        sources: All records of the prefix: sources, what they load, and the heads of their records. The first of the
-            records of a key that are wanted most counts.
-        wanted: Tells by run and kind how much a record is wanted; 0 is not at all.
+        sources: All records of the prefix: sources, what they load, and the heads of their records. Of several records
+            of a key, the first one with the highest rank counts.
+        wanted: Returns the rank of a record by run and kind; records of rank 0 do not count.
 
     Attributes:
-        held: Bytes in memory of what the records are read from.
+        held: Bytes of the sources in memory.
     """
 
     def __init__(self, sources: Iterable[tuple[Source, Any, list[Head]]], wanted: Callable[[str, str], int]) -> None:
@@ -61,7 +61,7 @@ class Lookup:
                     most[key], self._places[key] = worth, (source, place)
 
     def get(self, key: str) -> Outcome | None:
-        """The outcome of a call, `None` if there is none."""
+        """Returns the outcome of a call; `None` if there is none."""
         found = self._places.get(key)
         if found is None:
             return None

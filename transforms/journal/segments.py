@@ -1,8 +1,12 @@
-"""The files of a journal: records one after the other, read piece by piece up to the first bad one.
+"""The segments of a journal: records one after another, read piece by piece up to the first bad one.
 
-A record is a line: length and CRC-32 of its JSON in hexadecimal digits, then the JSON. A segment that is still appended
-to has a name of its own (`OPEN`): it may end within a record, because its process writes it at this moment or was
-killed while it did, and that is no damage. Everywhere else a bad record is one.
+A record is a line: length and CRC-32 of its JSON in hexadecimal digits, then the JSON.
+
+    byte 0          9          18                  18 + length
+         length     CRC-32     {"key": ...}        line end
+
+A segment that is still appended to has a name of its own (`OPEN`). It may end within a record, if its process is
+writing it or was killed while it did; that is no damage. Anywhere else a bad record is damage.
 """
 
 from __future__ import annotations
@@ -21,9 +25,9 @@ from ...schemas.calls import Outcome
 from ..io import storage
 
 OPEN = ".open"
-"""Ending of the name of a segment that is appended to; it is renamed once nothing more comes."""
+"""Ending of the name of a segment that is appended to; the segment is renamed when it is complete."""
 PIECE = 4 << 20
-"""Bytes that are read at once, more only where a single record is larger."""
+"""Bytes that are read at once; more if a single record is larger."""
 
 Record: TypeAlias = tuple[str, str, Outcome]
 """(key, run, outcome)."""
@@ -42,7 +46,7 @@ class Torn:
     Attributes:
         path: The segment.
         at: Byte at which its first bad record begins.
-        damaged: Whether that is damage; else its process is writing the record, or was killed while it did.
+        damaged: Whether that is damage; if not, its process is writing the record or was killed while it did.
     """
 
     path: str
@@ -75,16 +79,16 @@ class Piece:
     size: int
 
     def load(self) -> bytes:
-        """Its bytes."""
-        with opened(self.path) as file:
+        """Reads its bytes."""
+        with open_segment(self.path) as file:
             file.seek(self.offset)
             return file.read(self.size)
 
     def record(self, loaded: bytes, place: int) -> Record:
-        """The record at a place.
+        """Returns the record at a place.
 
         Raises:
-            ValueError: It is not what it was.
+            ValueError: The segment has changed since its heads were read.
         """
         end = _end(loaded, place)
         if end is None or end > len(loaded):
@@ -92,8 +96,8 @@ class Piece:
         return _record(orjson.loads(loaded[place + _HEAD : end - 1]))
 
 
-def encoded(key: str, run: str, outcome: Outcome) -> bytes:
-    """A record."""
+def encode_record(key: str, run: str, outcome: Outcome) -> bytes:
+    """Encodes a record as a line."""
     record: dict[str, Any] = {"key": key, "run": run, "kind": outcome.kind}
     if outcome.kind == "ok" or outcome.value is not None:
         record["value"] = outcome.value
@@ -106,21 +110,21 @@ def encoded(key: str, run: str, outcome: Outcome) -> bytes:
     return b"%08x %08x %b\n" % (len(text), zlib.crc32(text), text)
 
 
-def pieces(
+def read_pieces(
     path: str, report: Callable[[Torn], None] = log, start: int = 0
 ) -> Iterator[tuple[Piece, bytes, list[Head]]]:
-    """The good records of a segment up to its first bad one, piece by piece.
+    """Reads the good records of a segment up to its first bad one, piece by piece.
 
     Args:
         path: The segment.
-        report: Called at the end where there is more than good records.
+        report: Called at the end if anything follows the good records.
         start: Byte at which a record begins, the first that is read.
 
     Yields:
         A piece, what it loads, and the heads of its records.
     """
     offset, data, wanted, lacking = start, b"", PIECE, 0
-    with opened(path) as file:
+    with open_segment(path) as file:
         file.seek(start)
         while block := file.read(wanted):
             data += block
@@ -135,52 +139,54 @@ def pieces(
         report(Torn(path, offset, lacking is None or not path.endswith(OPEN)))
 
 
-def decoded(path: str, report: Callable[[Torn], None] = log) -> Iterator[Record]:
-    """The good records at the start of a segment, see `pieces`."""
-    for piece, loaded, heads in pieces(path, report):
+def read_records(path: str, report: Callable[[Torn], None] = log) -> Iterator[Record]:
+    """Decodes the good records at the start of a segment, see `read_pieces`."""
+    for piece, loaded, heads in read_pieces(path, report):
         for _, _, _, place in heads:
             yield piece.record(loaded, place)
 
 
-def opened(path: str) -> BinaryIO:
-    """Opens a segment for reading, under its final name where it has that by now."""
+def open_segment(path: str) -> BinaryIO:
+    """Opens a segment for reading, under its final name if it has been renamed meanwhile."""
     try:
         return storage.opened(path)
     except FileNotFoundError:
         return storage.opened(path.removesuffix(OPEN))
 
 
-def segments_of(folder: str) -> dict[str, list[str]]:
-    """Paths of a journal's segments by prefix, in an order that does not change when one is renamed."""
-    # on object storage one list of all, a second for some thousands: one for each prefix would take longer in every run
+def list_segments(folder: str) -> dict[str, list[str]]:
+    """Lists the paths of a journal's segments by prefix, in an order that does not change if one is renamed."""
+    # One listing of all takes object storage a second for some thousands; one for each prefix would take longer.
     paths = [path for path, _ in storage.matched_in(folder, "*/seg-*")]
-    found: dict[str, list[str]] = defaultdict(list)
-    names = {path.removesuffix(OPEN): path for path in sorted(paths, reverse=True)}  # one may be renamed meanwhile
+    segments: dict[str, list[str]] = defaultdict(list)
+    names = {
+        path.removesuffix(OPEN): path for path in sorted(paths, reverse=True)
+    }  # one renamed meanwhile is listed twice
     for name in sorted(names):
-        found[name.split("/")[-2]].append(names[name])
-    return dict(found)
+        segments[name.split("/")[-2]].append(names[name])
+    return dict(segments)
 
 
 def _heads(data: bytes) -> tuple[list[Head], int, int | None]:
-    """Heads of the good records at the start, where they end, and bytes the next one lacks; `None` if it is bad."""
+    """Returns the heads of the good records at the start, their end, and the bytes the next one lacks (`None`: bad)."""
     heads: list[Head] = []
     place, size = 0, len(data)
     while place < size:
         end = _end(data, place)
         if end is None or end > size:
             return heads, place, None if end is None else end - size
-        found = _NAMES.match(data, place + _HEAD)
-        if found is None:  # a name with an escape
+        match = _NAMES.match(data, place + _HEAD)
+        if match is None:  # a name with an escape
             key, run, kind = _names(orjson.loads(data[place + _HEAD : end - 1]))
         else:
-            key, run, kind = (name.decode() for name in found.groups())
+            key, run, kind = (name.decode() for name in match.groups())
         heads.append((key, run, kind, place))
         place = end
     return heads, place, 0
 
 
 def _end(data: bytes, place: int) -> int | None:
-    """Where the record at a place ends, which may be beyond the data; `None` where it is bad."""
+    """Returns the end of the record at a place, which may be beyond the data; `None` if the record is bad."""
     start, size = place + _HEAD, len(data)
     if start > size:
         return start

@@ -1,4 +1,4 @@
-"""What a journal says of a run's calls: how many, how they ended, what they took."""
+"""Summarizes the calls in a journal: how many, how they ended, how long they took."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class JournalSummary:
     """Figures of one journal folder.
 
     Attributes:
-        calls: Calls by class ("ok", "permanent", "timeout" ...); one that was made several times counts once, settled
-            where one of them is.
-        settled: Calls that another run takes over instead of making them again.
-        attempts: Attempts of all calls, made again or not.
+        calls: Calls by class ("ok", "permanent", "timeout" ...); a call that was made several times counts once, as
+            settled if any of its records is.
+        settled: Calls that another run reuses instead of making them again.
+        attempts: Attempts of all records.
         refused: How many of them were refused for their rate.
         queued_in_seconds, backoff_in_seconds: Waiting of all calls, before and between attempts.
-        latency: Percentile (50, 90, 99) to seconds, of the attempts that counted; empty without any.
-        input_tokens, output_tokens: Tokens where the answers name them, of all attempts.
+        latency: Percentile (50, 90, 99) to seconds, of successful attempts; empty if there are none.
+        input_tokens, output_tokens: Tokens of all attempts, as far as the answers name them.
         torn: Segments that are not read to their end.
     """
 
@@ -41,12 +41,12 @@ class JournalSummary:
 
     @property
     def paid_calls(self) -> int:
-        """What a budget of calls counts."""
+        """The calls that count against a budget."""
         return self.attempts - self.refused
 
 
 def summarize(folder: str) -> JournalSummary:
-    """Reads a whole journal, answer by answer; a folder without one gives zeros."""
+    """Reads a whole journal, record by record; a folder without a journal gives zeros."""
     kinds: dict[str, str] = {}
     attempts = refused = given = made = 0
     queued = backoff = 0.0

@@ -1,1 +1,1 @@
-"""What lives in a worker process beside the rows: coders, counters, threads."""
+"""Coders, counters and threads of worker processes."""

@@ -1,4 +1,4 @@
-"""A second thread for what needs no interpreter: compression and file formats, done while the rows go on."""
+"""A second thread for work that releases the interpreter lock: compression and file formats."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 
 class Background:
-    """Finishes values on a thread of its own, in order, at most `ahead` of them waiting.
+    """Computes values on a thread of its own, in order, at most `ahead` of them at a time.
 
-    It pays for functions that release the interpreter's lock. An exception is raised where the value is taken.
+    It pays off for functions that release the interpreter lock. An exception is raised when the value is taken.
     """
 
     def __init__(self, ahead: int = 8) -> None:
@@ -20,20 +20,20 @@ class Background:
         self._ahead = ahead
 
     def submit(self, function: Callable[..., Any], *args: Any) -> None:
-        """Has a value finished."""
+        """Queues the computation of a value."""
         self._waiting.append(self._pool.submit(function, *args))
 
     def ready(self) -> Iterator[Any]:
-        """The oldest values, until no more than `ahead` are waiting."""
+        """Yields the oldest values until no more than `ahead` are queued."""
         while len(self._waiting) > self._ahead:
             yield self._waiting.popleft().result()
 
     def rest(self) -> Iterator[Any]:
-        """All values that are waiting."""
+        """Yields all remaining values."""
         while self._waiting:
             yield self._waiting.popleft().result()
 
     def close(self) -> None:
-        """Drops what is waiting and ends the thread."""
+        """Drops the queued values and ends the thread."""
         self._waiting.clear()
         self._pool.shutdown(cancel_futures=True)

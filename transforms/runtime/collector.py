@@ -1,4 +1,4 @@
-"""Python's cyclic collector in steps that make rows in bulk."""
+"""Settings of Python's garbage collector for steps that create rows in bulk."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import gc
 
 
 def relax_collector() -> None:
-    """Lets a step that makes rows in bulk outrun Python's cyclic collector, which would rescan them all."""
+    """Makes the collector run rarely, since it would scan all the new rows for cycles again and again."""
     gc.set_threshold(200_000, 50, 50)

@@ -1,4 +1,4 @@
-"""Calls of user functions, many at once: async ones on a private event loop, slow sync ones on threads."""
+"""Concurrent calls of user functions: async ones on a private event loop, slow sync ones on threads."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 Result: TypeAlias = tuple[Any, BaseException | None]
-"""What a call returned, and what it raised."""
+"""(value returned, exception raised) of a call."""
 
 SLOW = 0.002
-"""Seconds a call takes on average from which threads are worth their cost."""
+"""Mean seconds of a call above which threads are worth their cost."""
 PATIENCE = 0.05
-"""Seconds of calls one by one before that is judged."""
+"""Seconds of calls one by one before the mean is looked at."""
 
 
 def call_each(
@@ -27,35 +27,35 @@ def call_each(
     is_async: bool = False,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Result]:
-    """The results of all calls, in their order; nothing a call raises leaves it, `SystemExit` included.
+    """Makes all calls and returns their results in order; catches whatever a call raises, `SystemExit` included.
 
     Args:
         calls: The calls; one that returns an awaitable has its result awaited on the private loop.
-        limit: Calls running at once, at most.
-        is_async: Whether the calls only make coroutines, so that all run on the loop and none needs a thread.
-        clock: Seconds; decides nothing but where a call runs.
+        limit: Most calls at once.
+        is_async: Whether the calls only create coroutines, so that all run on the loop and none needs a thread.
+        clock: Returns seconds; decides only on which thread a call runs.
     """
     if is_async:
         return _loop().run(_gather(calls, limit))
     results: list[Result] = []
     began = clock()
     for call in calls:
-        results.append(_guarded(call))
+        results.append(_call_guarded(call))
         spent = clock() - began
         if limit > 1 and spent > PATIENCE and spent > SLOW * len(results):
             break
     rest = calls[len(results) :]
     if rest:
         with ThreadPoolExecutor(min(limit, len(rest)), "evalbeam-metric") as threads:
-            results += threads.map(_guarded, rest)
+            results += threads.map(_call_guarded, rest)
     return results
 
 
-def _guarded(call: Callable[[], Any]) -> Result:
+def _call_guarded(call: Callable[[], Any]) -> Result:
     try:
         value = call()
         if inspect.isawaitable(value):
-            return _loop().run(_awaited(lambda: value))
+            return _loop().run(_await_guarded(lambda: value))
         return value, None
     except (Exception, SystemExit, asyncio.CancelledError) as error:  # a function that calls sys.exit() is a failed row
         return None, error
@@ -66,12 +66,12 @@ async def _gather(calls: Sequence[Callable[[], Any]], limit: int) -> list[Result
 
     async def one(call: Callable[[], Any]) -> Result:
         async with window:
-            return await _awaited(call)
+            return await _await_guarded(call)
 
     return await asyncio.gather(*map(one, calls))
 
 
-async def _awaited(call: Callable[[], Any]) -> Result:
+async def _await_guarded(call: Callable[[], Any]) -> Result:
     try:
         return await call(), None
     except BaseException as error:  # anything that left a task, SystemExit above all, would end the loop's thread
@@ -79,7 +79,7 @@ async def _awaited(call: Callable[[], Any]) -> Result:
 
 
 class _Loop:
-    """An event loop on a daemon thread; it outlives batches, since clients of async functions belong to their loop."""
+    """An event loop on a daemon thread. It outlives batches, since the clients of async functions are bound to it."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -89,11 +89,11 @@ class _Loop:
         atexit.register(self.close)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """The result of a coroutine; the calling thread waits."""
+        """Runs a coroutine and waits for its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self) -> None:
-        """Ends the loop and its thread, in the process that made them."""
+        """Ends the loop and its thread, in the process that created them."""
         if self.pid == os.getpid() and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=1.0)
@@ -106,7 +106,7 @@ _current: _Loop | None = None
 
 
 def _loop() -> _Loop:
-    """This process's loop; a forked child gets its own."""
+    """Returns the loop of this process; a forked child gets its own."""
     global _current
     with _lock:
         if _current is None or _current.pid != os.getpid():

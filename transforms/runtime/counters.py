@@ -1,8 +1,8 @@
-"""How far a local run has come: a few whole numbers that each process counts and the driver adds up while it runs.
+"""Progress counters of a local run: each process counts a few numbers, and the driver adds them up meanwhile.
 
-Nothing of a result depends on them. They are counted only where the environment names a folder (`watched` sets it;
-worker processes inherit it): each process then maps one small file of that folder into its memory, so that counting
-writes nothing and a number is never late.
+No result depends on them. They are counted only if the environment names a folder (`watched` sets it; worker processes
+inherit it). Each process maps one small file of that folder into memory: counting needs no system call, and the driver
+always reads the current numbers.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ NAMES = (
     "rows_scored",
     "rows_written",
 )
-"""What is counted. `calls_in_flight` goes up and down, all others only up; `calls_done` includes the failed ones."""
+"""Names of counters. `calls_in_flight` rises and falls, the others only rise; `calls_done` includes failed calls."""
 FOLDER = "EVALBEAM_PROGRESS"
 """Environment variable that names the folder."""
 
 _PREFIX = "evalbeam-progress-"
 _BYTES = 8 * len(NAMES)
 _lock = threading.Lock()
-_folder = os.environ.get(FOLDER)  # looked up once: that takes as long as all the rest
+_folder = os.environ.get(FOLDER)  # read once: a look into the environment takes as long as the rest of `add`
 
 
 def add(name: str, count: int = 1) -> None:
-    """Adds to one of `NAMES`; does nothing where nobody watches. Meant to be called per batch or per call."""
+    """Adds to one of `NAMES`; does nothing unless the run is watched. Call it per batch or per call, not per row."""
     if _folder and count:
         with _lock:
             _cells(_folder, os.getpid())[NAMES.index(name)] += count
 
 
 def totals(folder: str) -> dict[str, int]:
-    """The sums over all processes that count into a folder."""
+    """Returns the sums over all processes that count into a folder."""
     sums = [0] * len(NAMES)
     for file in Path(folder).iterdir():
         cells = memoryview(file.read_bytes()[:_BYTES].ljust(_BYTES, b"\0")).cast("q")
@@ -54,17 +54,17 @@ def totals(folder: str) -> dict[str, int]:
 
 @contextmanager
 def watched() -> Iterator[str]:
-    """Has this process, and those it starts, count into a new folder, which is removed at the end.
+    """Makes this process, and those it starts, count into a new folder, which is removed at the end.
 
-    Folders that killed processes have left are removed, too.
+    Folders left by killed processes are removed as well.
     """
     before = _folder
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        if (lock := _locked(left)) is not None:
+        if (lock := _lock_folder(left)) is not None:
             shutil.rmtree(left, ignore_errors=True)
             os.close(lock)
     new = Path(tempfile.mkdtemp(prefix="evalbeam-new-"))
-    lock = _locked(new)  # before it has the name that others look for
+    lock = _lock_folder(new)  # before the rename to the name that other processes look for
     folder = str(new.rename(new.with_name(new.name.replace("evalbeam-new-", _PREFIX))))
     _count_into(folder)
     try:
@@ -76,8 +76,8 @@ def watched() -> Iterator[str]:
             os.close(lock)
 
 
-def _locked(folder: Path) -> int | None:
-    """Locks a folder until what is returned is closed, or this process ends; `None` where another process has it."""
+def _lock_folder(folder: Path) -> int | None:
+    """Locks a folder until the returned descriptor is closed or the process ends; `None` if another process has it."""
     try:
         import fcntl
     except ImportError:  # not a Unix
@@ -105,7 +105,7 @@ def _count_into(folder: str | None) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _cells(folder: str, process: int) -> memoryview:
-    """The numbers of a process, as 64-bit integers in shared memory; of a folder that is gone, in memory of its own."""
+    """Maps the numbers of a process as 64-bit integers; if the folder is gone, they are in private memory."""
     try:
         with open(Path(folder) / f"{process}", "w+b") as file:
             file.truncate(_BYTES)

@@ -1,4 +1,4 @@
-"""Objects given from Python that stay in their process: clients with sockets and locks do not pickle, and need not."""
+"""Objects given from Python that stay in their process, since clients with sockets and locks cannot be pickled."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _held: dict[str, Any] = {}
 
 
 class LocalObject:
-    """Stands for an object of this process, however often it is pickled."""
+    """A picklable reference to an object of this process."""
 
     def __init__(self, token: str) -> None:
         self.token = token
 
 
 def original(value: Any) -> Any:
-    """The object that a `LocalObject` stands for; anything else is itself.
+    """Returns the object of a `LocalObject`, and anything else as it is.
 
     Raises:
-        RunError: The object is held by another process, or its run is over.
+        RunError: The object is in another process, or its run is over.
     """
     if not isinstance(value, LocalObject):
         return value
@@ -36,16 +36,19 @@ def original(value: Any) -> Any:
 
 @contextmanager
 def holding() -> Iterator[Any]:
-    """Gives a function that makes the copy of a part whose functions and other objects of the user's are held."""
+    """Yields a function that copies a part with references in place of the user's functions and objects.
+
+    The objects are held until the context ends.
+    """
     before = set(_held)
     try:
-        yield _held_copy
+        yield _copy_with_references
     finally:
         for token in set(_held) - before:
             del _held[token]
 
 
-def _held_copy(part: Any) -> Any:
+def _copy_with_references(part: Any) -> Any:
     if not is_dataclass(part):
         return part
     given = {f.name: getattr(part, f.name) for f in fields(part) if f.init}

@@ -142,7 +142,7 @@ def judge(
     return judgements, _worst({j.verdict for j in judgements}) or "PASSED"
 
 
-def stamped(summaries: Iterable[Summary], judgements: Sequence[Judgement]) -> list[Summary]:
+def add_verdicts(summaries: Iterable[Summary], judgements: Sequence[Judgement]) -> list[Summary]:
     """The summary rows with the verdict of the criteria on them; `None` where there are none."""
     verdicts: dict[tuple[frozenset, str], set[Verdict]] = {}
     for j in judgements:

@@ -14,13 +14,13 @@ _SERIES_UP_TO = 400
 
 @lru_cache(maxsize=64)
 def normal_quantile(confidence: float) -> float:
-    """z with P(|Z| <= z) = confidence for a standard normal Z."""
+    """Returns z with P(|Z| <= z) = confidence for a standard normal Z."""
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
 @lru_cache(maxsize=65536)
 def t_quantile(confidence: float, df: int) -> float:
-    """t with P(|T| <= t) = confidence for Student's T with `df >= 1` degrees of freedom.
+    """Returns t with P(|T| <= t) = confidence for Student's T with `df >= 1` degrees of freedom.
 
     Within 1e-10 (relative) up to confidence 0.99999. Up to 400 degrees of freedom the closed form of the
     distribution (Abramowitz and Stegun 26.7.3-4) is solved by Newton's method: it is concave for t > 0, so the steps
@@ -40,7 +40,7 @@ def t_quantile(confidence: float, df: int) -> float:
 
 
 def wilson(successes: float, n: float, confidence: float) -> tuple[float, float]:
-    """Wilson's score interval of the share successes / n, `n >= 1`; always within [0, 1].
+    """Returns Wilson's score interval of the share successes / n, `n >= 1`; always within [0, 1].
 
     Source: Wilson (1927), Probable inference, the law of succession, and statistical inference.
     """
@@ -50,19 +50,18 @@ def wilson(successes: float, n: float, confidence: float) -> tuple[float, float]
 def within(
     mean: float, effective: float | None, units: int, ends: tuple[float, float], quantile: float
 ) -> tuple[float, float]:
-    """Wilson's interval of the mean of scores between two ends; never of zero width, always within the ends.
+    """Returns Wilson's interval of the mean of bounded scores; it lies within the bounds and never has zero width.
 
-    A mean of scores in [0, 1] varies like the share of ones among `effective` rows. Where nothing measures how much it
-    varies, since all scores are equal, all that is known is the share of other scores that may have gone unseen in
-    `units` rows (Wilson's bound of none in so many); each of them may lie at either end. At an end itself, both are the
-    same.
+    A mean of scores in [0, 1] varies like the share of ones among `effective` rows. If all scores are equal, nothing
+    measures how much it varies. Then the interval allows for the share of other scores that `units` rows may not have
+    shown (Wilson's bound for none in `units`), each of them at either end. For a mean at an end, both are the same.
 
     Args:
         mean: Within the ends.
-        effective: Rows, at least 1, that would leave a share of that size as uncertain; `None` without a measure.
+        effective: Number of independent rows, at least 1, with the same uncertainty; `None` if all scores are equal.
         units: Independent rows or clusters.
         ends: Lowest and highest possible score, low < high.
-        quantile: Of the normal or of Student's distribution.
+        quantile: Quantile of the normal or of Student's distribution.
     """
     low, high = ends
     width = high - low
@@ -81,28 +80,28 @@ def _score(p: float, n: float, z: float) -> tuple[float, float]:
 
 
 def normal_share(successes: float, n: int, confidence: float) -> tuple[float, float]:
-    """The normal approximation p +- z * sqrt(p * (1 - p) / n) of a share, `n >= 1`, clipped to [0, 1]."""
+    """Returns the normal approximation p +- z * sqrt(p * (1 - p) / n) of a share, `n >= 1`, clipped to [0, 1]."""
     p = successes / n
     half = normal_quantile(confidence) * math.sqrt(p * (1 - p) / n)
     return max(p - half, 0.0), min(p + half, 1.0)
 
 
 def about_mean(mean: float, standard_error: float, quantile: float) -> tuple[float, float] | None:
-    """mean +- quantile * standard_error, of a metric without a range. `None` beyond float64."""
+    """Returns mean +- quantile * standard_error; `None` if it is beyond float64."""
     half = quantile * standard_error
     low, high = mean - half, mean + half
     return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
 
 def clipped(interval: tuple[float, float], ends: tuple[float, float] | None) -> tuple[float, float]:
-    """The part of an interval that lies between two ends; all of it where there are none."""
+    """Returns the part of an interval that lies between two ends; all of it without ends."""
     if ends is None:
         return interval
     return max(interval[0], ends[0]), min(interval[1], ends[1])
 
 
 def _central_probability(t: float, df: int) -> float:
-    """P(|T| <= t) for t > 0."""
+    """Returns P(|T| <= t) for t > 0."""
     square = df / (df + t * t)
     sine = t / math.sqrt(df + t * t)
     odd = df % 2

@@ -1,4 +1,4 @@
-"""Two runs on the same instances: how the scores of a metric differ, instance by instance, and what that shows."""
+"""Compares the scores of a metric in two runs on the same instances."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .intervals import about_mean, clipped, normal_quantile, t_quantile, within
 from .slices import SliceValues
 
 Change: TypeAlias = Literal["BETTER", "WORSE", "NOT_SHOWN", "NOT_COMPARED"]
-"""What the differences of a metric show: one direction beyond the tolerance, neither, or nothing at all."""
+"""Verdict on a metric: changed beyond the tolerance in one direction, not shown to have, or not comparable."""
 
 _HELD = 4096
 
@@ -23,7 +23,7 @@ class Difference:
     Means, difference and interval are of the pairs: the instances that have a score in both runs.
 
     Attributes:
-        metric, slice: Of what.
+        metric, slice: The metric and the slice.
         instances: Instances that are in both runs.
         pairs: Those with a score in both.
         lost, gained: Those with a score in the first run only, and in the second one only.
@@ -32,8 +32,8 @@ class Difference:
         ci_low, ci_high: Its interval by Student's t, within what scores can differ by; `None` for less than two pairs.
         better, worse: Pairs whose score changed for the better and for the worse; the other pairs are equal.
         p_value: Two-sided sign test of better against worse (of scores 0 and 1, McNemar's exact test).
-        tolerance: What the mean may change by.
-        verdict: What that shows.
+        tolerance: Change of the mean that is tolerated.
+        verdict: The verdict.
     """
 
     metric: str
@@ -56,7 +56,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Pairs:
-    """The scores of a metric on instances that are in two runs, taken in one by one; memory does not grow with them."""
+    """Pairs of scores of a metric, added one by one; memory does not grow with their number."""
 
     instances: int = 0
     lost: int = 0
@@ -67,7 +67,7 @@ class Pairs:
     _held: list[tuple[float, float, float]] = field(default_factory=list)
 
     def add(self, before: float | None, after: float | None) -> None:
-        """Takes an instance in; `None` where it has no score."""
+        """Adds an instance; `None` means that it has no score."""
         self.instances += 1
         if before is None or after is None:
             self.lost += before is not None
@@ -93,18 +93,18 @@ class Pairs:
         confidence: float = 0.95,
         most: float | None = None,
     ) -> Difference:
-        """What was taken in, compared.
+        """Compares the pairs that were added.
 
-        It is better or worse where the whole interval of the mean difference lies beyond the tolerance. Where no pair
-        changed by anything but 1, as with scores 0 and 1, the sign test must agree at the same level: there the
-        interval is too narrow when few pairs changed.
+        The metric is better or worse if the whole interval of the mean difference lies beyond the tolerance. If pairs
+        change by 1 only, as with scores 0 and 1, the sign test must agree at the same level, since the interval is too
+        narrow if few pairs changed.
 
         Args:
-            metric, slice_: Of what.
+            metric, slice_: The metric and the slice.
             lower_is_better: Which direction is the better one.
-            tolerance: At least 0; the mean may change by so much.
+            tolerance: Change of the mean that is tolerated, at least 0.
             confidence: Level of the interval, in (0, 1).
-            most: What a score can change by, > 0; `None` is 1 for scores that are all 0 or 1, else no bound.
+            most: Largest possible change of a score, > 0. `None` means 1 if all scores are 0 or 1, else no bound.
         """
         self._flush()
         before, after, change = (whole.distribution() for whole in self._sums)
@@ -125,9 +125,9 @@ class Pairs:
 
 
 def sign_test(better: int, worse: int) -> float:
-    """Probability that changes which are as likely for the better as for the worse are at least so uneven; two-sided.
+    """Returns the two-sided p-value of the exact sign test.
 
-    It is the exact binomial test of `better` in `better + worse` with share 1/2; 1 where nothing changed.
+    It is the binomial test of `better` in `better + worse` with share 1/2; 1 if nothing changed.
     """
     n, few = better + worse, min(better, worse)
     if 2 * few == n:
@@ -143,7 +143,7 @@ def sign_test(better: int, worse: int) -> float:
 
 
 def _interval(change: Distribution, most: float | None, confidence: float) -> tuple[float, float] | None:
-    """The interval of the mean change, within -most and most; of changes that are all equal, what they leave open."""
+    """Returns the interval of the mean change within -most and most; see `within` if all changes are equal."""
     mean, error = change.mean(), change.standard_error()
     if mean is None or error is None:
         return None

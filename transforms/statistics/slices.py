@@ -1,4 +1,4 @@
-"""Scored rows to partial aggregates: which summary rows a row belongs to, and what each of them takes from it."""
+"""Turns scored rows into partial aggregates of the summary rows to which they belong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WIN_RATES: Mapping[str, tuple[str, float | None, float | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class MetricFacts:
-    """What aggregation must know of one metric.
+    """The facts about a metric that aggregation needs.
 
     Attributes:
         name: Output name.
@@ -35,7 +35,7 @@ class MetricFacts:
         worst, best: Ends of its range as `Metric.ends` gives them; `None` without a range.
         range: Lowest and highest possible score; `None` without a range.
         pairwise: Whether its verdict is a label BASELINE, CANDIDATE or TIE.
-        threshold: What one score must reach to pass.
+        threshold: Threshold that a score must meet to pass.
         better: Which of two scores is the better one.
     """
 
@@ -49,7 +49,7 @@ class MetricFacts:
     range: tuple[float, float] | None = None
 
     def rows(self) -> tuple[MetricFacts, ...]:
-        """The metrics of the summary table that it gives: itself, or a pairwise metric's three rates."""
+        """Returns its metrics in the summary table: itself, or the three rates of a pairwise metric."""
         if not self.pairwise:
             return (self,)
         return tuple(
@@ -59,12 +59,12 @@ class MetricFacts:
 
 
 def distinct_slices(slices: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
-    """The column lists of all slices, each once; first the empty one, the whole dataset."""
+    """Returns the column lists of all slices without duplicates; the first is empty, for the whole dataset."""
     return list(dict.fromkeys([(), *map(tuple, slices)]))
 
 
 def slice_order(value: str | None) -> tuple[int, float, str]:
-    """Where a slice stands among those of its columns: missing values first, then numbers, then text."""
+    """Returns the sort key of a slice value: missing values first, then numbers, then text."""
     if value is None:
         return 0, 0.0, ""
     return (1, float(value), value) if _NUMBER.fullmatch(value) else (2, 0.0, value)
@@ -81,11 +81,11 @@ def partials(
     on_failure: Literal["exclude", "worst"] = "exclude",
     win_rate_all_rows: bool = False,
 ) -> list[tuple[SliceKey, Accumulator]]:
-    """What a batch adds to each summary row it touches.
+    """Computes what a batch adds to each of its summary rows.
 
     Args:
         batch: Scored examples.
-        slices: Column lists; the whole dataset is always there.
+        slices: Column lists; the whole dataset is always included.
         facts: The metrics to aggregate; each must be in `batch.scores`.
         on_failure: "worst" counts rows whose agent failed with the metric's worst value (a pairwise metric: as won by
             the baseline); they stay skipped rows in the counts.
@@ -107,7 +107,7 @@ def partials(
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Rows of one slice: their positions, `None` for all, what picks their values from a column, and their trials."""
+    """The rows of one slice: their positions (`None`: all), a function that picks their values, and their trials."""
 
     slice: SliceValues
     positions: Sequence[int] | None
@@ -117,13 +117,13 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """What one summary row takes from a batch.
+    """The values of one summary row in a batch.
 
     Attributes:
-        values: The value each position counts with; `None` where it has none.
+        values: Value of each position; `None` if it has none.
         unscored: Status of the positions without a score.
-        failed: The value a position counts with where the agent failed and this is asked for.
-        counts: How often each value occurs, where that is known already.
+        failed: Value of a position whose agent failed, if failures count as worst.
+        counts: How often each value occurs, if that is known already.
     """
 
     values: Sequence[float | None]
@@ -132,7 +132,7 @@ class _Sample:
     counts: dict[float, int] | None = None
 
     def with_failures(self, column: ScoreColumn) -> _Sample:
-        """The sample with the rows whose agent failed at `failed`."""
+        """Returns the sample with value `failed` in rows whose agent failed."""
         lost = [i for i, error in column.errors.items() if error.code == "agent_failed" and i in self.unscored]
         if not lost or self.failed is None:
             return self
@@ -142,7 +142,7 @@ class _Sample:
         return replace(self, values=values, counts=None)
 
     def over(self, group: _Group, threshold: Threshold | None) -> Accumulator:
-        """The accumulator of a slice's rows."""
+        """Accumulates the rows of a slice."""
         values = group.pick(self.values)
         counts = self.counts if group.positions is None else None
         if counts is None:
@@ -185,7 +185,7 @@ def _picker(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
 
 
 def _sample(column: ScoreColumn, facts: MetricFacts) -> _Sample:
-    """A numeric metric's sample; a score that is no finite number and no verdict in words is an error."""
+    """Builds the sample of a numeric metric; a score that is neither a finite number nor a label is an error."""
     values, unscored = column.values, column.status
     usual = values.count(None) == len(unscored) and all(values[i] is None for i in unscored)
     if usual and math.isfinite(sum(counts := counted(values))):
@@ -203,7 +203,7 @@ def _sample(column: ScoreColumn, facts: MetricFacts) -> _Sample:
 
 
 def _win_samples(column: ScoreColumn, all_rows: bool) -> list[_Sample]:
-    """A pairwise metric's three samples: 1 where the verdict is the label, 0 where it is another."""
+    """Builds the three samples of a pairwise metric: 1 if the verdict is the label, 0 if it is another."""
     size = len(column.values)
     labels = {i: label for i, label in column.labels.items() if label in _WIN_RATES and i not in column.status}
     unscored: dict[int, Status] = {i: column.status.get(i, "error") for i in range(size) if i not in labels}

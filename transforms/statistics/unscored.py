@@ -1,4 +1,4 @@
-"""Whether a run that came to its end shows anything: without an answer or without a score it proves nothing."""
+"""Detects runs that finish but show nothing: without answers, or without scores."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def why_unscored(
     counts: Mapping[str, int],
     judged: Sequence[Judgement],
 ) -> str | None:
-    """Why a run shows nothing, or not what it was made for; `None` where it does.
+    """Returns the reason why a run shows nothing, or not what it was made for; `None` if it does.
 
-    Three things are looked for, in this order: no row has an answer; no metric (latency and failure aside) scored a
-    row; a metric failed on every row that has an answer. Rows that lack what a metric needs are skipped, not failed.
-    Whoever set a criterion on the thing in question has said what to make of it: where that criterion could be
-    evaluated, its verdict decides. The thing is any metric where no row has an answer, any but latency and failure
-    where nothing was scored, and else the metric that failed.
+    It checks, in this order: no row has an answer; no metric other than latency and failure scored a row; a metric
+    failed on every row that has an answer. Rows that lack an input of a metric are skipped, not failed.
+
+    A criterion that could be evaluated decides instead, if it is on the metric in question: any metric if no row has an
+    answer, any but latency and failure if nothing was scored, and otherwise the metric that failed.
 
     Args:
         summaries: Rows of the summary table.
         facts: The metrics of the run.
         counts: Rows of the instances table by status.
-        judged: What came of the criteria.
+        judged: The judgements of the criteria.
     """
     decided = {j.metric for j in judged if j.verdict != "NOT_EVALUATED"}
     rows, answered = sum(counts.values()), counts.get("ok", 0)

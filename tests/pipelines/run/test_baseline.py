@@ -11,7 +11,7 @@ from evalbeam import ConfigError, evaluate
 from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.transforms import join_baseline as joining
-from evalbeam.transforms.join_baseline import Answers, joined
+from evalbeam.transforms.join_baseline import Answers, join_answers
 
 
 def fake_judge(messages: list[dict[str, str]], schema: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def test_few_row_groups_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ids = result.metrics_table["instance_id"].sort_values().tolist()
     batch = Batch(tuple(Example(Instance(i, {}), Invocation()) for i in ids[10:14]), 0, ())
     for _ in range(2):
-        assert [e.get("baseline_model_response") for e in joined(batch, answers).rows] == ["newnew"] * 4
+        assert [e.get("baseline_model_response") for e in join_answers(batch, answers).rows] == ["newnew"] * 4
     assert 1 <= len(read) <= 2 < len(answers._groups)
 
 

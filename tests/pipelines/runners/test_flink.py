@@ -96,7 +96,7 @@ def test_a_job_that_is_lost_never_arrives_or_takes_too_long_is_an_error(flink) -
     with pytest.raises(RunError, match="has lost the job a"):
         follow(cluster, "a", clock=clock, sleep=clock.sleep)
     clock = Clock()
-    with pytest.raises(RunError, match="does not arrive at the Flink cluster"):
+    with pytest.raises(RunError, match="has not arrived at the Flink cluster"):
         follow(cluster, "a", clock=clock, sleep=clock.sleep)
     assert PATIENCE < clock.now < PATIENCE + 3
     flink.jobs, clock = {"a": "RUNNING"}, Clock()

@@ -58,7 +58,7 @@ def test_a_process_of_another_machine_cannot_be_asked(tmp_path: Path) -> None:
     output = str(tmp_path)
     take(output, replace(local(), host="elsewhere"))
     with pytest.raises(
-        ConfigError, match=r"cannot be asked from here .*once process \d+ on elsewhere has ended"
+        ConfigError, match=r"cannot be checked from here .*once process \d+ on elsewhere has ended"
     ) as told:
         take(output, local())
     Path(str(told.value).partition(" delete ")[2].partition(";")[0]).unlink()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evalbeam.schemas.calls import Call, Outcome
 from evalbeam.transforms.io import storage
 from evalbeam.transforms.journal.compact import NAME, Compacted
-from evalbeam.transforms.journal.journal import Journal, compact, read_journal, segments_of
+from evalbeam.transforms.journal.journal import Journal, compact, list_segments, read_journal
 from evalbeam.transforms.journal.summary import summarize
 
 ANSWERS = st.dictionaries(st.text(max_size=3), st.floats(0, 1)) | st.none() | st.text()
@@ -47,7 +47,7 @@ def test_nothing_changes_but_the_files(records, data, tmp_path_factory):
     write(folder, records[half:], "second")
     before, found = summarize(str(folder)), answers(folder)
     assert compact(str(folder)) == len(list(read_journal(str(folder))))
-    assert segments_of(str(folder)) == {}
+    assert list_segments(str(folder)) == {}
     after = summarize(str(folder))
     assert (after.calls, after.settled) == (before.calls, before.settled)
     for i, outcome in answers(folder).items():
@@ -104,4 +104,4 @@ def test_a_compaction_that_was_interrupted_counts_nothing_twice(tmp_path):
     assert (before.attempts, found.attempts) == (5, 7)
     assert (found.input_tokens, found.latency) == (before.input_tokens, before.latency)
     assert compact(str(tmp_path)) == 5
-    assert segments_of(str(tmp_path)) == {}
+    assert list_segments(str(tmp_path)) == {}

@@ -342,7 +342,7 @@ def test_a_segment_gets_its_final_name_once_nothing_more_comes(tmp_path):
         journal.add(Call(str(i), "x", f"{i % 20:02x}"), Outcome(i))
     assert {path.suffix for path in tmp_path.glob("??/*")} == {".open"}
     journal.close()
-    assert [len(paths) for paths in journals.segments_of(str(tmp_path)).values()] == [1] * 20
+    assert [len(paths) for paths in journals.list_segments(str(tmp_path)).values()] == [1] * 20
     assert {path.suffix for path in tmp_path.glob("??/*")} == {""}
 
 
@@ -387,11 +387,11 @@ def test_who_reads_what_another_run_appends_finds_whole_answers_and_no_damage(tm
                     assert outcome.value == key * (1 << 18)
             assert words.get(timeout=60) == "added"
             assert len(list(read_journal(folder, torn.append))) == written
-        listed = journals.segments_of(folder)["00"]
+        listed = journals.list_segments(folder)["00"]
         writer.stdin.close()
         assert words.get(timeout=60) == "closed"
     assert [path.endswith(".open") for path in listed] == [True]
-    assert len(list(journals.decoded(*listed))) == written  # renamed since it was listed
+    assert len(list(journals.read_records(*listed))) == written  # renamed since it was listed
     assert not any(t.damaged for t in torn)
     assert read_all(folder) == ([str(i) for i in range(written)], [])
 

@@ -15,7 +15,7 @@ from evalbeam.schemas.calls import Call, Outcome
 from evalbeam.transforms.journal import lookup, segments
 from evalbeam.transforms.journal.journal import Journal, compact
 from evalbeam.transforms.journal.lookup import Lookup
-from evalbeam.transforms.journal.segments import encoded, pieces
+from evalbeam.transforms.journal.segments import encode_record, read_pieces
 
 KINDS = st.sampled_from(["ok", "permanent", "transient"])
 WRITTEN = st.lists(
@@ -38,14 +38,14 @@ def test_the_first_record_that_is_wanted_is_found(
             (str(key), run, Outcome(f"{n}.{i}" + "x" * size, kind) if kind == "ok" else Outcome(kind=kind, attempts=i))
             for i, (key, run, kind, size) in enumerate(records)
         ]
-        (folder / f"seg-{n}").write_bytes(b"".join(encoded(*record) for record in outcomes))
+        (folder / f"seg-{n}").write_bytes(b"".join(encode_record(*record) for record in outcomes))
         for key, run, outcome in outcomes:
             if run == "mine" or outcome.kind != "transient":
                 expected.setdefault(key, replace(outcome, replayed=True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "PIECE", piece)
         patch.setattr(lookup, "MOST", most)
-        sources = [found for n in range(len(files)) for found in pieces(str(folder / f"seg-{n}"))]
+        sources = [found for n in range(len(files)) for found in read_pieces(str(folder / f"seg-{n}"))]
         known = Lookup(iter(sources), lambda run, kind: run == "mine" or kind != "transient")
         for key in map(str, asked):
             assert known.get(key) == expected.get(key)
@@ -58,8 +58,8 @@ def test_a_file_that_changes_meanwhile_is_not_believed(
     monkeypatch.setattr(segments, "PIECE", 1)
     monkeypatch.setattr(lookup, "MOST", 1)
     path = tmp_path / "seg-1"
-    path.write_bytes(encoded("1", "r", Outcome("a")) + encoded("2", "r", Outcome("b")))
-    known = Lookup(pieces(str(path)), lambda *_: True)
+    path.write_bytes(encode_record("1", "r", Outcome("a")) + encode_record("2", "r", Outcome("b")))
+    known = Lookup(read_pieces(str(path)), lambda *_: True)
     path.write_bytes(path.read_bytes().replace(b'"a"', b'"A"'))
     assert known.get("1") is None
     assert known.get("2") == Outcome("b", replayed=True)

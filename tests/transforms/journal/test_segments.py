@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from evalbeam.schemas.calls import Outcome
 from evalbeam.transforms.journal import segments
-from evalbeam.transforms.journal.segments import OPEN, Torn, decoded, encoded, log, opened, pieces, segments_of
+from evalbeam.transforms.journal.segments import (
+    OPEN,
+    Torn,
+    encode_record,
+    list_segments,
+    log,
+    open_segment,
+    read_pieces,
+    read_records,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
@@ -43,7 +52,7 @@ def read(path: Path, data: bytes, piece: int = 1 << 20) -> tuple[list[segments.R
     torn: list[Torn] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "PIECE", piece)
-        return list(decoded(str(path), torn.append)), torn
+        return list(read_records(str(path), torn.append)), torn
 
 
 @given(records=RECORDS, data=st.data(), piece=SIZES)
@@ -52,7 +61,7 @@ def test_a_torn_segment_is_read_up_to_its_first_bad_record(
     path: Path, ending: str, records: list[tuple[str, Outcome]], data: st.DataObject, piece: int
 ) -> None:
     path = path.with_name(path.name + ending)
-    texts = [encoded(key, "run", outcome) for key, outcome in records]
+    texts = [encode_record(key, "run", outcome) for key, outcome in records]
     whole = b"".join(texts)
     expected = [(key, "run", replace(outcome, replayed=True)) for key, outcome in records]
     assert read(path, whole, piece) == (expected, [])
@@ -69,7 +78,7 @@ def test_a_torn_segment_is_read_up_to_its_first_bad_record(
 def test_a_changed_byte_never_changes_an_answer(
     path: Path, outcomes: list[Outcome], data: st.DataObject, piece: int
 ) -> None:
-    texts = [encoded(str(i), "run", outcome) for i, outcome in enumerate(outcomes)]
+    texts = [encode_record(str(i), "run", outcome) for i, outcome in enumerate(outcomes)]
     whole = bytearray(b"".join(texts))
     at = data.draw(st.integers(0, len(whole) - 1))
     whole[at] ^= data.draw(st.integers(1, 255))
@@ -82,7 +91,7 @@ def test_a_changed_byte_never_changes_an_answer(
 
 def test_damage_before_the_end_is_told_of_a_segment_that_is_open_too(path: Path) -> None:
     open_ = path.with_name("seg-2" + OPEN)
-    one, two = encoded("1", "run", Outcome("a")), encoded("2", "run", Outcome("b"))
+    one, two = encode_record("1", "run", Outcome("a")), encode_record("2", "run", Outcome("b"))
     found, torn = read(open_, one + two[:-3] + b"###" + one)
     assert ([key for key, _, _ in found], torn) == (["1"], [Torn(str(open_), len(one), damaged=True)])
     assert read(open_, one + b"\0" * 4096)[1] == [Torn(str(open_), len(one), damaged=True)]
@@ -90,12 +99,12 @@ def test_damage_before_the_end_is_told_of_a_segment_that_is_open_too(path: Path)
 
 @given(sizes=st.lists(st.integers(0, 400), max_size=30), piece=st.integers(1, 2000), start=st.integers(0, 30))
 def test_pieces_are_the_segment(path: Path, sizes: list[int], piece: int, start: int) -> None:
-    texts = [encoded(str(i), "run", Outcome("x" * size)) for i, size in enumerate(sizes)]
+    texts = [encode_record(str(i), "run", Outcome("x" * size)) for i, size in enumerate(sizes)]
     path.write_bytes(b"".join(texts))
     begin = sum(map(len, texts[:start]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "PIECE", piece)
-        found = list(pieces(str(path), start=begin))
+        found = list(read_pieces(str(path), start=begin))
     keys = []
     for place, loaded, heads in found:
         assert (place.offset, place.load(), place.size) == (begin, loaded, len(loaded))
@@ -107,8 +116,8 @@ def test_pieces_are_the_segment(path: Path, sizes: list[int], piece: int, start:
 
 
 def test_a_record_that_changed_after_it_was_found_is_not_trusted(path: Path) -> None:
-    path.write_bytes(encoded("1", "run", Outcome("a")) + encoded("2", "run", Outcome("b")))
-    [(piece, loaded, heads)] = pieces(str(path))
+    path.write_bytes(encode_record("1", "run", Outcome("a")) + encode_record("2", "run", Outcome("b")))
+    [(piece, loaded, heads)] = read_pieces(str(path))
     for changed in (loaded[:-1], loaded.replace(b'"b"', b'"c"')):
         assert piece.record(changed, heads[0][3])[2].value == "a"
         with pytest.raises(ValueError, match="has changed"):
@@ -120,13 +129,13 @@ def test_a_segment_that_is_renamed_meanwhile_is_still_found(tmp_path: Path) -> N
     folder.mkdir()
     for name in ("seg-2.open", "seg-1", "seg-3"):
         (folder / name).write_bytes(name.encode())
-    found = segments_of(str(tmp_path))
+    found = list_segments(str(tmp_path))
     assert found == {"0a": [str(folder / name) for name in ("seg-1", "seg-2.open", "seg-3")]}
     (folder / "seg-2.open").rename(folder / "seg-2")
-    with opened(found["0a"][1]) as file:
+    with open_segment(found["0a"][1]) as file:
         assert file.read() == b"seg-2.open"
     with pytest.raises(FileNotFoundError, match="seg-4"):
-        opened(str(folder / "seg-4.open"))
+        open_segment(str(folder / "seg-4.open"))
 
 
 def test_damage_is_a_warning_what_a_kill_leaves_is_not(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ import pytest
 from evalbeam.schemas.config.evaluation import CriterionConfig
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.result import Summary
-from evalbeam.transforms.statistics.criteria import STATISTICS, Threshold, check, judge, stamped, threshold
+from evalbeam.transforms.statistics.criteria import STATISTICS, Threshold, add_verdicts, check, judge, threshold
 
 METRICS = {"quality": (1.0, 5.0), "latency_in_seconds": None, "choice/candidate_model_win_rate": (0.0, 1.0)}
 
@@ -107,7 +107,7 @@ def test_overall_verdict(means: list[float | None], verdict: str) -> None:
 def test_rows_carry_the_verdict_of_their_criteria() -> None:
     rows = [row(0.9, coverage=0.8), row(None, (("c", "x"),)), row(0.9, (("c", "y"),))]
     judgements, _ = judge(rows, [criterion(), criterion(statistic="coverage", min=0.9), criterion(slice={"c": "x"})])
-    assert [s.verdict for s in stamped(rows, judgements)] == ["FAILED", "NOT_EVALUATED", None]
+    assert [s.verdict for s in add_verdicts(rows, judgements)] == ["FAILED", "NOT_EVALUATED", None]
 
 
 def test_judgements_are_json() -> None:
