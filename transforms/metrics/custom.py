@@ -87,7 +87,7 @@ class CustomMetric(Metric):
         return original(self.metric_function)  # text was resolved when the metric was made
 
     def _call(self, example: Example) -> Any:
-        return self._function(row_of(example))
+        return self._function(make_row(example))
 
     def _score(self, value: Any, error: BaseException | None) -> Score:
         if error is not None:
@@ -95,7 +95,7 @@ class CustomMetric(Metric):
         function = self._function.func if isinstance(self._function, partial) else self._function
         keys = (self.name, self.name.rpartition(":")[2], getattr(function, "__name__", ""), "score")
         try:
-            return score_of(value, tuple(filter(None, keys)))
+            return to_score(value, tuple(filter(None, keys)))
         except InvalidScore as invalid:
             return Score.failed("invalid_score", str(invalid))
         except Exception as broken:  # values may be anything, their methods too
@@ -124,7 +124,7 @@ def as_metric(target: Any, name: str, params: Mapping[str, Any], where: str) -> 
         ConfigError: The object is none of these, or does not take the parameters.
     """
     if isinstance(target, type):
-        target, params = _made(target, name, params, where), {}
+        target, params = _make(target, name, params, where), {}
     if isinstance(target, Metric) and not params:
         return target
     params = dict(params)
@@ -141,7 +141,7 @@ def as_metric(target: Any, name: str, params: Mapping[str, Any], where: str) -> 
     return registry.build(part, {"max_in_flight": bound}, where)
 
 
-def score_of(value: Any, names: tuple[str, ...]) -> Score:
+def to_score(value: Any, names: tuple[str, ...]) -> Score:
     """The score that a returned value stands for.
 
     Args:
@@ -154,30 +154,30 @@ def score_of(value: Any, names: tuple[str, ...]) -> Score:
     if isinstance(value, Score):
         if value.value is None and value.label is None and value.status == "scored":
             raise InvalidScore("the function returned a Score with neither value nor label")
-        number = None if value.value is None else _number(value.value)
-        return replace(value, value=number, details=_json(value.details))
+        number = None if value.value is None else _to_number(value.value)
+        return replace(value, value=number, details=_to_json(value.details))
     if not isinstance(value, Mapping):
-        return Score(_number(value))
+        return Score(_to_number(value))
     rest = dict(value)
     key = next((name for name in names if name in rest), None)
     if key is None:
         found = ", ".join(sorted(map(str, rest))) or "nothing"
         raise InvalidScore(f"the function returned a mapping with {found} (allowed: the key {names[0]!r} or 'score')")
-    number = _number(rest.pop(key))
+    number = _to_number(rest.pop(key))
     explanation = rest.pop("explanation") if isinstance(rest.get("explanation"), str) else None
-    return Score(number, explanation=explanation, details=_json(rest) if rest else None)
+    return Score(number, explanation=explanation, details=_to_json(rest) if rest else None)
 
 
-def row_of(example: Example) -> dict[str, Json]:
+def make_row(example: Example) -> dict[str, Json]:
     """The row a metric function gets; a copy, so that nothing it does to it reaches the tables."""
     instance, invocation = example.instance, example.invocation
     row = {**instance.row, **instance.fields}
     reference = row.get("reference_trajectory")
     if reference is not None:
         with suppress(RowError):  # the function then sees what the dataset says
-            row["reference_trajectory"] = _plain(parse_trajectory(reference))
+            row["reference_trajectory"] = _to_plain(parse_trajectory(reference))
     row["response"] = invocation.response
-    row["predicted_trajectory"] = _plain(invocation.predicted_trajectory)
+    row["predicted_trajectory"] = _to_plain(invocation.predicted_trajectory)
     row["latency_in_seconds"] = invocation.latency_in_seconds
     row["failure"] = int(not invocation.answered)
     if invocation.retrieved_context is not None:
@@ -189,7 +189,7 @@ def row_of(example: Example) -> dict[str, Json]:
     return {key: _copy(value) for key, value in {**also, **row}.items()}
 
 
-def _plain(trajectory: Trajectory | None) -> Json:
+def _to_plain(trajectory: Trajectory | None) -> Json:
     if trajectory is None:
         return None
     return [{"tool_name": c.tool_name, "tool_input": {} if c.tool_input is None else c.tool_input} for c in trajectory]
@@ -201,7 +201,7 @@ def _copy(value: Json) -> Json:
     return [_copy(v) for v in value] if type(value) is list else value
 
 
-def _number(value: Any) -> float:
+def _to_number(value: Any) -> float:
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         value = value.item()
     if not isinstance(value, numbers.Real):
@@ -216,7 +216,7 @@ def _number(value: Any) -> float:
     return number
 
 
-def _json(value: Any) -> Json:
+def _to_json(value: Any) -> Json:
     """Details as they will be read back; numpy values become numbers, NaN null."""
     if value is None:
         return None
@@ -230,7 +230,7 @@ def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
-def _made(target: type, name: str, params: Mapping[str, Any], where: str) -> Any:
+def _make(target: type, name: str, params: Mapping[str, Any], where: str) -> Any:
     try:
         return registry.build(registry.Part(name or target.__name__, target, {}), params, where)
     except (TypeError, ValueError) as error:

@@ -67,7 +67,7 @@ class AgentJudge(JudgedMetric):
         if error is not None:
             made = Score.skipped if error.code == words.MISSING else Score.failed
             return made(error.code, error.message)
-        return (yield from self.rated({**row, "request": row["instruction"]}))
+        return (yield from self.rate({**row, "request": row["instruction"]}))
 
     def row(self, example: Example) -> dict[str, Json]:
         """What the row says of the fields that judges look at."""
@@ -77,7 +77,7 @@ class AgentJudge(JudgedMetric):
         row["retrieved_context"] = [{"doc_uri": c.doc_uri, "content": c.content} for c in context or ()]
         return row
 
-    def rated(self, row: Mapping[str, Json]) -> Judging:
+    def rate(self, row: Mapping[str, Json]) -> Judging:
         """Judges a row that has what it takes."""
         facts = row["expected_facts"]
         expected = row["expected_response"] if facts is None else words.facts_of(facts)
@@ -145,7 +145,7 @@ class ChunkRelevance(AgentJudge):
     def joinable(self) -> bool:
         return False
 
-    def rated(self, row: Mapping[str, Json]) -> Judging:
+    def rate(self, row: Mapping[str, Json]) -> Judging:
         texts: list[str] = [chunk["content"] for chunk in row["retrieved_context"]]
         places = [i for i, text in enumerate(texts) if text.strip()]
         asked = [self.ask({**row, "passage": texts[i]}) for i in places]
@@ -155,7 +155,7 @@ class ChunkRelevance(AgentJudge):
             return open_
         scores = [found.get(i, Score(explanation=EMPTY)) for i in range(len(texts))]
         details: Json = {
-            "ratings": [_rating(s) for s in scores],
+            "ratings": [_to_rating(s) for s in scores],
             "rationales": [s.explanation for s in scores],
             "error_messages": [s.error and f"{s.error.code}: {s.error.message}" for s in scores],
         }
@@ -186,7 +186,7 @@ class _Guidelines(AgentJudge):
         broken = find_unasked(scores) or next((s for s in scores if s.value is None), None)
         if broken is not None:
             return Score(status=broken.status, error=broken.error)
-        ratings = {n: {"rating": _rating(s), "rationale": s.explanation} for n, s in zip(named, scores, strict=True)}
+        ratings = {n: {"rating": _to_rating(s), "rationale": s.explanation} for n, s in zip(named, scores, strict=True)}
         against = [f"{n}: {s.explanation}" for n, s in zip(named, scores, strict=True) if not s.value]
         confidence = min(s.confidence or 0.0 for s in scores)
         told = " ".join(against) or "All guidelines are followed."
@@ -226,7 +226,7 @@ class GuidelineAdherence(_Guidelines):
             row["guidelines"] = named.get(f"/{self.guideline}" if self.guideline else "")
         return row
 
-    def rated(self, row: Mapping[str, Json]) -> Judging:
+    def rate(self, row: Mapping[str, Json]) -> Judging:
         named = words.guidelines_of(row["guidelines"], "")
         return (yield from self.poll_each(row, {name.removeprefix("/"): texts for name, texts in named.items()}))
 
@@ -261,7 +261,7 @@ class GlobalGuidelineAdherence(_Guidelines):
     def row(self, example: Example) -> dict[str, Json]:
         return {**super().row(example), "global_guidelines": self.guidelines}
 
-    def rated(self, row: Mapping[str, Json]) -> Judging:
+    def rate(self, row: Mapping[str, Json]) -> Judging:
         named = words.guidelines_of(self.guidelines, "")
         return (yield from self.poll_each(row, {name.removeprefix("/"): texts for name, texts in named.items()}))
 
@@ -285,7 +285,7 @@ class OverallAssessment(Derived):
         found = [(n, m, s) for n, (m, s) in scores.items() if _counts(m) and s.value is not None]
         if not found:
             return Score(status="not_applicable")
-        failing = [(_place(m), name, m, score) for name, m, score in found if score.value == (m.ends() or (0.0,))[0]]
+        failing = [(_rank(m), name, m, score) for name, m, score in found if score.value == (m.ends() or (0.0,))[0]]
         if not failing:
             return Score(1.0)
         _, name, metric, score = min(failing, key=lambda one: one[0])
@@ -300,7 +300,7 @@ class OverallAssessment(Derived):
         return Score(0.0, explanation=f"[{name}] {rationale} **Suggested Actions**: {advice}", details=details)
 
 
-def _rating(score: Score) -> str | None:
+def _to_rating(score: Score) -> str | None:
     return None if score.value is None else "yes" if score.value else "no"
 
 
@@ -308,7 +308,7 @@ def _counts(metric: Metric) -> bool:
     return isinstance(metric, AgentJudge) or (isinstance(metric, JudgedMetric) and metric.binary)
 
 
-def _place(metric: Metric) -> int:
+def _rank(metric: Metric) -> int:
     """Place in the order in which the root cause is looked for."""
     task = metric.task if isinstance(metric, AgentJudge) else ""
     return words.CAUSES.index(task) if task in words.CAUSES else len(words.CAUSES)

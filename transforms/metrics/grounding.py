@@ -118,7 +118,7 @@ class Grounding(JudgedMetric):
         try:
             corpus = load_source(self.facts_from, self.language)
             asking = self.built.judge_request(self._request(example), self.slots, corpus, self.language)
-            return _score((yield from asking))
+            return _make_score((yield from asking))
         except RowError as error:
             return Score.failed(error.code, error.message)
         except Unjudged as unjudged:
@@ -142,13 +142,13 @@ class Grounding(JudgedMetric):
             assert isinstance(self.built, PairChecker)
             corpus = load_source(self.facts_from, self.language)
             responses = self.built.check(list(requests.values()), corpus, self.language)
-            scores |= {i: _score(r) for i, r in zip(requests, responses, strict=True)}
+            scores |= {i: _make_score(r) for i, r in zip(requests, responses, strict=True)}
         return ScoreColumn.of([scores[i] for i in range(len(batch.examples))])
 
     def _request(self, example: Example) -> Request:
         answer = example.get("response")
         answer = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, sort_keys=True)
-        facts = facts_of(example.get(self.facts_from), self.facts_from) if is_column(self.facts_from) else ()
+        facts = read_facts(example.get(self.facts_from), self.facts_from) if is_column(self.facts_from) else ()
         prompt = example.get("prompt") if self.helpfulness else None
         request = Request(answer, facts, None, None if prompt is None else str(prompt), self._spec)
         check_limits(request)
@@ -159,19 +159,19 @@ class Grounding(JudgedMetric):
         return Spec(self.citation_threshold, self.anti_citations, self.anti_citation_threshold, True, self.helpfulness)
 
 
-def facts_of(value: Json, column: str = "facts") -> tuple[Fact, ...]:
+def read_facts(value: Json, column: str = "facts") -> tuple[Fact, ...]:
     """Facts from the forms in which rows hold them.
 
     Raises:
         RowError: The value has none of these forms.
     """
     if isinstance(value, str):
-        value = _loaded(value)
+        value = _parse_list(value)
     entries = value if isinstance(value, list | tuple) else [value]
-    return tuple(_fact(entry, i, column) for i, entry in enumerate(entries))
+    return tuple(_make_fact(entry, i, column) for i, entry in enumerate(entries))
 
 
-def _loaded(text: str) -> Json:
+def _parse_list(text: str) -> Json:
     """The list that JSON text holds, else the text itself."""
     if text.lstrip()[:1] == "[":
         try:
@@ -182,7 +182,7 @@ def _loaded(text: str) -> Json:
     return text
 
 
-def _fact(entry: Any, place: int, column: str) -> Fact:
+def _make_fact(entry: Any, place: int, column: str) -> Fact:
     if isinstance(entry, Chunk):
         return Fact(entry.content, {}, str(place), entry.doc_uri)
     if isinstance(entry, str):
@@ -198,7 +198,7 @@ def _fact(entry: Any, place: int, column: str) -> Fact:
     raise RowError("invalid_facts", f"{column}: entry {place + 1} is {shown or 'empty'} (allowed: {_FORMS})")
 
 
-def _score(response: dict[str, Json] | RowError) -> Score:
+def _make_score(response: dict[str, Json] | RowError) -> Score:
     if isinstance(response, RowError):
         return Score.failed(response.code, response.message)
     required = [c for c in response.get("claims", ()) if c.get("groundingCheckRequired", True)]

@@ -141,18 +141,18 @@ class RubricBasedMetric(JudgedMetric):
             return self.rubrics
         given = example.get("rubrics")
         if given is not None:
-            return _listed(given)
+            return _read_rubrics(given)
         prompt = self.prompts[1]
         values = {name: example.get(name) for name in prompt.variables}
         (answer,) = yield [prompt.bind(WRITTEN, values)(PanelSlot(self.judges[0], 0))]
         if answer.error is None:
-            return _listed(answer.value["rubrics"])
+            return _read_rubrics(answer.value["rubrics"])
         if answer.open:
             return Score.skipped(answer.error.code, answer.error.message)
         return Score(status="error", error=answer.error)
 
 
-def _listed(given: Json) -> tuple[str, ...]:
+def _read_rubrics(given: Json) -> tuple[str, ...]:
     lines = given.splitlines() if isinstance(given, str) else given
     if not isinstance(lines, list | tuple) or not all(isinstance(line, str) for line in lines):
         raise ValueError("rubrics is no list of texts")
@@ -161,7 +161,7 @@ def _listed(given: Json) -> tuple[str, ...]:
 
 def _score(rubrics: Sequence[str], answers: Sequence[Answer]) -> Score:
     """The share of properties that a majority of the votes which have a verdict on each of them finds in the answer."""
-    votes = [found for answer in answers if (found := _verdicts(answer, len(rubrics))) is not None]
+    votes = [found for answer in answers if (found := _read_verdicts(answer, len(rubrics))) is not None]
     if not votes:
         error = next((a.error for a in answers if a.error is not None), None)
         return Score(status="error", error=error or ScoreError("invalid_verdict", "not every property has one verdict"))
@@ -178,7 +178,7 @@ def _score(rubrics: Sequence[str], answers: Sequence[Answer]) -> Score:
     return Score(share, None, words, agreed / len(rubrics), {"rubrics": told, "votes": len(votes)})
 
 
-def _verdicts(answer: Answer, size: int) -> list[Any] | None:
+def _read_verdicts(answer: Answer, size: int) -> list[Any] | None:
     """The verdicts by number, `None` where not each property has exactly one."""
     if answer.error is not None:
         return None

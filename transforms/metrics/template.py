@@ -195,7 +195,7 @@ class PairwiseMetric(_TemplateMetric, PairwiseJudge):
     def judged(self, example: Example) -> Judging:
         given = {name: example.get(name) for name in self.inputs}
         baseline, candidate = given.pop("baseline_model_response"), given.pop("response")
-        return self.compared(self._prompt, given, baseline, candidate, ("response_a", "response_b"))
+        return self.compare(self._prompt, given, baseline, candidate, ("response_a", "response_b"))
 
     def _take(self, autorater: Autorater) -> None:
         super()._take(autorater)

@@ -58,7 +58,7 @@ class ToolCallMetric(Metric):
         return self.score_batch(ScoringBatch([example])).at(0)
 
     def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
-        predictions = batch.share("tool_call_predictions", lambda: [_predicted(e) for e in batch.examples])
+        predictions = batch.share("tool_call_predictions", lambda: [_read_prediction(e) for e in batch.examples])
         references = self._references(batch)
         column = ScoreColumn([None] * len(predictions))
         cut = 1 if self.calls == "first" else None
@@ -77,7 +77,7 @@ class ToolCallMetric(Metric):
         return column
 
     def _references(self, batch: ScoringBatch) -> Sequence[list[Call] | Score]:
-        return batch.share("tool_call_references", lambda: [_reference(e) for e in batch.examples])
+        return batch.share("tool_call_references", lambda: [_read_reference(e) for e in batch.examples])
 
     @abstractmethod
     def _value(self, predicted: list[Call], reference: list[Call]) -> tuple[float, Json]:
@@ -142,7 +142,7 @@ class ToolParameterMatch(ToolCallMetric):
         if reference and not usable:
             return 0.0, None
         count = _Count(self.calls == "all")
-        for p, r in _pairs(usable, reference, self.values_matter):
+        for p, r in _pair_calls(usable, reference, self.values_matter):
             count.add(p, r, self.values_matter)
         total = count.total + (len(count.extra) if self.denominator == "union" else 0)
         return (count.matched / total if total else 1.0), count.details()
@@ -207,7 +207,9 @@ class _Count:
         return f"{call.name}.{key}" if self.qualified and call is not None else key
 
 
-def _pairs(predicted: list[Call], reference: list[Call], values_matter: bool) -> list[tuple[Call | None, Call | None]]:
+def _pair_calls(
+    predicted: list[Call], reference: list[Call], values_matter: bool
+) -> list[tuple[Call | None, Call | None]]:
     """Calls paired one to one: most matches, then most common parameters, then most common names; the rest alone."""
     if len(predicted) <= 1 and len(reference) <= 1:
         return [((predicted or [None])[0], (reference or [None])[0])]
@@ -229,17 +231,17 @@ def _pairs(predicted: list[Call], reference: list[Call], values_matter: bool) ->
     return pairs + [(c, None) if turned else (None, c) for c in alone]
 
 
-def _predicted(example: Example) -> list[Call] | None:
+def _read_prediction(example: Example) -> list[Call] | None:
     """The calls of a prediction; `None` where it is unparseable."""
     answer = json_or_text(example.get("prediction"))
     trajectory = example.invocation.predicted_trajectory
     if trajectory is not None and not (isinstance(answer, dict) and ("tool_calls" in answer or "tool_call" in answer)):
         return [Call(c.tool_name, {} if c.tool_input is None else c.tool_input) for c in trajectory]
-    return _calls(answer)
+    return _read_calls(answer)
 
 
-def _reference(example: Example) -> list[Call] | Score:
-    calls = _calls(json_or_text(example.get("reference")))
+def _read_reference(example: Example) -> list[Call] | Score:
+    calls = _read_calls(json_or_text(example.get("reference")))
     if calls is None:
         return _NO_MESSAGE
     for number, call in enumerate(calls, 1):
@@ -248,7 +250,7 @@ def _reference(example: Example) -> list[Call] | Score:
     return [call if call.arguments is not None else Call(call.name, {}) for call in calls]
 
 
-def _calls(message: Any) -> list[Call] | None:
+def _read_calls(message: Any) -> list[Call] | None:
     """The calls of a message; none where it has no tool_calls; `None` where it is no such message."""
     if not isinstance(message, dict):
         return None
