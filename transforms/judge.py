@@ -228,7 +228,7 @@ class JudgeCaller:
         _, places, skipped = Inputs(batch.examples).ready(metric)
         rows = ({use.name: (use.metric, scores[use.name].at(i)) for use in others} for i in places)
         column = ScoreColumn.of([metric.derive(row) for row in rows])
-        return spread(column, places, skipped, len(batch.examples)) if skipped else column
+        return scatter(column, places, skipped, len(batch.examples)) if skipped else column
 
 
 def _place(call: Call) -> Place:

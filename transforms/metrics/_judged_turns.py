@@ -85,7 +85,7 @@ class TurnJudge(JudgedMetric):
         return Score(self.mean(scored), explanation=told, details=details)
 
     def mean(self, turns: Sequence[Score]) -> float:
-        """Averages the turns that have a score; exact (`statistics.mean`) as ADK's, since a case may be at a threshold."""
+        """Averages the scores of the turns, exactly as ADK does (`statistics.mean`): a case may be at its threshold."""
         return statistics.mean(s.value or 0.0 for s in turns)
 
 
