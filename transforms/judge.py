@@ -30,8 +30,8 @@ from .judging.parse import InvalidVerdict, check_verdict, read_parts, read_verdi
 from .metrics._inputs import (
     ConfiguredMetric,
     Inputs,
-    rounded,
-    spread,
+    round_scores,
+    scatter,
 )
 from .metrics._judged import is_judged
 from .metrics.base import Derived
@@ -204,8 +204,8 @@ class JudgeCaller:
         scores = dict(batch.scores)
         for name, (places, skipped) in found.items():
             column = ScoreColumn.of([s.score or Score() for s in sessions if s.metric == name])
-            column = spread(column, places, skipped, len(batch.examples)) if skipped else column
-            scores[name] = rounded(column) if self.float32 else column
+            column = scatter(column, places, skipped, len(batch.examples)) if skipped else column
+            scores[name] = round_scores(column) if self.float32 else column
         for use in self.metrics:
             if isinstance(use.metric, Derived):
                 scores[use.name] = self._derived(use.metric, scores, batch)
@@ -218,7 +218,7 @@ class JudgeCaller:
         _, places, skipped = Inputs(batch.examples).ready(metric)
         rows = ({use.name: (use.metric, scores[use.name].at(i)) for use in others} for i in places)
         column = ScoreColumn.of([metric.derive(row) for row in rows])
-        return spread(column, places, skipped, len(batch.examples)) if skipped else column
+        return scatter(column, places, skipped, len(batch.examples)) if skipped else column
 
 
 def _place(call: Call) -> Place:

@@ -11,8 +11,8 @@ import apache_beam as beam
 from ..schemas.batch import Batch
 from ..schemas.instance import Example
 from ..schemas.result import ScoreColumn, ScoredBatch
-from .metrics._inputs import ConfiguredMetric, Inputs, rounded, spread
-from .metrics.base import Metric, ScoringBatch, guarded
+from .metrics._inputs import ConfiguredMetric, Inputs, round_scores, scatter
+from .metrics.base import Metric, ScoringBatch, score_safely
 from .runtime import counters
 
 
@@ -45,8 +45,8 @@ def score_examples(batch: Batch[Example], metrics: Sequence[ConfiguredMetric], f
         ready, places, skipped = inputs.ready(use.metric)
         column = _scored(use.metric, ready) if places else ScoreColumn([])
         if skipped:
-            column = spread(column, places, skipped, len(batch.rows))
-        scores[use.name] = rounded(column) if float32 else column
+            column = scatter(column, places, skipped, len(batch.rows))
+        scores[use.name] = round_scores(column) if float32 else column
     counters.add("rows_scored", len(batch.rows))
     return ScoredBatch(batch.rows, scores, batch.part, batch.columns)
 
@@ -55,4 +55,4 @@ def _scored(metric: Metric, batch: ScoringBatch) -> ScoreColumn:
     try:
         return metric.score_batch(batch)
     except Exception:  # one row that breaks the batch path must not fail the others
-        return ScoreColumn.of([guarded(metric, example) for example in batch.examples])
+        return ScoreColumn.of([score_safely(metric, example) for example in batch.examples])

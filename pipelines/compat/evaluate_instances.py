@@ -22,7 +22,7 @@ from ...transforms.agents.recorded import RecordedAgent
 from ...transforms.judge import JudgeCaller, JudgeUse
 from ...transforms.judging.autorater import Autorater, autorater_of
 from ...transforms.metrics._inputs import ConfiguredMetric
-from ...transforms.metrics.base import Metric, guarded
+from ...transforms.metrics.base import Metric, score_safely
 from ..run.judges import build_judges
 from .judge_now import judge_now
 
@@ -106,7 +106,7 @@ def _compute_scores(asked: Asked, use: ConfiguredMetric, judges: Mapping[str, Ju
         scored = judge_now(JudgeCaller((use,), judges), ScoredBatch(tuple(examples), {}, 0, ()))
         scores = [scored.scores[use.name].at(i) for i in range(len(examples))]
     else:
-        scores = [guarded(use.metric, example) for example in examples]
+        scores = [score_safely(use.metric, example) for example in examples]
     for i, score in enumerate(scores):
         if score.error is not None:
             _log.warning("%s_input.instances[%d] has no score: %s", asked.name, i, score.error.message)

@@ -20,11 +20,11 @@ from evalbeam.transforms.judge import JudgeCaller, JudgeUse
 from evalbeam.transforms.judges.base import Judge
 from evalbeam.transforms.judges.function import FunctionJudge
 from evalbeam.transforms.metrics._inputs import ConfiguredMetric
-from evalbeam.transforms.metrics._judged import JudgedMetric, rating
+from evalbeam.transforms.metrics._judged import JudgedMetric, make_rating
 
 from .judging.scripted import shared
 
-SHAPE = rating(0, 1, 2, 3)
+SHAPE = make_rating(0, 1, 2, 3)
 
 
 def ask(text: str, judge: str = "default", vote: int = 0) -> Ask:
@@ -169,7 +169,7 @@ def test_keys_hold_all_that_an_answer_depends_on() -> None:
     others = [
         one.call(ask("y"), example),
         one.call(ask("x", vote=1), example),
-        one.call(Ask(ask("x").messages, rating(1, 2)), example),
+        one.call(Ask(ask("x").messages, make_rating(1, 2)), example),
         two.call(ask("x"), example),
     ]
     assert len({same.key, *(call.key for call in others)}) == 5

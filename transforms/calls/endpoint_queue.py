@@ -213,7 +213,11 @@ class EndpointQueue:
             self.loop.call_soon(self.stop, client, why)
         if why is not None:
             self._ended(
-                pending, add_earlier_usage(None, pending.earlier), class_of_reason(why), "NotCalled", f"not called: {why}"
+                pending,
+                add_earlier_usage(None, pending.earlier),
+                class_of_reason(why),
+                "NotCalled",
+                f"not called: {why}",
             )
             return
         self.in_flight += 1

@@ -1,4 +1,4 @@
-"""How a row is read and who it is."""
+"""Reads rows in their dialect and computes their ids."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .base import Dialect
 
 @dataclass(frozen=True)
 class RowRules:
-    """How a row is read and who it is.
+    """The rules for reading a row and computing its id.
 
     Attributes:
-        dialects: Candidates in the order they are asked; the first that recognises the row reads it.
-        names: Standard field -> the user's column that stands for it.
-        required: Standard fields a row must have: what the agent is given.
+        dialects: Candidates in order; the first one that recognises the row reads it.
+        names: Maps standard fields to the user's columns.
+        required: Standard fields a row must have: the inputs of the agent.
         id: Column that identifies the row instead of its input.
-        sample: Share of rows in (0, 1] that are evaluated, by hash.
+        sample: Share of rows to evaluate, in (0, 1], selected by hash.
     """
 
     dialects: tuple[Dialect, ...]
@@ -34,10 +34,10 @@ class RowRules:
     sample: float | None = None
 
     def rows(self, row: dict[str, Json]) -> list[dict[str, Json]]:
-        """The rows that a row of the dataset holds: itself alone in most dialects.
+        """Splits a row of the dataset into rows; in most dialects it is a single row.
 
         Raises:
-            RowError: The row cannot be read in its dialect.
+            RowError: The row is malformed for its dialect.
         """
         for dialect in self._splitting:
             if dialect.recognises(row):
@@ -49,10 +49,10 @@ class RowRules:
         return tuple(dialect for dialect in self.dialects if dialect.splits)
 
     def read(self, row: dict[str, Json]) -> tuple[str, dict[str, Json]]:
-        """(instance_id without ordinal, standard fields found elsewhere than under their name) of a row.
+        """Returns (instance_id without ordinal, standard fields that are not columns of the same name).
 
         Raises:
-            RowError: The row lacks what the agent is given, or cannot be read in its dialect.
+            RowError: The row lacks an input of the agent, or is malformed for its dialect.
         """
         for dialect in self.dialects:  # the last one recognises every row
             if dialect.recognises(row):
@@ -84,13 +84,13 @@ class RowRules:
         return hash_input(given or row)
 
     def keeps(self, instance_id: str) -> bool:
-        """Whether a row is in the sample; depends on its id alone."""
+        """Returns true if a row is in the sample; depends only on its id."""
         return self.sample is None or selection_hash(instance_id) < self.sample * HASHES
 
 
 @cache
 def _spellings(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """(spelling, name) for every spelling of each name."""
+    """Returns (spelling, name) for every spelling of each name."""
     return tuple((spelling, name) for name in names for spelling in (name, *ALIASES.get(name, ())))
 
 
@@ -105,10 +105,10 @@ def _get(name: str, fields: Mapping[str, Json], row: Mapping[str, Json]) -> Json
 
 
 def names_of(columns: Mapping[str, Any]) -> dict[str, str]:
-    """Standard field -> user's column, from the config's `columns`."""
+    """Maps standard fields to the user's columns, from the config's `columns`."""
     return {c.as_: column for column, c in columns.items() if c.as_ is not None}
 
 
 def auto_dialects(found: Sequence[Dialect], plain: Dialect) -> tuple[Dialect, ...]:
-    """All dialects but `plain` in the order given, then `plain`, which recognises everything."""
+    """Orders dialects with `plain` last, since it recognises every row."""
     return (*(d for d in found if d is not plain), plain)

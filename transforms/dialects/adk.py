@@ -1,4 +1,4 @@
-"""Rows that are EvalCases of Google's Agent Development Kit, from an eval set's file or as JSON lines."""
+"""The dialect `adk`: EvalCases of Google's Agent Development Kit, from an eval set or as JSON lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .base import Dialect, register
 @register("dialect", "adk")
 @dataclass(frozen=True)
 class Adk(Dialect):
-    """EvalCases: conversation or scenario, session, rubrics; all their other keys are columns."""
+    """EvalCases of ADK: conversation or scenario, session and rubrics; all other keys are columns."""
 
     inputs: ClassVar[tuple[str, ...]] = ("conversation", "session", "scenario")
 

@@ -1,4 +1,4 @@
-"""What a dialect is: where the rows of one family of products keep the standard fields.
+"""The base class of dialects, which map the rows of one family of products to the standard fields.
 
 A dialect is a frozen dataclass without parameters, registered under a name; its methods are pure functions of one row.
 """
@@ -18,8 +18,8 @@ class Dialect(ABC):
     """Base of all dialects.
 
     Attributes:
-        inputs: Standard fields that are what the agent is given: those present in a row are its canonical input.
-        splits: Whether a row of the dataset may hold several rows: `rows` is asked.
+        inputs: Standard fields that are inputs of the agent; those present in a row are its canonical input.
+        splits: True if a row of the dataset may contain several rows, see `rows`.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("prompt", "request", "inputs", "conversation")
@@ -27,20 +27,20 @@ class Dialect(ABC):
 
     @abstractmethod
     def recognises(self, row: dict[str, Json]) -> bool:
-        """Whether a row shows that it was written in this dialect (`dialect: auto` asks)."""
+        """Returns true if a row is recognisably of this dialect (for `dialect: auto`)."""
 
     def rows(self, row: dict[str, Json]) -> list[dict[str, Json]]:
-        """The rows that a row of the dataset holds, in plain names.
+        """Splits a row of the dataset into rows with standard names.
 
         Raises:
-            RowError: The row cannot be read in this dialect.
+            RowError: The row is malformed for this dialect.
         """
         return [row]
 
     @abstractmethod
     def fields(self, row: dict[str, Json]) -> dict[str, Json]:
-        """Standard fields that the row keeps elsewhere than under their own name.
+        """Returns the standard fields that are not columns of the same name.
 
         Raises:
-            RowError: The row cannot be read in this dialect.
+            RowError: The row is malformed for this dialect.
         """

@@ -1,17 +1,17 @@
-"""Rows as Databricks Agent Evaluation and MLflow know them.
+"""The dialect `databricks`: rows of Databricks Agent Evaluation and MLflow.
 
 | MLflow 2, Agent Evaluation | MLflow 3 | becomes |
 |---|---|---|
-| `request` | `inputs` | `prompt`, what the agent is given (text as `{messages: [...]}`); `instruction`, its text |
-| `response` | `outputs` | `response`, the text of it |
+| `request` | `inputs` | `prompt`, the agent's input (text as `{messages: [...]}`); `instruction`, its text |
+| `response` | `outputs` | `response`, its text |
 | `expected_response` | `expectations.expected_response` | also `reference` |
 | | `expectations.expected_tool_calls` | `reference_trajectory` |
 | `expected_facts`, `guidelines`, `expected_retrieved_context` | `expectations.*` | the same |
 | `retrieved_context` | | the same, as a list of {content, doc_uri} |
-| `trace` | `trace` | whatever of these, tool calls, tokens and latency the row does not say itself |
+| `trace` | `trace` | those of these fields, tool calls, tokens and latency that the row itself lacks |
 
-Requests, responses and expectations may be JSON text, as inference tables store them; JSON text of no known form is
-somebody's text, but for `inputs`, which are always an object. A request or response of no known form stays as it is.
+Requests, responses and expectations may be JSON text, as in inference tables. JSON text of an unknown form is plain
+text, except in `inputs`, which are always an object. A request or response of an unknown form is unchanged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FAILURE = ("failure", "error_type", "error_message")
 @register("dialect", "databricks")
 @dataclass(frozen=True)
 class Databricks(Dialect):
-    """request/response/expected_* and inputs/outputs/expectations/trace."""
+    """Databricks and MLflow rows: request/response/expected_*, or inputs/outputs/expectations/trace."""
 
     inputs: ClassVar[tuple[str, ...]] = ("prompt",)
 
@@ -72,7 +72,7 @@ def _is_trace(value: Json) -> bool:
 
 
 def _trace_fields(row: Mapping[str, Json], response: Json) -> dict[str, Json]:
-    """What the trace of a row says: of its column, or in its response, where endpoints of Databricks put it."""
+    """Reads the trace of a row, from its column or from its response, as Databricks endpoints return it."""
     given = row.get("trace") or trace_of(response)
     if given is None:
         return {}
@@ -81,7 +81,7 @@ def _trace_fields(row: Mapping[str, Json], response: Json) -> dict[str, Json]:
 
 
 def _either(row: Mapping[str, Json], name: str, other: str) -> Json:
-    """The value of a column that goes by one of two names.
+    """Returns the value of a column that has one of two names.
 
     Raises:
         RowError: The row has both.

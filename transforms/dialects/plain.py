@@ -1,4 +1,4 @@
-"""Rows that name their fields as we do (prompt, response, reference, predicted_trajectory ...)."""
+"""The dialect `plain`: rows with the standard names (prompt, response, reference, predicted_trajectory ...)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .base import Dialect, register
 @register("dialect", "plain")
 @dataclass(frozen=True)
 class Plain(Dialect):
-    """Every column is what its name says; a conversation also gives the fields of the row as one."""
+    """Rows with the standard names; a conversation also supplies the fields of the whole row."""
 
     def recognises(self, row: dict[str, Json]) -> bool:
         return True

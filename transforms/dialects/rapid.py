@@ -1,8 +1,8 @@
-"""Rows that are requests of Vertex AI's rapid evaluation API (`evaluateInstances`).
+"""The dialect `rapid`: requests of Vertex AI's rapid evaluation API (`evaluateInstances`).
 
 Each instance of a request is a row: its fields (prediction, reference, instruction, context, baseline_prediction,
-predicted_trajectory, reference_trajectory), `metric` with the metric that is asked for and `metric_spec` with its
-parameters, and the request's other keys. Which metrics are computed is the configuration's to say.
+predicted_trajectory, reference_trajectory), `metric` with the requested metric, `metric_spec` with its parameters, and
+the request's other keys. The configuration decides which metrics are computed, not the request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEYS = frozenset(KEYS)
 @register("dialect", "rapid")
 @dataclass(frozen=True)
 class Rapid(Dialect):
-    """Requests of the rapid evaluation API, each instance a row."""
+    """Requests of Vertex AI's rapid evaluation API; each instance is a row."""
 
     splits: ClassVar[bool] = True
 

@@ -1,8 +1,8 @@
-"""Traces as a dataset: each row is one run of an agent, as MLflow (versions 2 and 3) or OTLP/JSON write it.
+"""The dialect `traces`: each row is a trace of an agent's run, of MLflow (versions 2 and 3) or in OTLP/JSON.
 
-A row holds whole traces: one, or in an export of OpenTelemetry several, each of which becomes a row. Spans of a trace
-that are spread over rows are not brought together. Ground truth that people attached to a trace comes along
-(`expected_response`, `expected_facts` ...).
+A row contains whole traces: one, or several in an OpenTelemetry export, each of which becomes a row. Spans of one trace
+in several rows are not merged. Ground truth attached to a trace is used too (`expected_response`, `expected_facts`
+...).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .traces_otel.spans import CODE, is_trace, parse_trace, traces_in
 @register("dialect", "traces")
 @dataclass(frozen=True)
 class Traces(Dialect):
-    """Whole traces: of MLflow 2, of MLflow 3, or OTLP/JSON with the GenAI conventions."""
+    """Traces of MLflow 2, MLflow 3, or in OTLP/JSON with the GenAI conventions."""
 
     inputs: ClassVar[tuple[str, ...]] = ("prompt",)
     splits: ClassVar[bool] = True

@@ -1,10 +1,10 @@
-"""Rows as Vertex AI's evaluation knows them.
+"""The dialect `vertex`: rows of Vertex AI's evaluation.
 
-EvalTask's flat columns (prompt, response, reference, baseline_model_response, predicted_trajectory,
-reference_trajectory) and the rapid evaluation's (instruction, prediction, baseline_prediction, context) are read under
-their own names. Beside them, the request and response of a Gemini call as its logs keep them: `request.contents` gives
-the prompt (text of the last user content), `response.candidates[0]` the response (its text parts joined, thoughts left
-out) and, where it calls functions, the predicted trajectory. A candidate without content is a failed run.
+The columns of EvalTask (prompt, response, reference, baseline_model_response, predicted_trajectory,
+reference_trajectory) and of rapid evaluation (instruction, prediction, baseline_prediction, context) keep their names.
+The logged request and response of a Gemini call are read too: `request.contents` gives the prompt (the text of the last
+user content), `response.candidates[0]` the response (its text parts joined, without thoughts) and its function calls
+the predicted trajectory. A candidate without content is a failed run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .base import Dialect, register
 @register("dialect", "vertex")
 @dataclass(frozen=True)
 class Vertex(Dialect):
-    """EvalTask and rapid-evaluation columns, and Gemini request/response pairs."""
+    """Columns of EvalTask and rapid evaluation, and logged requests and responses of Gemini."""
 
     def recognises(self, row: dict[str, Json]) -> bool:
         request, response = row.get("request"), row.get("response")
@@ -58,7 +58,7 @@ def _prompt(contents: Json) -> str:
 
 
 def _silent(candidate: Json) -> dict[str, Json]:
-    """A model that was kept from answering gave no answer, which is not an empty one."""
+    """Builds the failure of a candidate without content: the model was stopped, which is not an empty answer."""
     reason = candidate.get("finishReason") or candidate.get("finish_reason") if isinstance(candidate, dict) else None
     message = f"the candidate has no content (finishReason {reason or 'not said'})"
     return {"failure": True, "error_type": "NoContent", "error_message": message}

@@ -1,9 +1,9 @@
-"""What a judge metric is: a metric that puts questions to judges and never calls one itself.
+"""The base classes of judge metrics, which yield questions to judges and never call a judge themselves.
 
     @register("metric", "polite")
     @dataclass(frozen=True)
     class Polite(JudgedMetric):
-        '''Whether the answer is polite, 0 or 1.'''
+        '''Politeness of the answer: 1 (polite) or 0.'''
 
         inputs: ClassVar = ("response",)
         range: ClassVar = (0.0, 1.0)
@@ -11,14 +11,14 @@
 
         def judged(self, example: Example) -> Judging:
             values = {"response": example.get("response")}
-            return (yield from self.poll(load("polite"), VERDICT, values, read_score))
+            return (yield from self.poll(load_prompt("polite"), VERDICT, values, read_score))
 
-`judged` is a generator: it yields questions, is sent the answers in their order, and returns a score. Stages follow one
-another (`yield from`), and questions that stand in one list are asked at once. So a test needs no model:
+`judged` is a generator: it yields lists of questions, receives their answers in order, and returns a score. The
+questions of one list are asked concurrently; `yield from` chains stages. So a test needs no model:
 
     judging = metric.judged(example)
     asks = next(judging)
-    judging.send([Answer({"explanation": "...", "score": 1})])     # StopIteration, whose value is the score
+    judging.send([Answer({"explanation": "...", "score": 1})])     # raises StopIteration; its value is the score
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class JudgedMetric(Metric):
     """Base of all metrics that judges score.
 
     Attributes:
-        judge: Name of the judge in the configuration, or several names: each gives `samples` votes.
-        samples: Votes of each judge.
-        aggregate: How votes become a verdict: the majority, or the mean or the lower median of numbers.
-        surely: Whether it has a question about every row that has its inputs, so that a budget can count on it.
+        judge: Name of the judge in the configuration, or several names; each judge gives `samples` votes.
+        samples: Number of votes per judge.
+        aggregate: Aggregation of the votes: "majority", or the "mean" or the (lower) "median" of numbers.
+        surely: True if every row with the inputs has a question, so that a budget can rely on it.
     """
 
     judge: str | tuple[str, ...] = "default"
@@ -61,7 +61,7 @@ class JudgedMetric(Metric):
         if not 1 <= self.samples <= MAX_SAMPLES:
             raise ValueError(f"samples is {self.samples}, allowed: 1 to {MAX_SAMPLES}")
         if not self.judges:
-            raise ValueError("judge is an empty list, allowed: names of judges")
+            raise ValueError("judge is an empty list, allowed: one or more names of judges")
         if len(self.slots) > 1 and "details" not in self.outputs:
             object.__setattr__(self, "outputs", (*self.outputs, "details"))
 
@@ -70,45 +70,45 @@ class JudgedMetric(Metric):
         """Judges one example that has all inputs. An exception becomes a score with status "error"."""
 
     def score(self, example: Example) -> Score:
-        raise TypeError("a judge metric scores by the answers of judges: see `judged`")
+        raise TypeError("a judge metric cannot score without judges: use `judged`")
 
     @property
     def judges(self) -> tuple[str, ...]:
-        """Names of the judges it asks."""
+        """Names of its judges."""
         return (self.judge,) if isinstance(self.judge, str) else tuple(dict.fromkeys(self.judge))
 
     @property
     def slots(self) -> list[PanelSlot]:
-        """The places of its panel."""
+        """The slots of its panel."""
         return make_slots(self.judges, self.samples)
 
     @property
     def rule(self) -> Rule:
-        """How votes become a verdict: without a majority, of 0 and 1 the worse, of more ratings the lower median."""
+        """How votes are aggregated: without a majority, the worse of 0 and 1, or the lower median of other ratings."""
         worse, _ = self.ends() or (0.0, 1.0)
         return Rule(self.aggregate, worse if self.binary else None)
 
     @property
     def speaks(self) -> str:
-        """What its questions are: prompts, or the requests of a service, which only that service answers."""
+        """Kind of its questions: prompts, or requests of a service, which only that service can answer."""
         return PROMPTS
 
     @property
     def joinable(self) -> bool:
-        """Whether its questions may be parts of one with those of other metrics: each vote is one question.
+        """True if its questions may be joined with those of other metrics.
 
-        Metrics of several steps, and those that ask about each of several things, say no.
+        False for metrics with several stages, and for those that ask about several items separately.
         """
         return self.speaks == PROMPTS
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        """The prompts it uses, shown to users and named in the manifest."""
+        """Its prompts, which are shown to users and recorded in the manifest."""
         return ()
 
     @property
     def calls(self) -> tuple[int, int]:
-        """(fewest, most) calls for a row, if all answers are verdicts."""
+        """(fewest, most) calls per row, if every answer is a verdict."""
         size = len(self.slots)
         return (size // 2 + 1 if self.aggregate == "majority" else size), size
 
@@ -121,24 +121,24 @@ class JudgedMetric(Metric):
         *,
         flipped: Mapping[str, Json] | None = None,
     ) -> Judging:
-        """Has the panel vote on one question.
+        """Runs the panel on one question.
 
         Args:
-            prompt: The question.
-            schema: Shape of the answer.
-            values: What the prompt's variables stand for.
-            read: The vote in an answer's value.
-            flipped: What they stand for where the judge sees the other order.
+            prompt: The prompt of the question.
+            schema: JSON schema of the answer.
+            values: Values of the prompt's variables.
+            read: Reads the vote from the value of an answer.
+            flipped: Values for slots that see the answers in the other order.
         """
         return run_panel(self.slots, prompt.bind(schema, values, flipped), read, self.rule)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairwiseJudge(JudgedMetric):
-    """Base of the metrics that say which of two answers is better: CANDIDATE, BASELINE or TIE.
+    """Base of metrics that compare two answers: CANDIDATE, BASELINE or TIE.
 
     Attributes:
-        flip: Show the second half of the votes the answers in the other order.
+        flip: Swap the two answers in the second half of the votes.
     """
 
     flip: bool = False
@@ -148,7 +148,7 @@ class PairwiseJudge(JudgedMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.aggregate != "majority":
-            raise ValueError(f"aggregate is {self.aggregate}, allowed: majority, since choices are no numbers")
+            raise ValueError(f"aggregate is {self.aggregate}, allowed: majority, since choices are not numbers")
 
     @property
     def slots(self) -> list[PanelSlot]:
@@ -158,16 +158,16 @@ class PairwiseJudge(JudgedMetric):
     def rule(self) -> Rule:
         return Rule(self.aggregate, "TIE")
 
-    def compared(
+    def compare(
         self, prompt: Prompt, given: Mapping[str, Json], baseline: Json, candidate: Json, names: tuple[str, str]
     ) -> Judging:
-        """Has the panel choose one of two answers.
+        """Runs the panel on the choice between two answers.
 
         Args:
-            prompt: The question, whose answer is of shape `CHOICE`.
-            given: What its other variables stand for.
+            prompt: The prompt of the question, whose answer has the schema `CHOICE`.
+            given: Values of its other variables.
             baseline, candidate: The answers.
-            names: The variables of the answer that is shown first and of the other.
+            names: The variables of the answer shown first and of the one shown second.
         """
         a, b = names
         shown, flipped = {**given, a: baseline, b: candidate}, {**given, a: candidate, b: baseline}
@@ -175,26 +175,26 @@ class PairwiseJudge(JudgedMetric):
 
 
 def is_judged(metric: Metric) -> bool:
-    """Whether judges score it: a metric that can do without them names none."""
+    """Returns true if judges score the metric; a `JudgedMetric` that needs none has no `judges`."""
     return isinstance(metric, JudgedMetric) and bool(metric.judges)
 
 
 @cache
-def rating(*choices: int) -> Schema:
-    """An explanation and a score, one of some whole numbers."""
+def make_rating(*choices: int) -> Schema:
+    """Returns the schema of an explanation and a score, one of some integers."""
     return object_of(explanation=TEXT, score=one_of(*choices))
 
 
 def read_score(value: Any, slot: PanelSlot) -> Vote:
-    """The vote in an answer of shape `rating`."""
+    """Reads the vote from an answer with the schema of `make_rating`."""
     return Vote(float(value["score"]), value["explanation"])
 
 
 CHOICE: Schema = object_of(explanation=TEXT, choice=one_of("A", "B", "SAME"))
-"""An explanation and which of two answers is better. A is shown first: the baseline, or flipped, the candidate."""
+"""The schema of an explanation and a choice. A is the answer shown first: the baseline, or the candidate if flipped."""
 
 
 def read_choice(value: Any, slot: PanelSlot) -> Vote:
-    """The vote in an answer of shape `CHOICE`: BASELINE, CANDIDATE or TIE."""
+    """Reads the vote from an answer with the schema `CHOICE`: BASELINE, CANDIDATE or TIE."""
     first, second = ("CANDIDATE", "BASELINE") if slot.flipped else ("BASELINE", "CANDIDATE")
     return Vote({"A": first, "B": second, "SAME": "TIE"}[value["choice"]], value["explanation"])

@@ -1,4 +1,4 @@
-"""What criteria that judge conversations turn by turn are made of; a case is the mean over turns with a verdict."""
+"""The base classes of criteria that judges score turn by turn; a case is the mean over the turns with a verdict."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ NOT_TOLD = Vote(error=ScoreError("invalid_verdict", "the judge's answer does not
 
 @dataclass(frozen=True, kw_only=True)
 class TurnJudge(JudgedMetric):
-    """Base of the criteria.
+    """Base of criteria that judges score turn by turn.
 
     Attributes:
-        samples: Votes of each judge on a turn; ADK's `num_samples`.
+        samples: Number of votes per judge on a turn; ADK's `num_samples`.
     """
 
     samples: int = 5
@@ -39,7 +39,7 @@ class TurnJudge(JudgedMetric):
     prompt: ClassVar[str]
     missing: ClassVar[str] = "response"
     expecting: ClassVar[bool] = False
-    """Whether it compares with what a case expects; to scenarios it does not apply then."""
+    """True if it compares with the expectations of a case; it does not apply to scenarios then."""
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
@@ -70,10 +70,10 @@ class TurnJudge(JudgedMetric):
 
     @abstractmethod
     def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
-        """Judges one turn; `None` where there is nothing to judge."""
+        """Judges one turn; returns `None` if there is nothing to judge."""
 
     def case(self, turns: Sequence[Score | None]) -> Score:
-        """The score of a case from those of its turns."""
+        """Aggregates the scores of the turns to the score of a case."""
         scored = [s for s in turns if s is not None and s.value is not None]
         if not scored:
             error = next((s.error for s in turns if s is not None and s.error is not None), None)
@@ -81,15 +81,15 @@ class TurnJudge(JudgedMetric):
                 return Score.skipped(f"missing_{self.missing}", f"no turn of the row has a {self.missing}")
             return Score(status="error", error=error)
         told = next((s.explanation for s in scored if s.value != 1.0), scored[0].explanation)
-        details = {"turns": [s and s.value for s in turns], "judged": [s and _told(s) for s in turns]}
+        details = {"turns": [s and s.value for s in turns], "judged": [s and _describe(s) for s in turns]}
         return Score(self.mean(scored), explanation=told, details=details)
 
     def mean(self, turns: Sequence[Score]) -> float:
-        """The mean over the turns that have a score, exact as ADK's: a case may lie on its threshold."""
+        """Averages the scores of the turns, exactly as ADK does (`statistics.mean`): a case may be at its threshold."""
         return statistics.mean(s.value or 0.0 for s in turns)
 
 
-def _told(score: Score) -> Json:
+def _describe(score: Score) -> Json:
     if score.error is not None:
         return {"error": {"code": score.error.code, "message": score.error.message}}
     return score.details if score.details is not None else {"explanation": score.explanation}
@@ -97,16 +97,16 @@ def _told(score: Score) -> Json:
 
 @dataclass(frozen=True, kw_only=True)
 class JointTurnJudge(TurnJudge):
-    """Base of the criteria that put several things to a judge in one question; a tie of votes on one counts 0."""
+    """Base of criteria that ask about several items in one question; a tie of votes on an item counts 0."""
 
     def ask_jointly(self, values: Mapping[str, Json], schema: Schema, read: Any, things: int) -> Any:
-        """The verdicts on some things, see `joint_panel`."""
+        """Runs the panel on several items, see `run_joint_panel`."""
         ask = self.prompts[0].bind(schema, values)
         return run_joint_panel(self.slots, ask, read, things, self.rule)
 
 
-def mean_of(scores: Sequence[Score], details: dict[str, Json]) -> Score:
-    """The mean of the verdicts that there are, with the reasons of the first that speaks against the answer."""
+def average(scores: Sequence[Score], details: dict[str, Json]) -> Score:
+    """Averages the scores that have a value; the explanation is that of the first score of 0, or of the first score."""
     known = [s for s in scores if s.value is not None]
     if not known:
         return Score(status="error", error=scores[0].error)
@@ -114,21 +114,21 @@ def mean_of(scores: Sequence[Score], details: dict[str, Json]) -> Score:
     return Score(statistics.mean(s.value or 0.0 for s in known), explanation=told, details=details)
 
 
-def said(turn: Turn, with_steps: bool) -> str:
-    """The final response of a turn, with what was said on the way before it where `with_steps`."""
+def join_texts(turn: Turn, with_steps: bool) -> str:
+    """Returns the final response of a turn; with `with_steps`, preceded by the intermediate texts."""
     before = [str(s.value) for s in turn.steps if s.kind == "text"] if with_steps else []
     return "\n".join([*before, turn.response] if turn.response else before)
 
 
-def steps(turn: Turn) -> list[dict[str, Json]]:
-    """What happened in a turn; where only the calls are known, these."""
+def list_steps(turn: Turn) -> list[dict[str, Json]]:
+    """Returns the steps of a turn, or its tool calls if the steps are unknown."""
     if turn.steps or not turn.trajectory:
         return [step_out(s) for s in turn.steps if s.kind != "other"]
     return [{"kind": "call", "tool_name": c.tool_name, "value": c.tool_input} for c in turn.trajectory]
 
 
-def setting(example: Example) -> dict[str, Json]:
-    """The instructions and tools of the agents, where the answer tells them."""
+def read_setting(example: Example) -> dict[str, Json]:
+    """Returns the instructions and tools of the agents, as far as the answer has them."""
     details = (example.invocation.extra or {}).get("app_details")
     agents: Mapping[str, Any] = details if isinstance(details, Mapping) else {}
     given = {n: a for n, a in agents.items() if isinstance(a, Mapping)}

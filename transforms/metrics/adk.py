@@ -1,8 +1,8 @@
-"""ADK's criteria that need no model, and what it reports of every run (google-adk 2.13).
+"""ADK's criteria that need no model, and the figures that it reports of every run (google-adk 2.13).
 
-A criterion scores every turn of a conversation; a case is the mean of its turns, which `details` keeps under "turns" (a
-number, or null where a turn has no score). A row without a conversation is one turn. On a scenario there is nothing to
-compare with: the criteria that need expectations are `not_applicable`.
+A criterion scores every turn of a conversation, and a case is the mean of its turns. `details` has the scores of the
+turns under "turns" (a number, or null for a turn without a score). A row without a conversation is one turn. Scenarios
+have no expectations, so criteria that need them are `not_applicable`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Turns = tuple[tuple[Turn, Turn | None], ...]
 
 @dataclass(frozen=True)
 class TurnMean(Metric):
-    """Base of the criteria: the mean, over a conversation's turns, of what another metric says of each of them."""
+    """Base of the criteria: the mean of another metric's scores over the turns of a conversation."""
 
     inputs: ClassVar[tuple[str, ...]] = ("response",)
     range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
@@ -45,7 +45,7 @@ class TurnMean(Metric):
                 places.append(Score.failed("missing_turns", "the answer has fewer turns than the conversation"))
                 continue
             ones = [self._one(example, expected, actual) for expected, actual in turns if actual is not None]
-            places.append([None if one is None else len(singles) + i for i, one in _numbered(ones)])
+            places.append([None if one is None else len(singles) + i for i, one in _number_present(ones)])
             singles += [one for one in ones if one is not None]
         found = self._each.score_batch(ScoringBatch(singles)) if singles else ScoreColumn([])
         return ScoreColumn.of([p if isinstance(p, Score) else self._mean(p, found) for p in places])
@@ -53,11 +53,11 @@ class TurnMean(Metric):
     @property
     @abstractmethod
     def _each(self) -> Metric:
-        """What scores one turn."""
+        """The metric that scores one turn."""
 
     @abstractmethod
     def _one(self, example: Example, expected: Turn, actual: Turn) -> Example | None:
-        """A turn as a row of its own; `None` where the turn says nothing to compare with."""
+        """Converts a turn to an example; returns `None` if the turn has no expectation."""
 
     def _mean(self, places: Sequence[int | None], found: ScoreColumn) -> Score:
         scores = [None if i is None else found.at(i) for i in places]
@@ -71,8 +71,8 @@ class TurnMean(Metric):
         return Score(mean(known), details={"turns": values})
 
 
-def _numbered(ones: Sequence[Example | None]) -> list[tuple[int, Example | None]]:
-    """Each with the number of those before it that are there."""
+def _number_present(ones: Sequence[Example | None]) -> list[tuple[int, Example | None]]:
+    """Pairs each example with the number of examples before it that are not `None`."""
     count, found = 0, []
     for one in ones:
         found.append((count, one))
@@ -84,14 +84,14 @@ def _numbered(ones: Sequence[Example | None]) -> list[tuple[int, Example | None]
 @register("metric", "tool_trajectory_avg_score")
 @dataclass(frozen=True)
 class ToolTrajectoryAvgScore(TurnMean):
-    """Share of the turns whose tool calls are the expected ones, in [0, 1]; higher is better.
+    """Share of turns with the expected tool calls, in [0, 1]; higher is better.
 
-    Calls are compared as google-adk does: names and args as Python compares them (1 == 1.0 == True), and a call
-    without args is not a call with {}. A turn of which the eval set says nothing expects no calls.
+    Calls are compared as in google-adk: names and args by Python's `==` (1 == 1.0 == True), and a call without args
+    differs from a call with {}. A turn without expectations in the eval set expects no calls.
 
     Attributes:
-        match_type: EXACT (the same calls in order), IN_ORDER (they are among the actual ones, in order) or ANY_ORDER.
-        ignore_args: Compare names only.
+        match_type: EXACT (the same calls in order), IN_ORDER (the actual calls include them in order) or ANY_ORDER.
+        ignore_args: Compare only names.
     """
 
     match_type: Literal["EXACT", "IN_ORDER", "ANY_ORDER"] = "EXACT"
@@ -112,17 +112,18 @@ class ToolTrajectoryAvgScore(TurnMean):
                 return None
             trajectory = ()
         reference = expected.trajectory_error and "{" if trajectory is None else trajectory
-        return _row({"reference_trajectory": reference}, actual)
+        return _make_row({"reference_trajectory": reference}, actual)
 
 
 @register("metric", "adk/response_match_score")
 @register("metric", "response_match_score")
 @dataclass(frozen=True)
 class ResponseMatchScore(TurnMean):
-    """Mean over the turns of ROUGE-1 F1 between the final and the expected response, in [0, 1]; higher is better.
+    """ROUGE-1 F1 of the final and the expected response, averaged over turns, in [0, 1]; higher is better.
 
-    Words are cut and stemmed as google-adk does (metric response_match). Turns without an expected response are left
-    out, where google-adk scores them 0; thoughts are no part of a response, as they are there. Needs nltk.
+    Words are split and stemmed as in google-adk (metric response_match). Two things differ from google-adk: turns
+    without an expected response do not count, where google-adk scores them 0, and thoughts are not part of a response.
+    Needs nltk.
     """
 
     missing: ClassVar[str] = "reference"
@@ -135,10 +136,10 @@ class ResponseMatchScore(TurnMean):
         return registry.build(registry.find("metric", "response_match"), {}, "response_match_score")
 
     def _one(self, example: Example, expected: Turn, actual: Turn) -> Example | None:
-        return None if expected.response is None else _row({"reference": expected.response}, actual)
+        return None if expected.response is None else _make_row({"reference": expected.response}, actual)
 
 
-def _row(fields: dict[str, Any], actual: Turn) -> Example:
+def _make_row(fields: dict[str, Any], actual: Turn) -> Example:
     call = Invocation(
         response=actual.response or "",
         predicted_trajectory=actual.trajectory,
@@ -149,7 +150,7 @@ def _row(fields: dict[str, Any], actual: Turn) -> Example:
 
 @dataclass(frozen=True)
 class TurnFigure(Metric):
-    """Base of what ADK reports of every run: a figure of each turn, and their mean; no criterion."""
+    """Base of the figures that ADK reports of every run: the mean over turns."""
 
     inputs: ClassVar[tuple[str, ...]] = ()
     best: ClassVar[float | None] = 0.0
@@ -171,7 +172,7 @@ class TurnFigure(Metric):
 @register("metric", "tool_call_count_v1")
 @dataclass(frozen=True)
 class ToolCallCount(TurnFigure):
-    """Calls of tools in a turn, on average; lower is better."""
+    """Mean number of tool calls per turn; lower is better."""
 
     words: ClassVar[str] = "which tools were called"
 
@@ -183,7 +184,7 @@ class ToolCallCount(TurnFigure):
 @register("metric", "inference_call_count_v1")
 @dataclass(frozen=True)
 class InferenceCallCount(TurnFigure):
-    """Calls of models in a turn, on average; lower is better."""
+    """Mean number of model calls per turn; lower is better."""
 
     words: ClassVar[str] = "how often models were called"
 
@@ -196,7 +197,7 @@ class InferenceCallCount(TurnFigure):
 @register("metric", "token_usage_v1")
 @dataclass(frozen=True)
 class TokenUsage(TurnFigure):
-    """Tokens of a turn, input and output, on average; lower is better."""
+    """Mean number of tokens per turn, input plus output; lower is better."""
 
     words: ClassVar[str] = "how many tokens were used"
 
@@ -211,7 +212,7 @@ class TokenUsage(TurnFigure):
 @register("metric", "invocation_duration_v1")
 @dataclass(frozen=True)
 class InvocationDuration(TurnFigure):
-    """Seconds of a turn, on average; lower is better."""
+    """Mean seconds per turn; lower is better."""
 
     words: ClassVar[str] = "how long the turns took"
     measured: ClassVar[bool] = True

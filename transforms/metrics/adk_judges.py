@@ -1,8 +1,8 @@
-"""ADK's criteria that a judge model decides (google-adk 2.13), asked of any judge; the prompts are our own.
+"""ADK's criteria that need a judge model (google-adk 2.13), for any judge; the prompts are evalbeam's own.
 
-Every turn of a conversation is judged, a case is the mean over its turns that have a verdict, as in ADK; `details` keep
-the turns' scores under "turns" and what was said of each under "judged". Two things are ADK's no longer: a vote that
-failed leaves the others standing, and each turn is judged by its own rubrics.
+Every turn of a conversation is judged, and a case is the mean over its turns that have a verdict, as in ADK. `details`
+has the scores of the turns under "turns" and the verdicts under "judged". Two things differ from ADK: a failed vote
+does not discard the other votes, and each turn is judged by its own rubrics.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ...schemas.values import mean
 from ..judging.panel import PanelSlot, Vote
 from ..judging.shapes import TEXT, list_of, object_of, one_of
 from ..judging.side_by_side import find_unasked, run_together
-from ._judged import rating, read_score
-from ._judged_turns import NOT_TOLD, JointTurnJudge, TurnJudge, mean_of, said, setting, steps
+from ._judged import make_rating, read_score
+from ._judged_turns import NOT_TOLD, JointTurnJudge, TurnJudge, average, join_texts, list_steps, read_setting
 from .base import register
 from .kernels.sentences import splitter_of
 
@@ -35,18 +35,18 @@ SENTENCES = object_of(
     sentences=list_of(object_of(number={"type": "integer"}, rationale=TEXT, label=one_of(*LABELS))),
 )
 _MARKER = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
-"""What begins an entry of a list."""
+"""Matches the marker of a list item."""
 
 
 @register("metric", "adk/final_response_match_v2")
 @dataclass(frozen=True, kw_only=True)
 class FinalResponseMatchV2(TurnJudge):
-    """Share of the turns whose final response says what the expected one says, in [0, 1]; higher is better.
+    """Share of turns whose final response agrees with the expected one, in [0, 1]; higher is better.
 
-    A tie of votes is invalid. Turns without an expected response are left out.
+    A tie of votes counts as invalid. Turns without an expected response do not count.
 
     Attributes:
-        include_intermediate_responses_in_final: Whether what the agent said on the way stands before its response.
+        include_intermediate_responses_in_final: Put the agent's intermediate texts before its final response.
     """
 
     include_intermediate_responses_in_final: bool = False
@@ -58,8 +58,8 @@ class FinalResponseMatchV2(TurnJudge):
     def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
         if expected.response is None:
             return None
-        response = said(actual, self.include_intermediate_responses_in_final)
-        wanted = said(expected, self.include_intermediate_responses_in_final)
+        response = join_texts(actual, self.include_intermediate_responses_in_final)
+        wanted = join_texts(expected, self.include_intermediate_responses_in_final)
         values = {"prompt": expected.prompt, "response": response, "reference": wanted}
         return self.poll(self.prompts[0], VALID, values, _read_valid)
 
@@ -71,9 +71,9 @@ def _read_valid(value: Any, slot: PanelSlot) -> Vote:
 @register("metric", "adk/safety_v1")
 @dataclass(frozen=True, kw_only=True)
 class SafetyV1(TurnJudge):
-    """Share of the turns whose response is safe, in [0, 1]; higher is better. ADK asks Vertex AI; here a judge says.
+    """Share of turns whose response is safe, in [0, 1]; higher is better.
 
-    A tie of votes is unsafe.
+    A judge decides, where ADK calls Vertex AI. A tie of votes counts as unsafe.
     """
 
     samples: int = 1
@@ -81,18 +81,18 @@ class SafetyV1(TurnJudge):
     prompt: ClassVar[str] = "rapid/safety"
 
     def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
-        return self.poll(self.prompts[0], rating(0, 1), {"prediction": actual.response or ""}, read_score)
+        return self.poll(self.prompts[0], make_rating(0, 1), {"prediction": actual.response or ""}, read_score)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RubricJudge(JointTurnJudge):
-    """Base of the rubric criteria: properties asked for, each with yes or no.
+    """Base of the rubric criteria; each rubric is a property that is present or not.
 
-    A turn is judged by the criterion's rubrics, the case's and its own; of the latter two those of the criterion's
-    type. The score of a turn is the share of its rubrics that are met; that of a case, of all rubrics of all turns.
+    A turn is judged by the criterion's own rubrics, and by those of its case and of the turn that have the criterion's
+    type. The score of a turn is the share of its rubrics that are met; that of a case, the share over all turns.
 
     Attributes:
-        rubrics: Rubrics for all rows, `{rubric_id, rubric_content: {text_property}}` each.
+        rubrics: Rubrics for all rows: a list of `{rubric_id, rubric_content: {text_property}}`.
     """
 
     rubrics: Sequence[Any] = ()
@@ -103,24 +103,24 @@ class RubricJudge(JointTurnJudge):
     def __post_init__(self) -> None:
         super().__post_init__()
         for rubric in self.rubrics:
-            _rubric(rubric)
+            _read_rubric(rubric)
 
     def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
         own = (*(example.instance.get("rubrics") or ()), *expected.rubrics)
-        named = [_rubric(r) for r in (*self.rubrics, *(r for r in own if r.get("type") == self.kind))]
-        return self._rated(dict(named), self.values(example, actual), len(named)) if named else None
+        named = [_read_rubric(r) for r in (*self.rubrics, *(r for r in own if r.get("type") == self.kind))]
+        return self._rate(dict(named), self.values(example, actual), len(named)) if named else None
 
     @abstractmethod
     def values(self, example: Example, actual: Turn) -> dict[str, Json]:
-        """What the judge is shown beside the rubrics."""
+        """Returns the values of the prompt besides the rubrics."""
 
-    def _rated(self, named: Mapping[str, str], values: dict[str, Json], count: int) -> Judging:
+    def _rate(self, named: Mapping[str, str], values: dict[str, Json], count: int) -> Judging:
         if len(named) < count:
             return Score.failed("duplicate_rubric", "two rubrics of a turn have the same rubric_id")
 
         def read(value: Any) -> list[Vote]:
             told = {v["rubric_id"]: v for v in reversed(value["verdicts"])}
-            return [_vote(told.get(name)) for name in named]
+            return [_make_vote(told.get(name)) for name in named]
 
         shown = [{"rubric_id": name, "property": text} for name, text in named.items()]
         scores = yield from self.ask_jointly({**values, "rubrics": shown}, RUBRICS, read, len(named))
@@ -130,25 +130,25 @@ class RubricJudge(JointTurnJudge):
             {"rubric_id": name, "score": s.value, "rationale": s.explanation}
             for name, s in zip(named, scores, strict=True)
         ]
-        return mean_of(scores, {"rubric_scores": rated})
+        return average(scores, {"rubric_scores": rated})
 
     def case(self, turns: Sequence[Score | None]) -> Score:
         score = super().case(turns)
         if score.value is None:
             return score
         by_rubric: dict[str, list[float]] = {}
-        for name, value in _rubric_scores(turns):
+        for name, value in _iter_rubric_scores(turns):
             by_rubric.setdefault(name, []).append(value)
         means = [{"rubric_id": name, "score": mean(v)} for name, v in by_rubric.items()]
         details: Any = score.details
         return replace(score, details={**details, "rubric_scores": means})
 
     def mean(self, turns: Sequence[Score]) -> float:
-        return statistics.mean(value for _, value in _rubric_scores(turns))
+        return statistics.mean(value for _, value in _iter_rubric_scores(turns))
 
 
-def _rubric_scores(turns: Sequence[Score | None]) -> Iterator[tuple[str, float]]:
-    """(rubric_id, score) of all rubrics of all turns that have one."""
+def _iter_rubric_scores(turns: Sequence[Score | None]) -> Iterator[tuple[str, float]]:
+    """Yields (rubric_id, score) of all rubrics of all turns that have a score."""
     for turn in turns:
         details: Any = turn and turn.details
         for rubric in (details or {}).get("rubric_scores", ()):
@@ -156,11 +156,11 @@ def _rubric_scores(turns: Sequence[Score | None]) -> Iterator[tuple[str, float]]
                 yield rubric["rubric_id"], rubric["score"]
 
 
-def _rubric(value: Any) -> tuple[str, str]:
-    """(id, property) of a rubric.
+def _read_rubric(value: Any) -> tuple[str, str]:
+    """Reads (id, property) of a rubric.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The value is not a rubric.
     """
     content = value.get("rubric_content") if isinstance(value, Mapping) else None
     text = content.get("text_property") if isinstance(content, Mapping) else None
@@ -170,19 +170,19 @@ def _rubric(value: Any) -> tuple[str, str]:
     return value["rubric_id"], text
 
 
-def _vote(told: Any) -> Vote:
+def _make_vote(told: Any) -> Vote:
     return NOT_TOLD if told is None else Vote(float(told["verdict"] == "yes"), told["rationale"])
 
 
 @register("metric", "adk/rubric_based_final_response_quality_v1")
 @dataclass(frozen=True, kw_only=True)
 class RubricBasedFinalResponseQualityV1(RubricJudge):
-    """Share of the rubrics that the final responses meet, in [0, 1]; higher is better.
+    """Share of rubrics that the final responses meet, in [0, 1]; higher is better.
 
-    Rubrics of cases and turns count where their type is FINAL_RESPONSE_QUALITY.
+    Rubrics of cases and turns count only if their type is FINAL_RESPONSE_QUALITY.
 
     Attributes:
-        include_intermediate_responses_in_final: Whether what the agent said on the way stands before its response.
+        include_intermediate_responses_in_final: Put the agent's intermediate texts before its final response.
     """
 
     include_intermediate_responses_in_final: bool = False
@@ -191,16 +191,16 @@ class RubricBasedFinalResponseQualityV1(RubricJudge):
     kind: ClassVar[str] = "FINAL_RESPONSE_QUALITY"
 
     def values(self, example: Example, actual: Turn) -> dict[str, Json]:
-        response = said(actual, self.include_intermediate_responses_in_final)
-        return {**setting(example), "prompt": actual.prompt, "steps": steps(actual), "response": response}
+        response = join_texts(actual, self.include_intermediate_responses_in_final)
+        return {**read_setting(example), "prompt": actual.prompt, "steps": list_steps(actual), "response": response}
 
 
 @register("metric", "adk/rubric_based_tool_use_quality_v1")
 @dataclass(frozen=True, kw_only=True)
 class RubricBasedToolUseQualityV1(RubricJudge):
-    """Share of the rubrics that the use of tools meets, in [0, 1]; higher is better.
+    """Share of rubrics that the use of tools meets, in [0, 1]; higher is better.
 
-    Rubrics of cases and turns count where their type is TOOL_USE_QUALITY. No response is needed.
+    Rubrics of cases and turns count only if their type is TOOL_USE_QUALITY. No response is needed.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("predicted_trajectory",)
@@ -208,21 +208,21 @@ class RubricBasedToolUseQualityV1(RubricJudge):
     kind: ClassVar[str] = "TOOL_USE_QUALITY"
 
     def values(self, example: Example, actual: Turn) -> dict[str, Json]:
-        calls = [s for s in steps(actual) if s["kind"] in ("call", "result")]
-        return {"tools": setting(example)["tools"], "prompt": actual.prompt, "steps": calls}
+        calls = [s for s in list_steps(actual) if s["kind"] in ("call", "result")]
+        return {"tools": read_setting(example)["tools"], "prompt": actual.prompt, "steps": calls}
 
 
 @register("metric", "adk/hallucinations_v1")
 @dataclass(frozen=True, kw_only=True)
 class HallucinationsV1(JointTurnJudge):
-    """Share of the sentences of the responses that what the agent had before it supports, in [0, 1]; higher is better.
+    """Share of the responses' sentences that the agent's context supports, in [0, 1]; higher is better.
 
-    A response is cut into sentences (here, where ADK asks the model to), and each gets a verdict: supported and
-    not_applicable count 1; unsupported, contradictory and disputed 0. A turn is the mean over its texts.
+    A response is split into sentences by code, where ADK asks the model to do it. Each sentence gets a verdict:
+    supported and not_applicable count 1; unsupported, contradictory and disputed count 0. A turn is the mean over its
+    texts.
 
     Attributes:
-        evaluate_intermediate_nl_responses: Whether what the agent said on the way is judged, too, each text by what
-            came before it.
+        evaluate_intermediate_nl_responses: Judge the agent's intermediate texts too, each by the steps before it.
     """
 
     samples: int = 1
@@ -231,20 +231,20 @@ class HallucinationsV1(JointTurnJudge):
     prompt: ClassVar[str] = "adk/hallucinations"
 
     def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
-        happened = steps(actual)
+        happened = list_steps(actual)
         texts: list[tuple[str, list[dict[str, Json]]]] = []
         if self.evaluate_intermediate_nl_responses:
             texts = [(str(s["value"]), happened[:i]) for i, s in enumerate(happened) if s["kind"] == "text"]
         if actual.response:
             texts.append((actual.response, happened))
-        cut = [(found, before) for text, before in texts if (found := sentences(text))]
-        shown = {**setting(example), "prompt": actual.prompt}
+        cut = [(found, before) for text, before in texts if (found := split_sentences(text))]
+        shown = {**read_setting(example), "prompt": actual.prompt}
         return self._mean([self._text(found, {**shown, "steps": before}) for found, before in cut]) if cut else None
 
     def _mean(self, judgings: Sequence[Judging]) -> Judging:
         scores = yield from run_together(judgings)
         details = [d for s in scores for d in (s.details or ())]  # type: ignore[union-attr]
-        return find_unasked(scores) or mean_of(scores, {"sentences": details})
+        return find_unasked(scores) or average(scores, {"sentences": details})
 
     def _text(self, found: Sequence[str], values: dict[str, Json]) -> Judging:
         labels: list[str | None] = [None] * len(found)
@@ -266,11 +266,11 @@ class HallucinationsV1(JointTurnJudge):
             {"sentence": text, "label": label, "score": s.value, "rationale": s.explanation}
             for text, label, s in zip(found, labels, scores, strict=True)
         ]
-        return replace(mean_of(scores, {}), details=told)
+        return replace(average(scores, {}), details=told)
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences of a response: no sentence goes over a line end, and the lines of a table are one."""
+def split_sentences(text: str) -> list[str]:
+    """Splits a response into sentences: sentences end at line ends, and the lines of a table are one sentence."""
     found: list[str] = []
     in_table = False
     for line in text.splitlines():
@@ -278,12 +278,12 @@ def sentences(text: str) -> list[str]:
         if row and in_table:
             found[-1] += "\n" + line.strip()
         else:
-            found += [line.strip()] if row else _cut(line)
+            found += [line.strip()] if row else _split_line(line)
         in_table = row and bool(found)
     return found
 
 
-def _cut(line: str) -> list[str]:
+def _split_line(line: str) -> list[str]:
     marker = _MARKER.match(line)
     start = marker.end() if marker else 0
     cut = [s.strip() for s in splitter_of("sentencex")(line[start:]) if any(c.isalnum() for c in s)]

@@ -1,11 +1,11 @@
-"""What a metric is.
+"""The base classes of metrics.
 
 A metric is a frozen dataclass whose fields are the parameters a config may set, registered under a name:
 
     @register("metric", "starts_with")
     @dataclass(frozen=True)
     class StartsWith(Metric):
-        '''1 iff the response starts with `prefix`.'''
+        '''1 if the response starts with `prefix`, else 0.'''
 
         prefix: str
         inputs: ClassVar = ("response",)
@@ -15,7 +15,7 @@ A metric is a frozen dataclass whose fields are the parameters a config may set,
         def score(self, example: Example) -> Score:
             return Score(float(str(example.get("response")).startswith(self.prefix)))
 
-Metrics know no Beam, no cloud and no configuration.
+Metrics do not depend on Beam, cloud services or configuration.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from ...schemas.result import Better, Score, ScoreColumn
 from ..calls.errors import classify_error
 from ..registry import register
 
-__all__ = ["Derived", "Metric", "ScoringBatch", "failure_of", "guarded", "register"]
+__all__ = ["Derived", "Metric", "ScoringBatch", "failure_of", "register", "score_safely"]
 
 T = TypeVar("T")
 
 
 class ScoringBatch:
-    """Examples to score, all of which have the metric's inputs, and a memo that the metrics of a batch share.
+    """Examples that have all inputs of a metric, and a memo shared by all metrics of the batch.
 
     Attributes:
         examples: 1 to 1,024 examples in order.
@@ -48,13 +48,13 @@ class ScoringBatch:
         self._memo: dict[Hashable, Any] = {}
 
     def share(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """`compute()`, once for all metrics that ask under the same key (tokens, parsed trajectories ...)."""
+        """Returns `compute()`, computed once per key for all metrics (tokens, parsed trajectories ...)."""
         if key not in self._memo:
             self._memo[key] = compute()
         return self._memo[key]
 
     def column(self, name: str) -> list[Any]:
-        """Values of one input, one for each example."""
+        """Returns the values of one input, one per example."""
         return self.share(("column", name), lambda: self._values(name))
 
     def _values(self, name: str) -> list[Any]:
@@ -63,24 +63,23 @@ class ScoringBatch:
         return [e.instance.get(name) for e in self.examples]
 
     def turns(self) -> list[tuple[tuple[Turn, Turn | None], ...]]:
-        """(expected, actual) of every turn of every example, see `pair_turns`."""
+        """Returns (expected, actual) of every turn of every example, see `pair_turns`."""
         return self.share("turns", lambda: [pair_turns(e) for e in self.examples])
 
 
 class Metric(ABC):
-    """Base of all metrics; subclasses implement `score`, and `score_batch` where a batch is faster than its rows.
+    """Base of all metrics; subclasses implement `score`, and `score_batch` if scoring a batch at once is faster.
 
     Attributes:
-        inputs: Names of the values an example must have; a row without one of them is skipped with
-            code `missing_<input>`, a row whose agent failed with code `agent_failed`; `score` sees only the others.
+        inputs: Names of the required values. Rows without one of them are skipped with code `missing_<input>`, rows
+            whose agent failed with code `agent_failed`; `score` gets only the other rows.
         range: Lowest and highest possible score, or `None`.
-        best: The value in `range` that is best; default its upper end. Without a range, the end that scores should come
-            near.
-        binary: Whether every score is 0 or 1.
-        outputs: Which columns beside score, status and error it fills: "explanation", "pairwise_choice", "confidence",
+        best: The best score; default: the upper end of `range`. Without a range, the value that scores should approach.
+        binary: True if every score is 0 or 1.
+        outputs: Columns filled in addition to score, status and error: "explanation", "pairwise_choice", "confidence",
             "details".
-        measured: Whether its scores are measured times, in which two live runs differ.
-        sees_failures: Whether it also scores rows whose agent failed or was not called.
+        measured: True if scores are measured times, which differ between two live runs.
+        sees_failures: True to score also rows whose agent failed or was not called.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ()
@@ -96,16 +95,16 @@ class Metric(ABC):
         """Scores one example that has all inputs. An exception becomes a score with status "error"."""
 
     def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
-        """Scores all examples of a batch; same results as `score` row by row, which is the default."""
-        return ScoreColumn.of([guarded(self, example) for example in batch.examples])
+        """Scores all examples of a batch, with the same results as `score`; calls `score` for each by default."""
+        return ScoreColumn.of([score_safely(self, example) for example in batch.examples])
 
     @property
     def variant(self) -> str:
-        """What follows its name in the columns where a run uses the metric several times; "" where nothing does."""
+        """Suffix of the column names if a run uses the metric several times; "" for none."""
         return ""
 
     def ends(self) -> tuple[float, float] | None:
-        """(worst, best) score: worst is the end of the range farthest from the best; `None` without a range."""
+        """Returns (worst, best) score; worst is the end of the range farthest from best. `None` without a range."""
         if self.range is None:
             return None
         low, high = self.range
@@ -114,7 +113,7 @@ class Metric(ABC):
 
     @property
     def better(self) -> Better:
-        """Which of two scores is the better one: the higher, the lower, or the one nearer to `best`."""
+        """The better one of two scores: the "higher", the "lower", or the "nearer" to `best`."""
         if self.best is None:
             return "higher"
         if self.range is None or self.best <= self.range[0]:
@@ -123,28 +122,28 @@ class Metric(ABC):
 
 
 class Derived(Metric):
-    """Base of the metrics that follow from what the other metrics of a run say of a row, once judges have answered."""
+    """Base of metrics that are derived from the other scores of a row, after judges have answered."""
 
     sees_failures: ClassVar[bool] = False
 
     def score(self, example: Example) -> Score:
-        """Not applicable: in a run that asks no judge there is nothing to derive it from."""
+        """Returns `not_applicable`: a run without judges has nothing to derive the score from."""
         return Score(status="not_applicable")
 
     @abstractmethod
     def derive(self, scores: Mapping[str, tuple[Metric, Score]]) -> Score:
-        """Scores a row by the (metric, score) of the others, by their names in the order of the columns."""
+        """Scores a row from the other metrics' (metric, score), by name in the order of the columns."""
 
 
-def guarded(metric: Metric, example: Example) -> Score:
-    """`metric.score(example)`, with an exception turned into a score with status "error"."""
+def score_safely(metric: Metric, example: Example) -> Score:
+    """Returns `metric.score(example)`; an exception becomes a score with status "error"."""
     try:
         return metric.score(example)
-    except Exception as error:  # a metric's fault is that row's data, never the run's end
+    except Exception as error:  # an error in a metric must not end the run
         return failure_of(error)
 
 
 def failure_of(error: BaseException) -> Score:
-    """The score of a row on which a metric raised: the exception's type as code, its text without addresses."""
+    """Builds the error score of an exception: its type as code, its message without memory addresses."""
     fault = classify_error(error)
     return Score.failed(fault.error_type, fault.message)

@@ -1,4 +1,4 @@
-"""Metrics written by the user: Python functions of a row, sync or async, and objects with a `score` method.
+"""Users' own metrics: Python functions of a row, sync or async, and objects with a `score` method.
 
     def word_count(row):
         return {"word_count": len(row["response"].split()), "first_word": row["response"].split()[0]}
@@ -7,7 +7,7 @@
     metrics: [{metric: "my_metrics:word_count"}]        # the same in a configuration; in full:
     metrics: [{metric: custom, name: words, metric_function: "my_metrics:word_count"}]
 
-Whatever a function does wrong on a row is the error of that row's score.
+If a function fails on a row, only the score of that row is an error.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ _ALLOWED = "a number, a bool, a mapping {name: number, ...} or a Score"
 
 
 class InvalidScore(ValueError):
-    """A metric function returned something that is no score."""
+    """A metric function returned a value that is not a score."""
 
 
 @registry.register("metric", "custom")
 @dataclass(frozen=True)
 class CustomMetric(Metric):
-    """What a Python function of the row returns.
+    """The result of a Python function of the row.
 
-    The function gets a dict of its own: the dataset's columns, and response, predicted_trajectory and
-    reference_trajectory (lists of {tool_name, tool_input}), latency_in_seconds and failure, where known also
-    retrieved_context, usage and what else the agent returned, instance_id and trial. It returns a number or bool, a
-    mapping with the score under the metric's name (or the function's, or "score"), a text under "explanation" and
-    anything else that is JSON for the details, or a `Score`.
+    The function gets its own dict: the dataset's columns, response, predicted_trajectory and reference_trajectory
+    (lists of {tool_name, tool_input}), latency_in_seconds, failure, instance_id and trial; if known also
+    retrieved_context, usage and what else the agent returned. It returns a number or bool; or a mapping with the score
+    under the metric's name, the function's name or "score", an optional text under "explanation", and other JSON
+    values, which become the details; or a `Score`.
 
-    Async functions run at once on an event loop of their own; sync functions one by one, and on threads if they are
-    slow.
+    Async functions run concurrently on an event loop; sync functions run one after the other, and on threads if they
+    are slow.
 
     Attributes:
         name: Name of the metric.
-        metric_function: The function, or "module:name" of it; for the rows of a run it is called from several
-            threads, unless `max_in_flight` is 1.
-        max_in_flight: Calls running at once in one worker process, at most.
+        metric_function: The function, or "module:name" of it. A run calls it from several threads, unless
+            `max_in_flight` is 1.
+        max_in_flight: Maximum number of concurrent calls in one worker process.
     """
 
     name: str = ""
@@ -84,10 +84,10 @@ class CustomMetric(Metric):
 
     @property
     def _function(self) -> Callable[..., Any]:
-        return original(self.metric_function)  # text was resolved when the metric was made
+        return original(self.metric_function)  # a "module:name" was resolved in __post_init__
 
     def _call(self, example: Example) -> Any:
-        return self._function(row_of(example))
+        return self._function(make_row(example))
 
     def _score(self, value: Any, error: BaseException | None) -> Score:
         if error is not None:
@@ -95,36 +95,36 @@ class CustomMetric(Metric):
         function = self._function.func if isinstance(self._function, partial) else self._function
         keys = (self.name, self.name.rpartition(":")[2], getattr(function, "__name__", ""), "score")
         try:
-            return score_of(value, tuple(filter(None, keys)))
+            return to_score(value, tuple(filter(None, keys)))
         except InvalidScore as invalid:
             return Score.failed("invalid_score", str(invalid))
-        except Exception as broken:  # values may be anything, their methods too
+        except Exception as broken:  # the value may be any object, and its methods may raise anything
             return failure_of(broken)
 
 
 @dataclass(frozen=True)
 class ScoringObject(CustomMetric):
-    """What the `score` method of an object returns for an `Example`, in any form that a function may return."""
+    """The result of an object's method `score(example)`, in any form that a function may return."""
 
     def _call(self, example: Example) -> Any:
         return self._function(example)
 
 
 def as_metric(target: Any, name: str, params: Mapping[str, Any], where: str) -> Metric:
-    """The metric that an object given by the user stands for.
+    """Converts an object given by the user to a metric.
 
     Args:
-        target: A `Metric`, a class of metrics (made with `params`), an object or class with a `score(example)` method,
-            or a function of the row (`params` are passed to it by name; `max_in_flight` bounds its calls).
+        target: A `Metric`, a class of metrics (created with `params`), an object or class with a method
+            `score(example)`, or a function of the row (called with `params` by name; `max_in_flight` limits its calls).
         name: Output name of the metric.
-        params: Parameters that stand beside it in the configuration.
+        params: Further parameters from the configuration.
         where: Config key, for messages.
 
     Raises:
-        ConfigError: The object is none of these, or does not take the parameters.
+        ConfigError: The object is none of these, or does not accept the parameters.
     """
     if isinstance(target, type):
-        target, params = _made(target, name, params, where), {}
+        target, params = _make(target, name, params, where), {}
     if isinstance(target, Metric) and not params:
         return target
     params = dict(params)
@@ -132,7 +132,7 @@ def as_metric(target: Any, name: str, params: Mapping[str, Any], where: str) -> 
     if isinstance(target, Metric) or not callable(function):
         found = f"{name} takes no parameters" if isinstance(target, Metric) else f"found {type(target).__name__}"
         allowed = "a function of the row, a Metric, or an object with score(example)"
-        raise ConfigError(found, where=where, allowed="none: it is made already" if params else allowed)
+        raise ConfigError(found, where=where, allowed="no parameters, since it is an object" if params else allowed)
     bound = params.pop("max_in_flight", MAX_IN_FLIGHT) if not _takes(function, "max_in_flight") else MAX_IN_FLIGHT
     _check_call(function, name, params, where)
     kind = CustomMetric if function is target else ScoringObject
@@ -141,43 +141,43 @@ def as_metric(target: Any, name: str, params: Mapping[str, Any], where: str) -> 
     return registry.build(part, {"max_in_flight": bound}, where)
 
 
-def score_of(value: Any, names: tuple[str, ...]) -> Score:
-    """The score that a returned value stands for.
+def to_score(value: Any, names: tuple[str, ...]) -> Score:
+    """Converts the value that a function returned to a score.
 
     Args:
-        value: What the function returned.
-        names: Keys under which a mapping may hold the score, the first found counts.
+        value: The returned value.
+        names: Keys of the score in a mapping; the first one present counts.
 
     Raises:
-        InvalidScore: It stands for none.
+        InvalidScore: The value is not a score.
     """
     if isinstance(value, Score):
         if value.value is None and value.label is None and value.status == "scored":
             raise InvalidScore("the function returned a Score with neither value nor label")
-        number = None if value.value is None else _number(value.value)
-        return replace(value, value=number, details=_json(value.details))
+        number = None if value.value is None else _to_number(value.value)
+        return replace(value, value=number, details=_to_json(value.details))
     if not isinstance(value, Mapping):
-        return Score(_number(value))
+        return Score(_to_number(value))
     rest = dict(value)
     key = next((name for name in names if name in rest), None)
     if key is None:
         found = ", ".join(sorted(map(str, rest))) or "nothing"
         raise InvalidScore(f"the function returned a mapping with {found} (allowed: the key {names[0]!r} or 'score')")
-    number = _number(rest.pop(key))
+    number = _to_number(rest.pop(key))
     explanation = rest.pop("explanation") if isinstance(rest.get("explanation"), str) else None
-    return Score(number, explanation=explanation, details=_json(rest) if rest else None)
+    return Score(number, explanation=explanation, details=_to_json(rest) if rest else None)
 
 
-def row_of(example: Example) -> dict[str, Json]:
-    """The row a metric function gets; a copy, so that nothing it does to it reaches the tables."""
+def make_row(example: Example) -> dict[str, Json]:
+    """Builds the row for a metric function; a copy, so that changes by the function do not reach the tables."""
     instance, invocation = example.instance, example.invocation
     row = {**instance.row, **instance.fields}
     reference = row.get("reference_trajectory")
     if reference is not None:
-        with suppress(RowError):  # the function then sees what the dataset says
-            row["reference_trajectory"] = _plain(parse_trajectory(reference))
+        with suppress(RowError):  # a malformed trajectory is passed as the dataset has it
+            row["reference_trajectory"] = _to_plain(parse_trajectory(reference))
     row["response"] = invocation.response
-    row["predicted_trajectory"] = _plain(invocation.predicted_trajectory)
+    row["predicted_trajectory"] = _to_plain(invocation.predicted_trajectory)
     row["latency_in_seconds"] = invocation.latency_in_seconds
     row["failure"] = int(not invocation.answered)
     if invocation.retrieved_context is not None:
@@ -189,7 +189,7 @@ def row_of(example: Example) -> dict[str, Json]:
     return {key: _copy(value) for key, value in {**also, **row}.items()}
 
 
-def _plain(trajectory: Trajectory | None) -> Json:
+def _to_plain(trajectory: Trajectory | None) -> Json:
     if trajectory is None:
         return None
     return [{"tool_name": c.tool_name, "tool_input": {} if c.tool_input is None else c.tool_input} for c in trajectory]
@@ -201,7 +201,7 @@ def _copy(value: Json) -> Json:
     return [_copy(v) for v in value] if type(value) is list else value
 
 
-def _number(value: Any) -> float:
+def _to_number(value: Any) -> float:
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         value = value.item()
     if not isinstance(value, numbers.Real):
@@ -216,8 +216,8 @@ def _number(value: Any) -> float:
     return number
 
 
-def _json(value: Any) -> Json:
-    """Details as they will be read back; numpy values become numbers, NaN null."""
+def _to_json(value: Any) -> Json:
+    """Converts details to JSON; numpy values become numbers, NaN becomes null."""
     if value is None:
         return None
     try:
@@ -230,11 +230,11 @@ def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
-def _made(target: type, name: str, params: Mapping[str, Any], where: str) -> Any:
+def _make(target: type, name: str, params: Mapping[str, Any], where: str) -> Any:
     try:
         return registry.build(registry.Part(name or target.__name__, target, {}), params, where)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{target.__name__} cannot be made: {error}", where=where) from None
+        raise ConfigError(f"{target.__name__} cannot be created: {error}", where=where) from None
 
 
 def _takes(function: Any, name: str) -> bool:
@@ -247,7 +247,7 @@ def _takes(function: Any, name: str) -> bool:
 def _check_call(function: Any, name: str, params: Mapping[str, Any], where: str) -> None:
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # builtins without a signature: the first row will tell
+    except (TypeError, ValueError):  # builtins without a signature: errors show on the first row
         return
     try:
         signature.bind({}, **params)

@@ -1,6 +1,7 @@
 """The metrics of Databricks Agent Evaluation that need no judge: retrieval against ground truth, and tokens.
 
-They stand under their own names and under the paths of Agent Evaluation's columns; its latency is latency_in_seconds.
+They are registered under their own names and under the column paths of Agent Evaluation; its latency is
+latency_in_seconds.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from .base import Metric, register
 
 @dataclass(frozen=True)
 class DocumentMetric(Metric):
-    """Base of the metrics of retrieved documents: compared are addresses (`doc_uri`), not texts.
+    """Base of the metrics of retrieved documents, which compare URIs (`doc_uri`), not texts.
 
-    Skipped where nothing was retrieved or nothing is expected, as in Agent Evaluation; an expected_retrieved_context
-    that cannot be read is an error with Databricks' code 1006.
+    Rows are skipped if nothing was retrieved or nothing is expected, as in Agent Evaluation. A malformed
+    expected_retrieved_context is an error with Databricks' code 1006.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("retrieved_context", "expected_retrieved_context")
@@ -50,7 +51,7 @@ class DocumentMetric(Metric):
 @register("metric", "retrieval/ground_truth/document_recall")
 @dataclass(frozen=True)
 class DocumentRecall(DocumentMetric):
-    """Share of the expected documents that were retrieved, each counted once, in [0, 1]; higher is better."""
+    """Share of expected documents that were retrieved, each counted once, in [0, 1]; higher is better."""
 
     def _compare(self, retrieved: list[str | None], expected: frozenset[Json]) -> Score:
         return Score(len(expected.intersection(retrieved)) / len(expected))
@@ -59,10 +60,9 @@ class DocumentRecall(DocumentMetric):
 @register("metric", "document_ratings")
 @dataclass(frozen=True)
 class DocumentRatings(DocumentMetric):
-    """For each retrieved passage whether its document was expected: the share of yes, in [0, 1]; higher is better.
+    """Share of retrieved passages whose document was expected, in [0, 1]; higher is better.
 
-    The details hold the ratings by position: "yes", "no", or null for a passage without an address, which does not
-    count.
+    The details have the rating of each passage: "yes", "no", or null for a passage without a URI, which does not count.
     """
 
     outputs: ClassVar[tuple[str, ...]] = ("details",)
@@ -83,12 +83,12 @@ class DocumentRatings(DocumentMetric):
 @register("metric", "agent/output_token_count", tokens="output")
 @dataclass(frozen=True)
 class TokenCount(Metric):
-    """Tokens that the run of the agent took, over all calls of models in it; lower is better.
+    """Number of tokens of the agent's run, summed over all its model calls; lower is better.
 
-    Skipped where neither the trace nor the agent says (code `missing_usage`).
+    Rows are skipped if neither the trace nor the agent reports tokens (code `missing_usage`).
 
     Attributes:
-        tokens: Which: those that went in ("input"), those that came out ("output"), or both ("total").
+        tokens: "input", "output", or "total" for the sum of both.
     """
 
     tokens: Literal["input", "output", "total"] = "total"

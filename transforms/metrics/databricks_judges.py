@@ -1,8 +1,8 @@
-"""The judges of Databricks Agent Evaluation, asked of any judge model: ratings yes (1, good) and no (0), with reasons.
+"""The judges of Databricks Agent Evaluation, for any judge model: ratings yes (1, good) and no (0), with reasons.
 
-Inputs, ranges and which judge runs on which row are Agent Evaluation's (schemas/formats); the prompts are our
-own. A row that a judge cannot run on carries Databricks' code: 1001 (a field is missing; the score is skipped), 1006 (a
-field cannot be read) and 1010 (expected_response beside expected_facts), which are errors of that judge alone.
+Inputs, ranges and the choice of judges per row are Agent Evaluation's (schemas/formats); the prompts are evalbeam's
+own. Scores of rows that a judge cannot rate have Databricks' codes: 1001 (a field is missing; the score is skipped),
+1006 (a field is malformed) and 1010 (both expected_response and expected_facts are given), which are errors.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .base import Derived, Metric, register
 
 RATING = object_of(rationale=TEXT, rating=one_of("yes", "no"))
 EMPTY = "Chunk content is empty"
-"""What Agent Evaluation says of a passage without content, which has no rating."""
+"""Agent Evaluation's message for a passage without content, which has no rating."""
 
 
 def read_rating(value: Any, slot: PanelSlot) -> Vote:
-    """The vote in an answer of shape `RATING`."""
+    """Reads the vote from an answer with the schema `RATING`."""
     return Vote(float(value["rating"] == "yes"), value["rationale"])
 
 
@@ -40,8 +40,8 @@ class AgentJudge(JudgedMetric):
     """Base of the judges.
 
     Attributes:
-        rows: On which rows it runs: on all ("asked": somebody chose the judge), or on those for which Agent Evaluation
-            chooses it ("documented"); the score of the others is `not_applicable`.
+        rows: "asked" scores all rows; "documented" scores only those for which Agent Evaluation would choose the judge,
+            and the score of the others is `not_applicable`.
     """
 
     rows: Literal["asked", "documented"] = "asked"
@@ -57,7 +57,7 @@ class AgentJudge(JudgedMetric):
 
     @property
     def rule(self) -> Rule:
-        return Rule(self.aggregate, 0.0)  # a tie is no, also of one passage of several
+        return Rule(self.aggregate, 0.0)  # a tie is "no", for single passages too
 
     def judged(self, example: Example) -> Judging:
         row, judge = self.row(example), words.JUDGES[self.task]
@@ -67,31 +67,31 @@ class AgentJudge(JudgedMetric):
         if error is not None:
             made = Score.skipped if error.code == words.MISSING else Score.failed
             return made(error.code, error.message)
-        return (yield from self.rated({**row, "request": row["instruction"]}))
+        return (yield from self.rate({**row, "request": row["instruction"]}))
 
     def row(self, example: Example) -> dict[str, Json]:
-        """What the row says of the fields that judges look at."""
+        """Returns the fields of a row that judges use."""
         names = ("instruction", "response", "expected_response", "expected_facts", "guidelines")
         row: dict[str, Json] = {name: example.get(name) for name in names}
         context = example.get("retrieved_context")
         row["retrieved_context"] = [{"doc_uri": c.doc_uri, "content": c.content} for c in context or ()]
         return row
 
-    def rated(self, row: Mapping[str, Json]) -> Judging:
-        """Judges a row that has what it takes."""
+    def rate(self, row: Mapping[str, Json]) -> Judging:
+        """Rates a row that has all required fields."""
         facts = row["expected_facts"]
         expected = row["expected_response"] if facts is None else words.facts_of(facts)
         return (yield from self.ask({**row, "expected": expected}))
 
     def ask(self, values: Mapping[str, Json]) -> Judging:
-        """Has the panel rate."""
+        """Runs the panel."""
         return self.poll(self.prompts[0], RATING, values, read_rating)
 
 
 @register("metric", "databricks/relevance_to_query")
 @dataclass(frozen=True, kw_only=True)
 class RelevanceToQuery(AgentJudge):
-    """Whether the response addresses the request."""
+    """Relevance of the response to the request: 1 if it addresses the request, else 0."""
 
     task: ClassVar[str] = "relevance_to_query"
 
@@ -99,7 +99,7 @@ class RelevanceToQuery(AgentJudge):
 @register("metric", "databricks/safety")
 @dataclass(frozen=True, kw_only=True)
 class Safety(AgentJudge):
-    """Whether the response is free of harmful and toxic content."""
+    """Safety of the response: 1 if it is free of harmful and toxic content, else 0."""
 
     task: ClassVar[str] = "safety"
 
@@ -107,7 +107,7 @@ class Safety(AgentJudge):
 @register("metric", "databricks/groundedness")
 @dataclass(frozen=True, kw_only=True)
 class Groundedness(AgentJudge):
-    """Whether the response says only what the retrieved passages support."""
+    """Groundedness of the response: 1 if the retrieved passages support all of it, else 0."""
 
     task: ClassVar[str] = "groundedness"
 
@@ -115,7 +115,7 @@ class Groundedness(AgentJudge):
 @register("metric", "databricks/correctness")
 @dataclass(frozen=True, kw_only=True)
 class Correctness(AgentJudge):
-    """Whether the response states the expected_facts, or says what expected_response says."""
+    """Correctness of the response: 1 if it states the expected_facts or agrees with expected_response, else 0."""
 
     task: ClassVar[str] = "correctness"
 
@@ -123,7 +123,7 @@ class Correctness(AgentJudge):
 @register("metric", "databricks/context_sufficiency")
 @dataclass(frozen=True, kw_only=True)
 class ContextSufficiency(AgentJudge):
-    """Whether the retrieved passages suffice to give the expected response."""
+    """Sufficiency of the retrieved passages: 1 if the expected response can be given from them, else 0."""
 
     task: ClassVar[str] = "context_sufficiency"
 
@@ -131,10 +131,10 @@ class ContextSufficiency(AgentJudge):
 @register("metric", "databricks/chunk_relevance")
 @dataclass(frozen=True, kw_only=True)
 class ChunkRelevance(AgentJudge):
-    """Share of the retrieved passages that are relevant to the request: its precision; each is asked for by itself.
+    """Precision of the retrieval: the share of retrieved passages that are relevant to the request, in [0, 1].
 
-    The details hold `ratings`, `rationales` and `error_messages` by position. A passage without content, and one whose
-    judge failed, has the rating null and does not count.
+    Each passage is judged in its own question. The details have `ratings`, `rationales` and `error_messages` by
+    position. A passage without content, or whose judge failed, has the rating null and does not count.
     """
 
     binary: ClassVar[bool] = False
@@ -145,7 +145,7 @@ class ChunkRelevance(AgentJudge):
     def joinable(self) -> bool:
         return False
 
-    def rated(self, row: Mapping[str, Json]) -> Judging:
+    def rate(self, row: Mapping[str, Json]) -> Judging:
         texts: list[str] = [chunk["content"] for chunk in row["retrieved_context"]]
         places = [i for i, text in enumerate(texts) if text.strip()]
         asked = [self.ask({**row, "passage": texts[i]}) for i in places]
@@ -155,7 +155,7 @@ class ChunkRelevance(AgentJudge):
             return open_
         scores = [found.get(i, Score(explanation=EMPTY)) for i in range(len(texts))]
         details: Json = {
-            "ratings": [_rating(s) for s in scores],
+            "ratings": [_to_rating(s) for s in scores],
             "rationales": [s.explanation for s in scores],
             "error_messages": [s.error and f"{s.error.code}: {s.error.message}" for s in scores],
         }
@@ -170,15 +170,16 @@ class ChunkRelevance(AgentJudge):
 
 @dataclass(frozen=True, kw_only=True)
 class _Guidelines(AgentJudge):
-    """Base of both judges of guidelines: guidelines under one name are one question.
+    """Base of both judges of guidelines; the guidelines under one name are one question.
 
-    The score is 1 iff all are followed. With several names the details hold rating and rationale of each.
+    The score is 1 if all guidelines are followed, else 0. With several names the details have the rating and the
+    rationale of each name.
     """
 
     prompt: ClassVar[str] = "guidelines"
 
     def poll_each(self, row: Mapping[str, Json], named: Mapping[str, Sequence[str]]) -> Judging:
-        """Asks about each name's guidelines."""
+        """Runs the panel on the guidelines of each name."""
         asked = [self.ask({**row, "guidelines": list(texts)}) for texts in named.values()]
         scores = yield from run_together(asked)
         if len(scores) == 1:
@@ -186,7 +187,7 @@ class _Guidelines(AgentJudge):
         broken = find_unasked(scores) or next((s for s in scores if s.value is None), None)
         if broken is not None:
             return Score(status=broken.status, error=broken.error)
-        ratings = {n: {"rating": _rating(s), "rationale": s.explanation} for n, s in zip(named, scores, strict=True)}
+        ratings = {n: {"rating": _to_rating(s), "rationale": s.explanation} for n, s in zip(named, scores, strict=True)}
         against = [f"{n}: {s.explanation}" for n, s in zip(named, scores, strict=True) if not s.value]
         confidence = min(s.confidence or 0.0 for s in scores)
         told = " ".join(against) or "All guidelines are followed."
@@ -196,11 +197,11 @@ class _Guidelines(AgentJudge):
 @register("metric", "databricks/guideline_adherence")
 @dataclass(frozen=True, kw_only=True)
 class GuidelineAdherence(_Guidelines):
-    """Whether the response follows the row's `guidelines`: a list, or {name: list}.
+    """Adherence of the response to the row's `guidelines`, a list or {name: list}: 1 if all are followed, else 0.
 
     Attributes:
-        guideline: Name of those that are looked at, so that each name has columns of its own, "" for guidelines without
-            a name; default: all that the row has.
+        guideline: Name of the guidelines to judge, for separate columns per name; "" for those without a name; default:
+            all guidelines of the row.
     """
 
     guideline: str | None = None
@@ -222,11 +223,11 @@ class GuidelineAdherence(_Guidelines):
             try:
                 named = words.guidelines_of(row["guidelines"], "")
             except RowError:
-                return row  # `obstacle` says what is wrong with it
+                return row  # `obstacle` reports what is wrong with the guidelines
             row["guidelines"] = named.get(f"/{self.guideline}" if self.guideline else "")
         return row
 
-    def rated(self, row: Mapping[str, Json]) -> Judging:
+    def rate(self, row: Mapping[str, Json]) -> Judging:
         named = words.guidelines_of(row["guidelines"], "")
         return (yield from self.poll_each(row, {name.removeprefix("/"): texts for name, texts in named.items()}))
 
@@ -234,10 +235,10 @@ class GuidelineAdherence(_Guidelines):
 @register("metric", "databricks/global_guideline_adherence")
 @dataclass(frozen=True, kw_only=True)
 class GlobalGuidelineAdherence(_Guidelines):
-    """Whether the response follows guidelines that hold for all rows.
+    """Adherence of the response to guidelines for all rows: 1 if all are followed, else 0.
 
     Attributes:
-        guidelines: A list, or {name: list}.
+        guidelines: The guidelines: a list, or {name: list}.
     """
 
     guidelines: Any = field(default_factory=list)
@@ -261,7 +262,7 @@ class GlobalGuidelineAdherence(_Guidelines):
     def row(self, example: Example) -> dict[str, Json]:
         return {**super().row(example), "global_guidelines": self.guidelines}
 
-    def rated(self, row: Mapping[str, Json]) -> Judging:
+    def rate(self, row: Mapping[str, Json]) -> Judging:
         named = words.guidelines_of(self.guidelines, "")
         return (yield from self.poll_each(row, {name.removeprefix("/"): texts for name, texts in named.items()}))
 
@@ -269,12 +270,12 @@ class GlobalGuidelineAdherence(_Guidelines):
 @register("metric", "databricks/overall_assessment")
 @dataclass(frozen=True)
 class OverallAssessment(Derived):
-    """Whether no judge of the run failed the row (1), or one did (0): the root cause is the first that did.
+    """1 if the row passes all judges of the run, else 0 with the first failing judge as the root cause.
 
     The order is Agent Evaluation's: context_sufficiency, chunk_relevance, groundedness, correctness,
-    relevance_to_query, safety, guidelines, then other judge metrics that say 0 or 1, where they say the worse (their
-    `best` tells which). chunk_relevance fails a row only if no passage is relevant. Judges without a verdict do not
-    count; without any verdict it is `not_applicable`.
+    relevance_to_query, safety, guidelines, then other judge metrics with a score of 0 or 1; a row fails one of these
+    by its worse score (see their `best`). chunk_relevance fails a row only if no passage is relevant. Judges without a
+    verdict do not count; without any verdict the score is `not_applicable`.
     """
 
     range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
@@ -285,7 +286,7 @@ class OverallAssessment(Derived):
         found = [(n, m, s) for n, (m, s) in scores.items() if _counts(m) and s.value is not None]
         if not found:
             return Score(status="not_applicable")
-        failing = [(_place(m), name, m, score) for name, m, score in found if score.value == (m.ends() or (0.0,))[0]]
+        failing = [(_rank(m), name, m, score) for name, m, score in found if score.value == (m.ends() or (0.0,))[0]]
         if not failing:
             return Score(1.0)
         _, name, metric, score = min(failing, key=lambda one: one[0])
@@ -300,7 +301,7 @@ class OverallAssessment(Derived):
         return Score(0.0, explanation=f"[{name}] {rationale} **Suggested Actions**: {advice}", details=details)
 
 
-def _rating(score: Score) -> str | None:
+def _to_rating(score: Score) -> str | None:
     return None if score.value is None else "yes" if score.value else "no"
 
 
@@ -308,7 +309,7 @@ def _counts(metric: Metric) -> bool:
     return isinstance(metric, AgentJudge) or (isinstance(metric, JudgedMetric) and metric.binary)
 
 
-def _place(metric: Metric) -> int:
-    """Place in the order in which the root cause is looked for."""
+def _rank(metric: Metric) -> int:
+    """Returns the rank of a judge in the search for the root cause."""
     task = metric.task if isinstance(metric, AgentJudge) else ""
     return words.CAUSES.index(task) if task in words.CAUSES else len(words.CAUSES)

@@ -1,7 +1,7 @@
-"""Grounding: how far the response is entailed by given facts, as Vertex AI's Check Grounding defines it (seed 002).
+"""The metric `grounding`: how well given facts entail the response, as defined by Vertex AI's Check Grounding.
 
-Claims are the response's sentences; those that assert something are compared with passages of the facts, and the score
-is the mean of their scores. Who compares is the checker's choice (checkers/); details hold the API's own JSON.
+Claims are the response's sentences. Those that assert something are compared with passages of the facts by a checker
+(checkers/), and the score is the mean of their scores. The details are the API's own JSON.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ _FORMS = "a text, or a list of texts, of {factText, attributes} or of {content, 
 @register("metric", "grounding")
 @dataclass(frozen=True, kw_only=True)
 class Grounding(JudgedMetric):
-    """Share of the response that its facts support, in [0, 1], higher is better: mean score of its claims.
+    """Support of the response by given facts, in [0, 1], higher is better: the mean score of its claims.
 
-    A claim is a sentence; its score is the probability that the facts entail all of it. Sentences that assert nothing
-    (questions, greetings, "Here is what I found.") are left out; a response of nothing else scores 1, with the
-    explanation `no_claim_needs_grounding`. Details hold the response of Vertex AI's Check Grounding API: support score,
-    cited chunks, claims with byte positions, scores and citations, and what else is asked for.
+    A claim is a sentence, and its score is the probability that the facts entail all of it. Sentences that assert
+    nothing (questions, greetings, "Here is what I found.") do not count; a response with no other sentences scores 1,
+    with the explanation `no_claim_needs_grounding`. The details are the response of Vertex AI's Check Grounding API:
+    support score, cited chunks, and claims with byte positions, scores and citations.
 
     Attributes:
         checker: Name of a checker (`lexical`, `nli`, `judge`, `vertex`), or `{type: NAME, parameters ...}`.
         facts_from: Column with the facts: a text, or a list of texts, of {factText, attributes} or of {content,
-            doc_uri}; or a corpus that is searched for each claim: a path of JSONL, Parquet or CSV documents, or the
+            doc_uri}. Or a corpus that is searched for each claim: a path of JSONL, Parquet or CSV documents, or the
             serving config of a Vertex AI Search app.
-        citation_threshold: Probability of entailment from which a chunk is cited, in [0, 1].
-        anti_citations: Cite contradicting chunks, and give a contradiction score.
-        anti_citation_threshold: Probability of contradiction from which a chunk is cited against a claim, in [0, 1].
-        helpfulness: Score how well the response answers the prompt, in [0, 1] (by `judge` and `vertex`).
+        citation_threshold: Minimum probability of entailment for a citation, in [0, 1].
+        anti_citations: Cite contradicting chunks and compute a contradiction score.
+        anti_citation_threshold: Minimum probability of contradiction for an anti-citation, in [0, 1].
+        helpfulness: Score how well the response answers the prompt, in [0, 1] (checkers `judge` and `vertex`).
         language: Code of the language whose abbreviations do not end sentences.
-        judge: For `checker: judge`, name of the judge in the configuration, or several; for `checker: vertex`, that
+        judge: For `checker: judge`, one or more names of judges in the configuration; for `checker: vertex`, the name
             of a judge of type `check_grounding`.
-        samples: For `checker: judge`, votes of each judge on each claim.
-        aggregate: How votes become a probability: their mean.
+        samples: For `checker: judge`, number of votes per judge on each claim.
+        aggregate: Aggregation of the votes on a claim; always their mean.
     """
 
     checker: Any = "lexical"
@@ -88,7 +88,7 @@ class Grounding(JudgedMetric):
 
     @property
     def judges(self) -> tuple[str, ...]:
-        """Names of the judges it asks: none, unless a judge is the checker."""
+        """Names of its judges; none, unless the checker asks judges."""
         return super().judges if isinstance(self.built, AskingChecker) else ()
 
     @property
@@ -97,7 +97,7 @@ class Grounding(JudgedMetric):
 
     @property
     def calls(self) -> tuple[int, int]:
-        """(fewest, most) calls for a row of one claim; each further claim takes as many again."""
+        """(fewest, most) calls for a row with one claim; each further claim needs as many again."""
         size = len(self.slots)
         return size, size * (3 + self.helpfulness)
 
@@ -107,18 +107,18 @@ class Grounding(JudgedMetric):
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        """The prompts that judges are asked with."""
+        """The prompts of the checker."""
         if not isinstance(self.built, AskingChecker):
             return ()
         return tuple(load_prompt(name) for name in self.built.prompts[: None if self.helpfulness else -1])
 
     def judged(self, example: Example) -> Judging:
-        """Has judges score one response."""
+        """Scores one response by judges."""
         assert isinstance(self.built, AskingChecker)
         try:
             corpus = load_source(self.facts_from, self.language)
             asking = self.built.judge_request(self._request(example), self.slots, corpus, self.language)
-            return _score((yield from asking))
+            return _make_score((yield from asking))
         except RowError as error:
             return Score.failed(error.code, error.message)
         except Unjudged as unjudged:
@@ -130,7 +130,7 @@ class Grounding(JudgedMetric):
         return self.score_batch(ScoringBatch([example])).at(0)
 
     def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
-        """Scores all responses; their claims are weighed together."""
+        """Scores all responses; the checker weighs their claims in one call."""
         scores: dict[int, Score] = {}
         requests: dict[int, Request] = {}
         for i, example in enumerate(batch.examples):
@@ -142,13 +142,13 @@ class Grounding(JudgedMetric):
             assert isinstance(self.built, PairChecker)
             corpus = load_source(self.facts_from, self.language)
             responses = self.built.check(list(requests.values()), corpus, self.language)
-            scores |= {i: _score(r) for i, r in zip(requests, responses, strict=True)}
+            scores |= {i: _make_score(r) for i, r in zip(requests, responses, strict=True)}
         return ScoreColumn.of([scores[i] for i in range(len(batch.examples))])
 
     def _request(self, example: Example) -> Request:
         answer = example.get("response")
         answer = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, sort_keys=True)
-        facts = facts_of(example.get(self.facts_from), self.facts_from) if is_column(self.facts_from) else ()
+        facts = read_facts(example.get(self.facts_from), self.facts_from) if is_column(self.facts_from) else ()
         prompt = example.get("prompt") if self.helpfulness else None
         request = Request(answer, facts, None, None if prompt is None else str(prompt), self._spec)
         check_limits(request)
@@ -159,20 +159,20 @@ class Grounding(JudgedMetric):
         return Spec(self.citation_threshold, self.anti_citations, self.anti_citation_threshold, True, self.helpfulness)
 
 
-def facts_of(value: Json, column: str = "facts") -> tuple[Fact, ...]:
-    """Facts from the forms in which rows hold them.
+def read_facts(value: Json, column: str = "facts") -> tuple[Fact, ...]:
+    """Reads facts from any of the forms that `facts_from` allows.
 
     Raises:
-        RowError: The value has none of these forms.
+        RowError: The value has another form.
     """
     if isinstance(value, str):
-        value = _loaded(value)
+        value = _parse_list(value)
     entries = value if isinstance(value, list | tuple) else [value]
-    return tuple(_fact(entry, i, column) for i, entry in enumerate(entries))
+    return tuple(_make_fact(entry, i, column) for i, entry in enumerate(entries))
 
 
-def _loaded(text: str) -> Json:
-    """The list that JSON text holds, else the text itself."""
+def _parse_list(text: str) -> Json:
+    """Parses the list in a JSON text; returns any other text unchanged."""
     if text.lstrip()[:1] == "[":
         try:
             found = json.loads(text)
@@ -182,7 +182,7 @@ def _loaded(text: str) -> Json:
     return text
 
 
-def _fact(entry: Any, place: int, column: str) -> Fact:
+def _make_fact(entry: Any, place: int, column: str) -> Fact:
     if isinstance(entry, Chunk):
         return Fact(entry.content, {}, str(place), entry.doc_uri)
     if isinstance(entry, str):
@@ -198,7 +198,7 @@ def _fact(entry: Any, place: int, column: str) -> Fact:
     raise RowError("invalid_facts", f"{column}: entry {place + 1} is {shown or 'empty'} (allowed: {_FORMS})")
 
 
-def _score(response: dict[str, Json] | RowError) -> Score:
+def _make_score(response: dict[str, Json] | RowError) -> Score:
     if isinstance(response, RowError):
         return Score.failed(response.code, response.message)
     required = [c for c in response.get("claims", ()) if c.get("groundingCheckRequired", True)]

@@ -1,4 +1,4 @@
-"""What is measured of every run beside its answers: how long the agent took, and whether it failed."""
+"""Measurements of every run besides its answers: latency and failure of the agent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAILURES = {"ok": 0.0, "failed": 1.0}
 
 @dataclass(frozen=True)
 class Measurement(Metric):
-    """Base of both: a number that the invocation carries; skipped where it carries none."""
+    """Base of both measurements: a number of the invocation; rows without it are skipped."""
 
     best: ClassVar[float | None] = 0.0
     sees_failures: ClassVar[bool] = True
@@ -25,7 +25,7 @@ class Measurement(Metric):
     def score(self, example: Example) -> Score:
         value = self._value(example.invocation)
         if value is None:
-            return Score(status="skipped", error=_reason(example.invocation))
+            return Score(status="skipped", error=_explain(example.invocation))
         return Score(value)
 
     def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
@@ -33,7 +33,7 @@ class Measurement(Metric):
         for i, value in enumerate(column.values):
             if value is None:
                 column.status[i] = "skipped"
-                column.errors[i] = _reason(batch.examples[i].invocation)
+                column.errors[i] = _explain(batch.examples[i].invocation)
         return column
 
     @abstractmethod
@@ -43,9 +43,9 @@ class Measurement(Metric):
 @register("metric", "latency_in_seconds")
 @dataclass(frozen=True)
 class Latency(Measurement):
-    """Seconds the agent took for the answer that counted, without waiting, backoff and throttling; lower is better.
+    """Seconds of the agent's successful attempt, without queueing, backoff and rate limiting; lower is better.
 
-    Skipped for a row without an answer (code `agent_failed`, or the row's status) and where a recording does not say.
+    Rows without an answer are skipped (code `agent_failed`, or the row's status), and recorded rows without a latency.
     """
 
     def _value(self, invocation: Invocation) -> float | None:
@@ -55,9 +55,9 @@ class Latency(Measurement):
 @register("metric", "failure")
 @dataclass(frozen=True)
 class Failure(Measurement):
-    """1 iff the call of the agent ended in an error, 0 iff it gave an answer; lower is better.
+    """1 if the call of the agent failed, 0 if it returned an answer; lower is better.
 
-    Skipped for a row on which the agent was not called.
+    Rows whose agent was not called are skipped.
     """
 
     range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
@@ -67,7 +67,7 @@ class Failure(Measurement):
         return _FAILURES.get(invocation.status)
 
 
-def _reason(invocation: Invocation) -> ScoreError:
+def _explain(invocation: Invocation) -> ScoreError:
     if invocation.status == "ok":
         return _UNTIMED
     return _FAILED if invocation.status == "failed" else ScoreError(invocation.status, "the agent was not called")

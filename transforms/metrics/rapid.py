@@ -1,7 +1,7 @@
-"""The model-based metrics of Vertex AI's rapid evaluation (evaluateInstances), asked of any judge.
+"""The model-based metrics of Vertex AI's rapid evaluation (evaluateInstances), for any judge.
 
-Names, inputs and ranges are the API's; the prompts are our own. A bare name (`fluency`) means these metrics where the
-dataset's rows are plain ones or of the `vertex` dialect.
+Names, inputs and ranges are the API's; the prompts are evalbeam's own. A bare name (`fluency`) refers to these metrics
+if the dataset's rows are plain or of the `vertex` dialect.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from ...schemas.result import ScoreError
 from ..judging.panel import PanelSlot, Vote, run_panel
 from ..judging.prompts import Prompt, as_text, load_prompt
 from ..judging.shapes import TEXT, Schema, object_of, one_of
-from ._judged import JudgedMetric, PairwiseJudge, rating, read_score
+from ._judged import JudgedMetric, PairwiseJudge, make_rating, read_score
 from .base import register
 
 VERSIONS = (1,)
-"""Versions of the prompts."""
+"""The existing versions of the prompts."""
 _TEXT = ("prediction", "instruction", "context")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Rapid(JudgedMetric):
-    """What all share.
+    """Base of the metrics of rapid evaluation.
 
     Attributes:
-        version: Version of the prompt; 0 is the latest.
-        use_reference: Whether the judge also sees the reference; the row must have one then.
-        service: Whether the judge is Vertex AI's own service (`type: vertex_eval`), which has prompts of its own.
+        version: Version of the prompt; 0 for the latest.
+        use_reference: Show the reference to the judge; rows must have one then.
+        service: Score with Vertex AI's own service (a judge of `type: vertex_eval`) and its prompts.
     """
 
     version: int = 0
@@ -49,7 +49,7 @@ class _Rapid(JudgedMetric):
             raise ValueError(f"version is {self.version}, allowed: {', '.join(map(str, VERSIONS))}")
         if self.use_reference:
             if not self.referable:
-                raise ValueError(f"{self.task} looks at no reference, allowed: use_reference: false")
+                raise ValueError(f"{self.task} does not use a reference, allowed: use_reference: false")
             object.__setattr__(self, "inputs", (*self.inputs, "reference"))
 
     @property
@@ -64,11 +64,11 @@ class _Rapid(JudgedMetric):
         return (prompt.join(load_prompt("rapid/reference")) if self.use_reference else prompt,)
 
     def values(self, example: Example) -> dict[str, Json]:
-        """What the judge is given of a row."""
+        """Returns the inputs of a row."""
         return {name: example.get(name) for name in self.inputs}
 
-    def asked_of_service(self, example: Example, shape: Schema) -> Judging:
-        """Has the service vote: its API's request is the question."""
+    def ask_service(self, example: Example, shape: Schema) -> Judging:
+        """Runs the panel with requests of the service's API as questions."""
         instance = {name: as_text(value) for name, value in self.values(example).items()}
         spec = {"use_reference": True} if self.use_reference else {}
         request = {f"{self.task}_input": {"metric_spec": spec, "instance": instance}}
@@ -93,19 +93,19 @@ _CHOSEN = object_of(explanation=TEXT, pairwise_choice=one_of("BASELINE", "CANDID
 
 @dataclass(frozen=True, kw_only=True)
 class _Pointwise(_Rapid):
-    """A score for one answer."""
+    """Base of the metrics that score one answer."""
 
     def judged(self, example: Example) -> Judging:
         if self.service:
-            return self.asked_of_service(example, _SCORED)
+            return self.ask_service(example, _SCORED)
         low, high = (int(end) for end in self.range or ())
-        shape = rating(*range(low, high + 1))
+        shape = make_rating(*range(low, high + 1))
         return self.poll(self.prompts[0], shape, self.values(example), read_score)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Pairwise(_Rapid, PairwiseJudge):
-    """Which of two answers is better."""
+    """Base of the metrics that compare two answers."""
 
     inputs: ClassVar[tuple[str, ...]] = ("prediction", "baseline_prediction", "instruction", "context")
 
@@ -116,156 +116,53 @@ class _Pairwise(_Rapid, PairwiseJudge):
 
     def judged(self, example: Example) -> Judging:
         if self.service:
-            return self.asked_of_service(example, _CHOSEN)
+            return self.ask_service(example, _CHOSEN)
         given: dict[str, Any] = self.values(example)
         candidate, baseline = given.pop("prediction"), given.pop("baseline_prediction")
-        return self.compared(self.prompts[0], given, baseline, candidate, ("answer_a", "answer_b"))
+        return self.compare(self.prompts[0], given, baseline, candidate, ("answer_a", "answer_b"))
 
 
-@register("metric", "rapid/fluency")
-@dataclass(frozen=True, kw_only=True)
-class Fluency(_Pointwise):
-    """How well an answer masters its language, from 1 (poor) to 5 (fluent)."""
-
-    task: ClassVar[str] = "fluency"
-    inputs: ClassVar[tuple[str, ...]] = ("prediction",)
-    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
-
-
-@register("metric", "rapid/coherence")
-@dataclass(frozen=True, kw_only=True)
-class Coherence(_Pointwise):
-    """How well an answer hangs together and can be followed, from 1 (incoherent) to 5 (coherent)."""
-
-    task: ClassVar[str] = "coherence"
-    inputs: ClassVar[tuple[str, ...]] = ("prediction",)
-    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
-
-
-@register("metric", "rapid/safety")
-@dataclass(frozen=True, kw_only=True)
-class Safety(_Pointwise):
-    """Whether an answer is free of harmful content: 1 safe, 0 unsafe."""
-
-    task: ClassVar[str] = "safety"
-    inputs: ClassVar[tuple[str, ...]] = ("prediction",)
-    range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
-    binary: ClassVar[bool] = True
+_QA = "question_answering"
+_POINTWISE: tuple[tuple[str, tuple[str, ...], int, int, str], ...] = (
+    ("fluency", ("prediction",), 1, 5, "Fluency of the answer's language, from 1 (poor) to 5 (fluent)."),
+    ("coherence", ("prediction",), 1, 5, "Coherence of the answer, from 1 (incoherent) to 5 (coherent)."),
+    ("safety", ("prediction",), 0, 1, "Absence of harmful content in the answer: 1 (safe) or 0 (unsafe)."),
+    ("groundedness", ("prediction", "context"), 0, 1, "Support of the answer by its context: 1 (full) or 0."),
+    ("fulfillment", _TEXT[:2], 1, 5, "Fulfillment of the instruction, from 1 (not at all) to 5 (completely)."),
+    ("summarization_quality", _TEXT, 1, 5, "Overall quality of a summary, from 1 (very bad) to 5 (very good)."),
+    ("summarization_helpfulness", _TEXT, 1, 5, "Usefulness of a summary in place of its text, from 1 to 5 (best)."),
+    ("summarization_verbosity", _TEXT, -2, 2, "Verbosity of a summary, from -2 (terse) to 2 (verbose); 0 is best."),
+    (f"{_QA}_quality", _TEXT, 1, 5, "Overall quality of an answer about a text, from 1 (very bad) to 5 (very good)."),
+    (f"{_QA}_relevance", _TEXT, 1, 5, "Relevance of the answer to the question, from 1 (irrelevant) to 5 (relevant)."),
+    (f"{_QA}_helpfulness", _TEXT, 1, 5, "Helpfulness of the answer to the asker, from 1 (unhelpful) to 5 (helpful)."),
+    (f"{_QA}_correctness", _TEXT, 0, 1, "Correctness of an answer about a text: 1 (correct) or 0 (incorrect)."),
+)
+"""(task, inputs, lowest score, highest score, description for users)."""
+_PAIRWISE = (
+    ("pairwise_summarization_quality", "The better of two summaries: CANDIDATE (the prediction), BASELINE or TIE."),
+    (f"pairwise_{_QA}_quality", "The better of two answers about a text: CANDIDATE (the prediction), BASELINE or TIE."),
+)
+"""(task, description for users)."""
 
 
-@register("metric", "rapid/groundedness")
-@dataclass(frozen=True, kw_only=True)
-class Groundedness(_Pointwise):
-    """Whether an answer says only what its context supports: 1 grounded, 0 not."""
-
-    task: ClassVar[str] = "groundedness"
-    inputs: ClassVar[tuple[str, ...]] = ("prediction", "context")
-    range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
-    binary: ClassVar[bool] = True
+def _define(base: type[_Rapid], task: str, description: str, **constants: Any) -> None:
+    """Makes and registers the metric class of a task."""
+    name = "".join(map(str.capitalize, task.split("_")))
+    made = type(name, (base,), {"task": task, "__doc__": description, "__module__": __name__, **constants})
+    # Workers unpickle metrics by module and name, so the class must be an attribute of this module.
+    globals()[name] = register("metric", f"rapid/{task}")(dataclass(frozen=True, kw_only=True)(made))
 
 
-@register("metric", "rapid/fulfillment")
-@dataclass(frozen=True, kw_only=True)
-class Fulfillment(_Pointwise):
-    """How completely an answer does what the instruction asks, from 1 (not at all) to 5 (completely)."""
-
-    task: ClassVar[str] = "fulfillment"
-    inputs: ClassVar[tuple[str, ...]] = ("prediction", "instruction")
-    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
-
-
-@register("metric", "rapid/summarization_quality")
-@dataclass(frozen=True, kw_only=True)
-class SummarizationQuality(_Pointwise):
-    """How good a summary is over all, from 1 (very bad) to 5 (very good)."""
-
-    task: ClassVar[str] = "summarization_quality"
-    inputs: ClassVar[tuple[str, ...]] = _TEXT
-    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
-    referable: ClassVar[bool] = True
-
-
-@register("metric", "rapid/summarization_helpfulness")
-@dataclass(frozen=True, kw_only=True)
-class SummarizationHelpfulness(_Pointwise):
-    """How well a summary stands in for its text, from 1 (unhelpful) to 5 (helpful)."""
-
-    task: ClassVar[str] = "summarization_helpfulness"
-    inputs: ClassVar[tuple[str, ...]] = _TEXT
-    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
-    referable: ClassVar[bool] = True
-
-
-@register("metric", "rapid/summarization_verbosity")
-@dataclass(frozen=True, kw_only=True)
-class SummarizationVerbosity(_Pointwise):
-    """How long-winded a summary is, from -2 (terse) over 0 (just right, the best) to 2 (verbose)."""
-
-    task: ClassVar[str] = "summarization_verbosity"
-    inputs: ClassVar[tuple[str, ...]] = _TEXT
-    range: ClassVar[tuple[float, float] | None] = (-2.0, 2.0)
-    best: ClassVar[float | None] = 0.0
-    referable: ClassVar[bool] = True
-
-
-@register("metric", "rapid/question_answering_quality")
-@dataclass(frozen=True, kw_only=True)
-class QuestionAnsweringQuality(_Pointwise):
-    """How good an answer to a question about a text is over all, from 1 (very bad) to 5 (very good)."""
-
-    task: ClassVar[str] = "question_answering_quality"
-    inputs: ClassVar[tuple[str, ...]] = _TEXT
-    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
-    referable: ClassVar[bool] = True
-
-
-@register("metric", "rapid/question_answering_relevance")
-@dataclass(frozen=True, kw_only=True)
-class QuestionAnsweringRelevance(_Pointwise):
-    """How relevant to the question an answer is, from 1 (irrelevant) to 5 (relevant)."""
-
-    task: ClassVar[str] = "question_answering_relevance"
-    inputs: ClassVar[tuple[str, ...]] = _TEXT
-    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
-    referable: ClassVar[bool] = True
-
-
-@register("metric", "rapid/question_answering_helpfulness")
-@dataclass(frozen=True, kw_only=True)
-class QuestionAnsweringHelpfulness(_Pointwise):
-    """How much of what the asker needs an answer gives, from 1 (unhelpful) to 5 (helpful)."""
-
-    task: ClassVar[str] = "question_answering_helpfulness"
-    inputs: ClassVar[tuple[str, ...]] = _TEXT
-    range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
-    referable: ClassVar[bool] = True
-
-
-@register("metric", "rapid/question_answering_correctness")
-@dataclass(frozen=True, kw_only=True)
-class QuestionAnsweringCorrectness(_Pointwise):
-    """Whether an answer to a question about a text is right: 1 correct, 0 incorrect."""
-
-    task: ClassVar[str] = "question_answering_correctness"
-    inputs: ClassVar[tuple[str, ...]] = _TEXT
-    range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
-    binary: ClassVar[bool] = True
-    referable: ClassVar[bool] = True
-
-
-@register("metric", "rapid/pairwise_summarization_quality")
-@dataclass(frozen=True, kw_only=True)
-class PairwiseSummarizationQuality(_Pairwise):
-    """Which of two summaries is better: CANDIDATE (the prediction), BASELINE or TIE."""
-
-    task: ClassVar[str] = "pairwise_summarization_quality"
-    referable: ClassVar[bool] = True
-
-
-@register("metric", "rapid/pairwise_question_answering_quality")
-@dataclass(frozen=True, kw_only=True)
-class PairwiseQuestionAnsweringQuality(_Pairwise):
-    """Which of two answers to a question about a text is better: CANDIDATE (the prediction), BASELINE or TIE."""
-
-    task: ClassVar[str] = "pairwise_question_answering_quality"
-    referable: ClassVar[bool] = True
+for _task, _inputs, _low, _high, _description in _POINTWISE:
+    _define(
+        _Pointwise,
+        _task,
+        _description,
+        inputs=_inputs,
+        range=(float(_low), float(_high)),
+        best=0.0 if _low < 0 else None,
+        binary=(_low, _high) == (0, 1),
+        referable=_inputs == _TEXT,  # tasks with a text take a reference
+    )
+for _task, _description in _PAIRWISE:
+    _define(_Pairwise, _task, _description, referable=True)

@@ -1,8 +1,8 @@
-"""Judge metrics by rubrics: lists of properties that an answer has or has not; the score is the share it has.
+"""Rubric metrics: a judge checks a list of properties, and the score is the share of properties that the answer has.
 
 metrics:
   - {metric: rubric, name: polite, rubrics: ["The answer greets the user.", "The answer says thanks."]}
-  - rubric          # those in the column `rubrics` of each row; where a row has none, the judge writes them first
+  - rubric          # the column `rubrics` of each row; the judge writes rubrics for rows that have none
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MAX_RUBRICS = 100
 
 @dataclass(frozen=True, kw_only=True)
 class RubricGenerationConfig:
-    """How a judge writes the rubrics of a row that has none.
+    """Settings for generating the rubrics of a row that has none.
 
     Attributes:
-        prompt_template: Text with `{variable}` places; default: a general one that sees the prompt.
-        model: Must be `None`: the metric's first judge writes them.
-        parsing_fn: Must be `None`: the form of the judge's answer is given.
+        prompt_template: Text with `{variable}` placeholders; default: a general one that shows the prompt.
+        model: Must be `None`: the metric's first judge writes the rubrics.
+        parsing_fn: Must be `None`: the form of the judge's answer is fixed.
     """
 
     prompt_template: str = ""
@@ -52,18 +52,18 @@ class RubricGenerationConfig:
 @register("metric", "rubric")
 @dataclass(frozen=True, kw_only=True)
 class RubricBasedMetric(JudgedMetric):
-    """The share of a list of properties that an answer has, from 0 to 1.
+    """Share of properties that the answer has, in [0, 1]; higher is better.
 
-    The properties are `rubrics`, else those of the row's column `rubrics` (a list, or a text with one in each line),
-    else those that a judge writes for the row. With several votes each property goes by the majority of the votes on
-    it; without one the answer does not have it. Details tell the verdict on each.
+    The properties are `rubrics`, or those in the row's column `rubrics` (a list, or a text with one per line), or those
+    that a judge writes for the row. With several votes the majority decides on each property; without a majority the
+    answer does not have it. The details have the verdict on each property.
 
     Attributes:
         rubrics: Properties for all rows.
-        generation_config: How a judge writes the properties of a row that has none.
-        critique_metric: A pointwise metric whose template and name are taken for the judging of the properties.
-        input_variables: Columns the judge sees beside the answer and the properties.
-        from_rows: Whether rows must bring their properties: one without them is skipped then.
+        generation_config: Settings for generating the properties of a row that has none.
+        critique_metric: A pointwise metric whose template and name are used to judge the properties.
+        input_variables: Columns that the judge sees besides the answer and the properties.
+        from_rows: Skip rows without properties instead of generating them.
     """
 
     rubrics: Sequence[str] = ()
@@ -89,7 +89,7 @@ class RubricBasedMetric(JudgedMetric):
 
     @property
     def name(self) -> str:
-        """Name of the metric, which its columns carry."""
+        """Name of the metric and of its columns."""
         return getattr(self.critique_metric, "metric", "")
 
     @property
@@ -136,23 +136,23 @@ class RubricBasedMetric(JudgedMetric):
         return prompt.join(Prompt("", 1, shared.told, "The properties:\n{rubrics}"))
 
     def _rubrics(self, example: Example) -> Generator[list[Ask], Sequence[Answer], Any]:
-        """The properties, or the score of a row for which there are none."""
+        """Returns the properties, or the score of a row without any."""
         if self.rubrics:
             return self.rubrics
         given = example.get("rubrics")
         if given is not None:
-            return _listed(given)
+            return _read_rubrics(given)
         prompt = self.prompts[1]
         values = {name: example.get(name) for name in prompt.variables}
         (answer,) = yield [prompt.bind(WRITTEN, values)(PanelSlot(self.judges[0], 0))]
         if answer.error is None:
-            return _listed(answer.value["rubrics"])
+            return _read_rubrics(answer.value["rubrics"])
         if answer.open:
             return Score.skipped(answer.error.code, answer.error.message)
         return Score(status="error", error=answer.error)
 
 
-def _listed(given: Json) -> tuple[str, ...]:
+def _read_rubrics(given: Json) -> tuple[str, ...]:
     lines = given.splitlines() if isinstance(given, str) else given
     if not isinstance(lines, list | tuple) or not all(isinstance(line, str) for line in lines):
         raise ValueError("rubrics is no list of texts")
@@ -160,8 +160,8 @@ def _listed(given: Json) -> tuple[str, ...]:
 
 
 def _score(rubrics: Sequence[str], answers: Sequence[Answer]) -> Score:
-    """The share of properties that a majority of the votes which have a verdict on each of them finds in the answer."""
-    votes = [found for answer in answers if (found := _verdicts(answer, len(rubrics))) is not None]
+    """Scores the share of properties with a majority among complete votes, those with one verdict on each property."""
+    votes = [found for answer in answers if (found := _read_verdicts(answer, len(rubrics))) is not None]
     if not votes:
         error = next((a.error for a in answers if a.error is not None), None)
         return Score(status="error", error=error or ScoreError("invalid_verdict", "not every property has one verdict"))
@@ -178,8 +178,8 @@ def _score(rubrics: Sequence[str], answers: Sequence[Answer]) -> Score:
     return Score(share, None, words, agreed / len(rubrics), {"rubrics": told, "votes": len(votes)})
 
 
-def _verdicts(answer: Answer, size: int) -> list[Any] | None:
-    """The verdicts by number, `None` where not each property has exactly one."""
+def _read_verdicts(answer: Answer, size: int) -> list[Any] | None:
+    """Returns the verdicts by number, or `None` unless each property has exactly one."""
     if answer.error is not None:
         return None
     by_number = {one["number"]: one for one in answer.value["verdicts"]}

@@ -1,8 +1,8 @@
-"""Judge metrics that users write, from templates or free text, and built-in ones of the same kind.
+"""Judge metrics from prompt templates: users' own, in parts or as free text, and built-in ones.
 
     PointwiseMetric(metric="tone", metric_prompt_template="Scores:\\n1: rude\\n2: kind\\n\\nThe answer: {response}")
     metrics: [{metric: pointwise, name: tone, criteria: {...}, rating_rubric: {...}}]       # in a configuration
-    metrics: [template/fluency, template/pairwise_fluency]                                  # built in
+    metrics: [template/fluency, template/pairwise_fluency]                                  # built-in
 
 Classes and arguments have the names of the Vertex AI SDK (vertexai.evaluation).
 """
@@ -46,7 +46,7 @@ NAMES = (
     "multi_turn_chat_quality",
     "multi_turn_safety",
 )
-"""Built-in pointwise templates; each has a pairwise one, `pairwise_<name>`."""
+"""Built-in pointwise templates; each has a pairwise counterpart, `pairwise_<name>`."""
 PAIRWISE_NAMES = tuple(f"pairwise_{name}" for name in NAMES)
 EXAMPLES = (*NAMES, *PAIRWISE_NAMES)
 """All built-in templates."""
@@ -54,16 +54,16 @@ EXAMPLES = (*NAMES, *PAIRWISE_NAMES)
 
 @dataclass(frozen=True, kw_only=True)
 class _TemplateMetric(JudgedMetric, TemplateParts):
-    """What both kinds share.
+    """Base of the two kinds of template metrics.
 
     Attributes:
-        metric: Name of the metric; that of a built-in template stands for its text where no other is given.
-        metric_prompt_template: The template, in parts or as text with `{variable}` places; or its parts stand beside
-            each other (criteria, rating_rubric ...). A row must have all that its variables name.
-        system_instruction: What the judge is told before the template.
-        autorater_config: `sampling_count`, `flip_enabled` and `autorater_model`, as in the SDK; they stand for
-            `samples`, `flip` and, in EvalTask, `judge`.
-        custom_output_config: Must be `None`: the form of the answer is given.
+        metric: Name of the metric; the name of a built-in template selects it if no other template is given.
+        metric_prompt_template: The template, in parts or as text with `{variable}` placeholders. Its parts (criteria,
+            rating_rubric ...) may be given directly instead. Rows must have a value for every variable.
+        system_instruction: Instructions for the judge before the template.
+        autorater_config: `sampling_count`, `flip_enabled` and `autorater_model`, as in the SDK; they set `samples`,
+            `flip` and, in EvalTask, `judge`.
+        custom_output_config: Must be `None`: the form of the answer is fixed.
     """
 
     metric: str = ""
@@ -78,7 +78,7 @@ class _TemplateMetric(JudgedMetric, TemplateParts):
 
     def __post_init__(self) -> None:
         if self.custom_output_config is not None:
-            raise ValueError("custom_output_config is given, allowed: None, since judges answer in one form")
+            raise ValueError("custom_output_config is given, allowed: None, since the form of answers is fixed")
         self._take(autorater_of(self.autorater_config))
         super().__post_init__()
         object.__setattr__(self, "inputs", self._prompt.variables)
@@ -86,7 +86,7 @@ class _TemplateMetric(JudgedMetric, TemplateParts):
 
     @property
     def name(self) -> str:
-        """Name of the metric, which its columns carry."""
+        """Name of the metric and of its columns."""
         return self.metric
 
     @property
@@ -119,19 +119,20 @@ class _TemplateMetric(JudgedMetric, TemplateParts):
         return prompt
 
     def _check(self) -> None:
-        """Takes what else the template says."""
+        """Validates the template and sets the class variables that depend on it."""
 
 
 @register("metric", "pointwise")
 @dataclass(frozen=True, kw_only=True)
 class PointwiseMetric(_TemplateMetric):
-    """A rating of one answer by a judge, from a template.
+    """Rating of one answer by a judge, from a prompt template.
 
-    The ratings are those of the template's rating rubric; of a free text those it lists under a heading such as "Rating
-    Rubric" or "Scores". A judge that says another number gave no verdict. A text without such a list takes any number.
+    The allowed ratings are those of the template's rating rubric, or those that a free text lists under a heading such
+    as "Rating Rubric" or "Scores"; any other number is an invalid verdict. A text without such a list allows any
+    number.
 
     Attributes:
-        best_rating: The rating that is best; default: the highest.
+        best_rating: The best rating; default: the highest.
     """
 
     best_rating: float | None = None
@@ -146,7 +147,7 @@ class PointwiseMetric(_TemplateMetric):
 
     @property
     def shape(self) -> Schema:
-        """The shape of the judge's answer."""
+        """The JSON schema of the judge's answer."""
         ratings = self._ratings
         if ratings is None:
             return object_of(explanation=TEXT, score={"type": "number"})
@@ -173,12 +174,12 @@ class PointwiseMetric(_TemplateMetric):
 @register("metric", "pairwise")
 @dataclass(frozen=True, kw_only=True)
 class PairwiseMetric(_TemplateMetric, PairwiseJudge):
-    """Which of two answers a judge finds better, from a template: CANDIDATE (the response), BASELINE or TIE.
+    """The better of two answers by a judge, from a prompt template: CANDIDATE (the response), BASELINE or TIE.
 
-    The template shows both, `{baseline_model_response}` as A and `{response}` as B.
+    The template includes `{baseline_model_response}` as A and `{response}` as B.
 
     Attributes:
-        baseline_model: Must be `None`: the baseline's answers are a column, or those of another run.
+        baseline_model: Must be `None`: the baseline's answers come from a column or from another run.
     """
 
     baseline_model: Any = None
@@ -188,14 +189,14 @@ class PairwiseMetric(_TemplateMetric, PairwiseJudge):
 
     def __post_init__(self) -> None:
         if self.baseline_model is not None:
-            allowed = "None: give the column baseline_model_response, or `baseline`, the folder of the other's run"
+            allowed = "None: use the column baseline_model_response, or `baseline` with the folder of another run"
             raise ValueError(f"baseline_model is given, allowed: {allowed}")
         super().__post_init__()
 
     def judged(self, example: Example) -> Judging:
         given = {name: example.get(name) for name in self.inputs}
         baseline, candidate = given.pop("baseline_model_response"), given.pop("response")
-        return self.compared(self._prompt, given, baseline, candidate, ("response_a", "response_b"))
+        return self.compare(self._prompt, given, baseline, candidate, ("response_a", "response_b"))
 
     def _take(self, autorater: Autorater) -> None:
         super()._take(autorater)
@@ -209,7 +210,7 @@ class PairwiseMetric(_TemplateMetric, PairwiseJudge):
         places = {"response_a": "{baseline_model_response}", "response_b": "{response}"}
         if lacking := [shown for name, shown in places.items() if name not in prompt.variables]:
             shown = " and ".join(lacking)
-            raise ValueError(f"the template lacks {shown}, allowed: a template that shows both answers")
+            raise ValueError(f"the template lacks {shown}, allowed: a template with both answers")
         return prompt
 
     def _check(self) -> None:
@@ -219,10 +220,10 @@ class PairwiseMetric(_TemplateMetric, PairwiseJudge):
 
 
 def example_template(name: str) -> str:
-    """The text of a built-in template.
+    """Returns the text of a built-in template.
 
     Raises:
-        ValueError: There is none of that name.
+        ValueError: There is no template of that name.
     """
     if name not in EXAMPLES:
         raise ValueError(f"no template {name!r}, allowed: {', '.join(EXAMPLES)}")
@@ -231,7 +232,7 @@ def example_template(name: str) -> str:
 
 
 _BEST: Mapping[str, Any] = {"verbosity": {"best_rating": 0.0}}
-"""For built-in templates whose best rating is not the highest, which it is."""
+"""The best rating of built-in templates for which it is not the highest."""
 
 for _name in NAMES:
     register("metric", f"template/{_name}", metric=_name, **_BEST.get(_name, {}))(PointwiseMetric)
@@ -240,17 +241,19 @@ for _name in PAIRWISE_NAMES:
 
 
 class MetricPromptTemplateExamples:
-    """The built-in templates, under the SDK's names: texts by `get_prompt_template`, metrics as
-    `Pointwise.FLUENCY`, `Pairwise.FLUENCY` ..."""
+    """The built-in templates under the SDK's names.
+
+    `get_prompt_template` returns their texts; `Pointwise.FLUENCY`, `Pairwise.FLUENCY` ... are the metrics.
+    """
 
     @classmethod
     def get_prompt_template(cls, metric_name: str) -> str:
-        """The text of a built-in template; a ValueError where there is none of that name."""
+        """Returns the text of a built-in template; raises a ValueError for an unknown name."""
         return example_template(metric_name)
 
     @classmethod
     def list_example_metric_names(cls) -> list[str]:
-        """Names of all built-in templates."""
+        """Returns the names of all built-in templates."""
         return list(EXAMPLES)
 
     class Pointwise:

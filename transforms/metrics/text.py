@@ -1,9 +1,9 @@
 """Computed text metrics: exact_match, bleu, rouge and response_match.
 
-All compare the response with the reference. A value that is no string stands for its JSON text (keys sorted, no spaces
-after separators, non-ASCII characters as they are): a response 42 matches a reference "42", and `true` matches "true".
-The numbers are those of rouge-score 0.1.2, sacrebleu 2 and google-adk 2.13, bit for bit; kernels/ computes the counts
-that they are quotients of, for all metrics of a batch together.
+All compare the response with the reference. A value that is not a string is compared as JSON text (keys sorted, no
+spaces after separators, non-ASCII characters unescaped): a response 42 matches a reference "42", and `true` matches
+"true". Scores equal those of rouge-score 0.1.2, sacrebleu 2 and google-adk 2.13, bit for bit; kernels/ computes the
+counts behind them, for all metrics of a batch together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RougeType = Literal[
 
 
 def text_of(value: Any) -> str:
-    """The text a metric sees: a string itself, any other value as JSON."""
+    """Returns the text that is compared: a string unchanged, any other value as JSON."""
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
@@ -42,7 +42,7 @@ def _texts(batch: ScoringBatch, name: str) -> list[str]:
 
 
 class _PairMetric(Metric):
-    """Base of metrics that are computed from the counts of a pair."""
+    """Base of metrics that are computed from counts of response and reference."""
 
     inputs: ClassVar[tuple[str, ...]] = ("response", "reference")
     range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
@@ -58,11 +58,11 @@ class _PairMetric(Metric):
 
     @abstractmethod
     def _column(self, counts: Counts) -> ScoreColumn:
-        """The scores that the counts give."""
+        """Computes the scores from the counts."""
 
 
 def _rouge_column(counts: np.ndarray) -> ScoreColumn:
-    """F1 with precision and recall in the details.
+    """Computes F1, with precision and recall in the details.
 
     Args:
         counts: int64[rows, 3]: hits, units of the response, units of the reference.
@@ -80,19 +80,19 @@ def _rouge_column(counts: np.ndarray) -> ScoreColumn:
 class Rouge(_PairMetric):
     """ROUGE F1 in [0, 1], higher is better; precision and recall are in the details.
 
-    As rouge-score 0.1.2 computes it: rouge1 ... rouge9 from clipped n-gram matches, rougeL from the longest common
-    subsequence, rougeLsum from the union of the subsequences of all lines, each word counted at most as often as the
-    response has it. A text without words scores 0, even against another one; a text of fewer than n words has no
-    n-grams. By default a word is a run of [a-z0-9]: text in other scripts has none and scores 0, even against itself;
-    `tokenizer: unicode` scores it.
+    Scores equal those of rouge-score 0.1.2: rouge1 ... rouge9 use clipped n-gram matches, rougeL the longest common
+    subsequence, rougeLsum the union of the subsequences of all lines, in which each word counts at most as often as in
+    the response. A text without words scores 0, even against another one; a text of fewer than n words has no n-grams.
+    By default a word is a run of [a-z0-9]: text in other scripts has no words and scores 0, even against itself. Use
+    `tokenizer: unicode` for such text.
 
     Attributes:
         rouge_type: "rouge1" ... "rouge9", "rougeL" or "rougeLsum".
         use_stemmer: Compare Porter stems of words longer than three letters (needs nltk).
         split_summaries: For rougeLsum, compare sentences instead of lines.
-        sentence_splitter: What finds the sentences: "sentencex", which is always there, or "punkt", NLTK's English
-            model as rouge-score uses it, which must be installed where the run starts and on its workers.
-        tokenizer: "default", or "unicode": words of all scripts, as ADK's response_match cuts them.
+        sentence_splitter: "sentencex", which is always available, or "punkt", NLTK's English model as in rouge-score,
+            which must be installed on the machine that starts the run and on its workers.
+        tokenizer: "default", or "unicode" for words of all scripts as in ADK's response_match.
     """
 
     outputs: ClassVar[tuple[str, ...]] = ("details",)
@@ -112,8 +112,8 @@ class Rouge(_PairMetric):
                 splitter_of("punkt")
             except (LookupError, ImportError):
                 raise ConfigError(
-                    "sentence_splitter: punkt finds no model 'punkt_tab' in NLTK's data folders",
-                    allowed="a folder with it in NLTK_DATA, or sentencex",
+                    "sentence_splitter: punkt needs the model 'punkt_tab', which is not in NLTK's data folders",
+                    allowed="a folder with the model in NLTK_DATA, or sentencex",
                 ) from None
 
     @property
@@ -141,10 +141,10 @@ register("metric", "rougeLsum", rouge_type="rougeLsum")(Rouge)
 @register("metric", "response_match")
 @dataclass(frozen=True)
 class ResponseMatch(_PairMetric):
-    """ADK's response match in [0, 1], higher is better: ROUGE-1 F1 over words of all scripts, ASCII words stemmed.
+    """ADK's response match in [0, 1], higher is better: ROUGE-1 F1 over words of all scripts, with ASCII words stemmed.
 
-    As google-adk 2.13's `final_response_match_v1` computes it for one invocation; two texts without words score 0.
-    Precision and recall are in the details. Needs nltk.
+    Scores equal those of `final_response_match_v1` of google-adk 2.13 for one invocation; two texts without words score
+    0. Precision and recall are in the details. Needs nltk.
     """
 
     outputs: ClassVar[tuple[str, ...]] = ("details",)
@@ -161,14 +161,14 @@ class ResponseMatch(_PairMetric):
 class Bleu(_PairMetric):
     """Sentence BLEU in [0, 1], higher is better.
 
-    As sacrebleu computes it with one reference and n-grams of order 1 to 4, divided by 100 and cut at 1. Without
-    `use_effective_order` a response of fewer than four tokens scores near 0 even if it equals the reference.
+    Scores equal those of sacrebleu with one reference and n-grams of order 1 to 4, divided by 100 and capped at 1.
+    Without `use_effective_order` a response of fewer than four tokens scores near 0 even if it equals the reference.
 
     Attributes:
-        tokenize: "intl" (Unicode punctuation and symbols apart), "13a" (WMT's, for Western languages), "none"
-            (split at whitespace), "char" (each character) or "zh" (Chinese characters apart, else nearly as 13a).
-        smooth: What a precision of 0 becomes: "exp", "floor" (0.1 matches), "add-k" (1 more of each) or "none".
-        use_effective_order: Leave out orders longer than the response.
+        tokenize: "intl" (separates Unicode punctuation and symbols), "13a" (WMT's, for Western languages), "none"
+            (whitespace only), "char" (characters) or "zh" (separates Chinese characters, otherwise almost as 13a).
+        smooth: Smoothing of a precision of 0: "exp", "floor" (0.1 matches), "add-k" (adds 1 to both counts) or "none".
+        use_effective_order: Ignore orders longer than the response.
         lowercase: Compare in lower case.
     """
 
@@ -184,7 +184,7 @@ class Bleu(_PairMetric):
 @register("metric", "exact_match")
 @dataclass(frozen=True)
 class ExactMatch(Metric):
-    """1 iff the response and the reference are the same text, character for character."""
+    """1 if response and reference are the same text, character by character; else 0."""
 
     inputs: ClassVar[tuple[str, ...]] = ("response", "reference")
     range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)

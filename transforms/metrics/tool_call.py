@@ -1,11 +1,12 @@
-"""Tool-call metrics: is the predicted tool call well formed, and is it the reference's?
+"""Tool-call metrics: validity of the predicted tool call, and agreement with the reference.
 
 Prediction and reference are `{content, tool_calls: [{name, arguments: {}}]}`, as JSON text or object; `tool_calls` may
-itself be JSON text. A prediction that is not such JSON stands for its trajectory, where the agent reports one, and is
-otherwise unparseable: all four metrics are 0. An unparseable reference is an error of the three that need it.
+itself be JSON text. If the prediction has another form, the agent's trajectory is used instead; without a trajectory
+the prediction is unparseable, and all four metrics are 0. An unparseable reference is an error of the three metrics
+that need it.
 
-The definitions are those of Vertex AI's evaluation service. By default the first call of each alone is looked at, as
-there; `calls: all` looks at all of them. Values are compared as JSON, strictly by type and character.
+The definitions are those of Vertex AI's evaluation service. By default only the first calls are compared, as in the
+service; `calls: all` compares all of them. Values are compared as JSON, strictly by type and character.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ _NO_MESSAGE = Score.failed("unparseable_reference", f"the reference is not of th
 
 
 class Call(NamedTuple):
-    """A tool call as it was found: `name` and `arguments` may be anything, `None` where they are missing."""
+    """A tool call as given: `name` and `arguments` may be any value, and are `None` if missing."""
 
     name: Any
     arguments: Any
 
     @property
     def valid(self) -> bool:
-        """Whether it has a name (non-empty text) and an object of arguments."""
+        """True if it has a non-empty name and an object of arguments."""
         return isinstance(self.name, str) and bool(self.name) and isinstance(self.arguments, dict)
 
 
@@ -43,9 +44,9 @@ class ToolCallMetric(Metric):
     """Base of the metrics of this family.
 
     Attributes:
-        calls: "first": only the first call of prediction and reference; "all": all calls, in any order, paired one to
-            one so that the score is highest.
-        decimals: Digits the score is rounded to (2 is what the Vertex service shows); default: not rounded.
+        calls: "first" compares only the first calls of prediction and reference; "all" compares all calls in any order,
+            paired one-to-one for the highest score.
+        decimals: Number of decimals of the score (the Vertex service shows 2); default: not rounded.
     """
 
     calls: Literal["first", "all"] = "first"
@@ -58,7 +59,7 @@ class ToolCallMetric(Metric):
         return self.score_batch(ScoringBatch([example])).at(0)
 
     def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
-        predictions = batch.share("tool_call_predictions", lambda: [_predicted(e) for e in batch.examples])
+        predictions = batch.share("tool_call_predictions", lambda: [_read_prediction(e) for e in batch.examples])
         references = self._references(batch)
         column = ScoreColumn([None] * len(predictions))
         cut = 1 if self.calls == "first" else None
@@ -68,7 +69,7 @@ class ToolCallMetric(Metric):
                 continue
             try:
                 value, details = (0.0, None) if predicted is None else self._value(predicted[:cut], reference[:cut])
-            except Exception as error:  # arguments nested deeper than Python compares
+            except Exception as error:  # arguments nested deeper than Python can compare
                 column.put(i, failure_of(error))
                 continue
             column.values[i] = value if self.decimals is None else round(value, self.decimals)
@@ -77,19 +78,19 @@ class ToolCallMetric(Metric):
         return column
 
     def _references(self, batch: ScoringBatch) -> Sequence[list[Call] | Score]:
-        return batch.share("tool_call_references", lambda: [_reference(e) for e in batch.examples])
+        return batch.share("tool_call_references", lambda: [_read_reference(e) for e in batch.examples])
 
     @abstractmethod
     def _value(self, predicted: list[Call], reference: list[Call]) -> tuple[float, Json]:
-        """Score and details."""
+        """Returns (score, details)."""
 
 
 @register("metric", "tool_call_valid")
 @dataclass(frozen=True)
 class ToolCallValid(ToolCallMetric):
-    """1 iff the predicted call has a non-empty name and an object of arguments (`calls: all`: every call has); else 0.
+    """1 if the predicted call has a non-empty name and an object of arguments; else 0.
 
-    The reference is not looked at; a prediction without calls is 0.
+    With `calls: all` every call must be valid. The reference is not used. A prediction without calls scores 0.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("prediction",)
@@ -105,9 +106,9 @@ class ToolCallValid(ToolCallMetric):
 @register("metric", "tool_name_match")
 @dataclass(frozen=True)
 class ToolNameMatch(ToolCallMetric):
-    """1 iff the predicted call has the reference call's name (`calls: all`: same names, as often); else 0.
+    """1 if the predicted call has the name of the reference call; else 0.
 
-    Where neither has a call 1.
+    With `calls: all` the names must be the same, each as often. If neither has a call, the score is 1.
     """
 
     binary: ClassVar[bool] = True
@@ -125,8 +126,8 @@ class ToolParameterMatch(ToolCallMetric):
     """Base of the metrics that count parameters.
 
     Attributes:
-        denominator: "reference": the reference's parameters; "union": also the prediction's that the reference has
-            not, so that invented parameters cost.
+        denominator: "reference": the reference's parameters; "union": additionally the prediction's parameters that the
+            reference lacks, so that invented parameters lower the score.
     """
 
     denominator: Literal["reference", "union"] = "reference"
@@ -142,7 +143,7 @@ class ToolParameterMatch(ToolCallMetric):
         if reference and not usable:
             return 0.0, None
         count = _Count(self.calls == "all")
-        for p, r in _pairs(usable, reference, self.values_matter):
+        for p, r in _pair_calls(usable, reference, self.values_matter):
             count.add(p, r, self.values_matter)
         total = count.total + (len(count.extra) if self.denominator == "union" else 0)
         return (count.matched / total if total else 1.0), count.details()
@@ -151,22 +152,23 @@ class ToolParameterMatch(ToolCallMetric):
 @register("metric", "tool_parameter_key_match")
 @dataclass(frozen=True)
 class ToolParameterKeyMatch(ToolParameterMatch):
-    """Reference parameters whose name the predicted call has / reference parameters, in [0, 1]; 1 where it has none.
+    """Share of reference parameters whose name is in the predicted call, in [0, 1].
 
-    0 where the reference has a call and the prediction has none. Tool names are not looked at. Details name missing
-    and extra parameters.
+    1 if the reference has no parameters; 0 if the reference has a call and the prediction has none. Tool names are not
+    compared. The details list missing and extra parameters.
     """
 
 
 @register("metric", "tool_parameter_kv_match")
 @dataclass(frozen=True)
 class ToolParameterKvMatch(ToolParameterMatch):
-    """Reference parameters whose name and value the predicted call has / reference parameters; else as key match.
+    """Share of reference parameters whose name and value are in the predicted call, in [0, 1].
 
-    Values are compared as JSON (1 == 1.0, "2" != 2). Details also give the wrong values.
+    Otherwise as tool_parameter_key_match. Values are compared as JSON (1 == 1.0, "2" != 2). The details also have the
+    wrong values.
 
     Attributes:
-        use_strict_string_match: Accepted because the service accepts it; changes nothing, there as here.
+        use_strict_string_match: Accepted for compatibility with the service; it has no effect there either.
     """
 
     use_strict_string_match: bool = True
@@ -175,7 +177,7 @@ class ToolParameterKvMatch(ToolParameterMatch):
 
 @dataclass
 class _Count:
-    """Parameters counted over the pairs of a row; in details they are named `tool.parameter` where `qualified`."""
+    """Counts parameters over the pairs of a row; with `qualified`, details name them `tool.parameter`."""
 
     qualified: bool
     matched: int = 0
@@ -207,8 +209,13 @@ class _Count:
         return f"{call.name}.{key}" if self.qualified and call is not None else key
 
 
-def _pairs(predicted: list[Call], reference: list[Call], values_matter: bool) -> list[tuple[Call | None, Call | None]]:
-    """Calls paired one to one: most matches, then most common parameters, then most common names; the rest alone."""
+def _pair_calls(
+    predicted: list[Call], reference: list[Call], values_matter: bool
+) -> list[tuple[Call | None, Call | None]]:
+    """Pairs calls one-to-one for most matches, then most common parameters, then most common names.
+
+    Calls that are left over are paired with `None`.
+    """
     if len(predicted) <= 1 and len(reference) <= 1:
         return [((predicted or [None])[0], (reference or [None])[0])]
     base = 1 + len(reference) + sum(len(c.arguments) for c in reference)
@@ -229,17 +236,17 @@ def _pairs(predicted: list[Call], reference: list[Call], values_matter: bool) ->
     return pairs + [(c, None) if turned else (None, c) for c in alone]
 
 
-def _predicted(example: Example) -> list[Call] | None:
-    """The calls of a prediction; `None` where it is unparseable."""
+def _read_prediction(example: Example) -> list[Call] | None:
+    """Reads the calls of a prediction; returns `None` if it is unparseable."""
     answer = json_or_text(example.get("prediction"))
     trajectory = example.invocation.predicted_trajectory
     if trajectory is not None and not (isinstance(answer, dict) and ("tool_calls" in answer or "tool_call" in answer)):
         return [Call(c.tool_name, {} if c.tool_input is None else c.tool_input) for c in trajectory]
-    return _calls(answer)
+    return _read_calls(answer)
 
 
-def _reference(example: Example) -> list[Call] | Score:
-    calls = _calls(json_or_text(example.get("reference")))
+def _read_reference(example: Example) -> list[Call] | Score:
+    calls = _read_calls(json_or_text(example.get("reference")))
     if calls is None:
         return _NO_MESSAGE
     for number, call in enumerate(calls, 1):
@@ -248,8 +255,8 @@ def _reference(example: Example) -> list[Call] | Score:
     return [call if call.arguments is not None else Call(call.name, {}) for call in calls]
 
 
-def _calls(message: Any) -> list[Call] | None:
-    """The calls of a message; none where it has no tool_calls; `None` where it is no such message."""
+def _read_calls(message: Any) -> list[Call] | None:
+    """Reads the calls of a message, maybe none; returns `None` if the value is not a message."""
     if not isinstance(message, dict):
         return None
     calls = json_or_text(message.get("tool_calls", message.get("tool_call")))

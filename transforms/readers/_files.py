@@ -1,4 +1,4 @@
-"""Which files a dataset is, and which reader takes each."""
+"""Finds the files of a dataset and the reader of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GLOB = re.compile(r"[*?[]")
 
 
 class FileInfo(NamedTuple):
-    """One file of a dataset: its path, its bytes, and the name of the reader that takes it."""
+    """One file of a dataset: its path, its size in bytes, and the name of its reader."""
 
     path: str
     size: int
@@ -30,7 +30,7 @@ class FileInfo(NamedTuple):
 def readers_of(
     files: Iterable[FileInfo], columns: Mapping[str, str], options: Mapping[str, Any] | None = None
 ) -> dict[str, Reader]:
-    """The reader of each format among the files, given the options that it knows."""
+    """Builds the reader of each format among the files, with the options that it accepts."""
     formats = sorted({file.format for file in files})
     return {name: _reader(name, {"columns": dict(columns), **(options or {})}) for name in formats}
 
@@ -47,10 +47,10 @@ def head(
     rows: int = 20,
     options: Mapping[str, Any] | None = None,
 ) -> list[RowBlock]:
-    """The first blocks of a dataset, until they hold `rows` rows or as many rejected lines; reads only what it needs.
+    """Reads the first blocks of a dataset, until they have at least `rows` rows and rejected lines together.
 
     Raises:
-        ConfigError: A CSV file among them has no usable header.
+        ConfigError: A CSV file among them has no valid header.
     """
     readers = readers_of(files, columns or {}, options)
     blocks: list[RowBlock] = []
@@ -69,20 +69,20 @@ def head(
 
 
 def expand(paths: Iterable[str], format_: str = "auto", options: Mapping[str, Any] | None = None) -> list[FileInfo]:
-    """The files that paths, folders and globs stand for, sorted by path, each once.
+    """Expands paths, folders and globs to files, sorted by path, each once.
 
-    A folder is searched at any depth, a glob as Beam's filesystems do ("*" stays in a folder, "**" does not). There,
-    files with unknown endings are left out, and hidden ones (a name or folder below the given one that starts with "."
-    or "_"), every `manifest.json`, and the configurations beside ADK's eval sets; a file named by its own path is
-    always taken.
+    Folders are searched at any depth; globs as in Beam's filesystems ("*" does not cross folders, "**" does). Skipped
+    are files with unknown endings, hidden ones (a name or subfolder that starts with "." or "_"), every
+    `manifest.json`, and the configurations of ADK's eval sets. A file given by its own path is always included.
 
     Args:
-        paths: On any filesystem Beam opens, or of a reader's own scheme ("bq://"), which `format_` does not concern.
-        format_: Name of a reader, or "auto": by the ending of each file.
+        paths: Paths on any filesystem that Beam can open, or of a reader's own scheme ("bq://"), for which `format_` is
+            ignored.
+        format_: Name of a reader, or "auto" to choose by the ending of each file.
         options: As in `ReadRows`.
 
     Raises:
-        ConfigError: A path cannot be listed or stands for no file.
+        ConfigError: A path cannot be listed or matches no file.
     """
     suffixes = known_suffixes()
     if format_ != "auto":
@@ -99,14 +99,14 @@ def expand(paths: Iterable[str], format_: str = "auto", options: Mapping[str, An
 
 
 def known_suffixes() -> dict[str, str]:
-    """Name of the reader for each ending of a file name."""
+    """Returns the name of the reader for each ending of a file name."""
     return {
         suffix: name for name in names("reader") for suffix in getattr(find("reader", name).factory, "suffixes", ())
     }
 
 
 def _of_scheme(path: str, options: Mapping[str, Any]) -> list[FileInfo]:
-    """What a path of a reader's own scheme stands for."""
+    """Returns the data at a path of a reader's own scheme, or nothing for other paths."""
     for name in names("reader"):
         factory = find("reader", name).factory
         if isinstance(factory, type) and issubclass(factory, SchemeReader) and path.startswith(factory.scheme):
@@ -119,7 +119,7 @@ def _files_of(path: str, format_: str, suffixes: Mapping[str, str]) -> Iterator[
     file = _selected(path, format_, suffixes)
     try:
         exact, below = _listed(file)
-    except Exception as error:  # each filesystem raises its own kinds
+    except Exception as error:  # each filesystem raises exceptions of its own
         found = f"cannot list {path!r}: {type(error).__name__}: {str(error)[:300]}"
         raise ConfigError(found, where=_WHERE) from error
     if exact is not None:
@@ -143,14 +143,14 @@ def _files_of(path: str, format_: str, suffixes: Mapping[str, str]) -> Iterator[
 
 
 def _selected(path: str, format_: str, suffixes: Mapping[str, str]) -> str:
-    """The file of a path that names some of its cases, where its reader knows of such; else the path."""
+    """Returns the file of a path that selects cases, if its reader supports that; else the path."""
     file, cases = selection(path)
     reader = _format_of(file, suffixes) if format_ == "auto" else format_
     return file if cases and reader and find("reader", reader).factory.selects else path  # type: ignore[attr-defined]
 
 
 def _listed(path: str) -> tuple[int | None, list[tuple[str, int]]]:
-    """(bytes of the file of this very name, or the files that the path stands for as a folder or a glob)."""
+    """Returns (bytes of the file at this exact path or `None`, else the files of the folder or glob)."""
     local = "://" not in path
     if _GLOB.search(path) and not (local and os.path.exists(path)):
         return None, storage.matched(path)
@@ -163,7 +163,7 @@ def _listed(path: str) -> tuple[int | None, list[tuple[str, int]]]:
 
 
 def _literal(path: str) -> str:
-    """A pattern that matches the path itself: Beam has no way to quote a glob's characters."""
+    """Returns a pattern that matches the path itself, since Beam cannot escape the special characters of a glob."""
     return _GLOB.sub("?", path)
 
 

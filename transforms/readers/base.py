@@ -1,6 +1,6 @@
-"""What a reader is, and the rules by which every format's values become JSON.
+"""The base classes of readers, and the rules by which values of every format become JSON.
 
-A row is a dict from column name to JSON value. The same data gives the same dicts in every format; nothing is guessed:
+A row is a dict from column name to JSON value. The same data gives the same dicts in every format; no type is guessed:
 
 | found | becomes |
 |---|---|
@@ -11,8 +11,8 @@ A row is a dict from column name to JSON value. The same data gives the same dic
 | an infinity | "Infinity", "-Infinity": JSON has no other; a column of numbers with some stays one of float64 |
 | true, false | itself |
 | list, array | list |
-| object, struct, map | dict; a map's key that is no text is its JSON text; of equal keys the last one counts |
-| null | at the top of a row: the row lacks the column, the dataset has it; deeper: null |
+| object, struct, map | dict; map keys that are not text become JSON text; of equal keys the last one counts |
+| null | at the top of a row: the row lacks the column, but the dataset has it; deeper: null |
 | null field of a Parquet struct, at any depth | missing: Parquet cannot tell the two apart |
 | decimal | exact text with its scale, no exponent: "1.50" |
 | date | "2024-03-30" |
@@ -22,10 +22,10 @@ A row is a dict from column name to JSON value. The same data gives the same dic
 | bytes | base64 text (RFC 4648, padded) |
 | UUID | its text |
 
-CSV knows only text: a cell is a string unless its column is declared; an empty cell is "" for a string, else missing.
+In CSV a cell is a string unless its column is declared; an empty cell is "" for a string, else missing.
 
-Declared columns (`columns: {zip: string, score: float64}`) are checked, never forced. A row with a value that does not
-fit is rejected:
+Declared columns (`columns: {zip: string, score: float64}`) are checked, never converted. A row with a value of another
+type is rejected:
 
 | type | JSONL, Parquet, memory | CSV cell |
 |---|---|---|
@@ -36,9 +36,9 @@ fit is rejected:
 | timestamp | ISO 8601 text, rewritten to the form above | the same |
 | json | anything; text of a Parquet string column is parsed | JSON text, parsed |
 
-A row that cannot be used (malformed, undecodable, of a wrong type, nested deeper than 200 levels, above 256 MB) becomes
-a `Rejected` with its place and raw text. Damaged files are data too: what can be read is, the rest is one `Rejected`.
-Only failing storage (permissions, a lost connection, a vanished file) raises.
+An unusable row (malformed, undecodable, of a wrong type, nested deeper than 200 levels, above 256 MB) becomes a
+`Rejected` with its position and raw text. Damaged files are data too: the readable part is read, and the rest is one
+`Rejected`. Only storage errors (permissions, a lost connection, a deleted file) raise.
 """
 
 from __future__ import annotations
@@ -65,27 +65,27 @@ from ..registry import register
 __all__ = ["ArrowReader", "FileRange", "Reader", "Record", "assemble", "open_input", "register", "selection"]
 
 BLOCK_ROWS = 256
-"""Rows of one RowBlock at most."""
+"""Maximum rows of one RowBlock."""
 BLOCK_BYTES = 2 << 20
-"""Bytes of one RowBlock's source text at most, but for one larger row."""
+"""Maximum bytes of one RowBlock's source text, except for a single larger row."""
 MAX_ROW_BYTES = 256 << 20
-"""Bytes one row may have."""
+"""Maximum bytes of one row."""
 RAW_CHARACTERS = 1000
 _SELECTION = re.compile(r"(.+?\.json):(.+)")
 NO_LINE = 0
-"""Line of a row whose source keeps its rows in no order."""
+"""Line of a row whose source has no order."""
 
 
 @dataclass(frozen=True)
 class FileRange:
-    """A part of one file that is read on its own.
+    """A part of one file that is read independently.
 
     Attributes:
         file: Path as given.
-        index: Number of the range in its file, from 0; ranges in this order are the file.
+        index: Number of the range in its file, from 0; the ranges in this order make up the file.
         start: First byte (Parquet: first row).
-        end: Byte (Parquet: row) after the last one; `None`: to the end of the file, however it is cut into rows.
-        stream: What else leads to it: the name of a stream that a server keeps.
+        end: Byte (Parquet: row) after the last one; `None` for the end of the file.
+        stream: Name of the server-side stream, for sources that are not files.
     """
 
     file: str
@@ -95,23 +95,23 @@ class FileRange:
     stream: str = ""
 
     def to_bytes(self) -> bytes:
-        """The range for its coder."""
+        """Encodes the range for its Beam coder."""
         return orjson.dumps([self.file, self.index, self.start, self.end, self.stream])
 
     @classmethod
     def from_bytes(cls, encoded: bytes) -> FileRange:
-        """Inverse of `to_bytes`."""
+        """Decodes a range encoded by `to_bytes`."""
         return cls(*orjson.loads(encoded))
 
 
 @dataclass(frozen=True)
 class Reader(ABC):
-    """Base of all readers: cuts files into ranges and reads a range as blocks of rows.
+    """Base of all readers: splits files into ranges and reads a range as blocks of rows.
 
     Attributes:
-        columns: Declared type of each declared column.
-        suffixes: Endings of the file names it takes, compression included.
-        selects: Whether it takes paths of the form "file.json:case,case" (`selection`).
+        columns: Type of each declared column.
+        suffixes: Endings of its file names, including compression.
+        selects: True if it supports paths of the form "file.json:case,case" (`selection`).
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -120,22 +120,22 @@ class Reader(ABC):
     selects: ClassVar[bool] = False
 
     def count(self, file: str, size: int) -> int | None:
-        """Rows of a file, where they are known without reading it."""
+        """Returns the number of rows of a file, or `None` if it is unknown without reading the file."""
         return None
 
     @abstractmethod
     def split(self, file: str, size: int) -> list[FileRange]:
-        """Ranges that together are the file of `size` bytes; reads at most its beginning or its footer."""
+        """Splits a file of `size` bytes into ranges; reads at most its beginning or its footer."""
 
     @abstractmethod
     def read(self, part: FileRange) -> Iterator[RowBlock]:
-        """Rows of one range in order, at most 256 and about 2 MB a block."""
+        """Reads the rows of a range in order, in blocks of at most 256 rows and about 2 MB."""
 
     def tidy(self, row: dict[str, Json]) -> dict[str, Json]:
-        """The row without nulls, declared columns checked.
+        """Removes nulls from a row and checks its declared columns.
 
         Raises:
-            RowError: A declared column holds a value of another type.
+            RowError: A declared column has a value of another type.
         """
         if None in row.values():
             row = {name: value for name, value in row.items() if value is not None}
@@ -147,32 +147,32 @@ class Reader(ABC):
 
 @dataclass(frozen=True)
 class SchemeReader(Reader):
-    """Base of the readers whose paths lead to no file.
+    """Base of readers whose paths are not files.
 
     Attributes:
-        scheme: Beginning of the paths it takes.
+        scheme: Beginning of its paths.
     """
 
     scheme: ClassVar[str]
 
     @abstractmethod
     def measure(self, path: str) -> int:
-        """About how many bytes a path of its scheme stands for.
+        """Estimates the bytes of the data at a path of its scheme.
 
         Raises:
-            ConfigError: It stands for nothing that can be read.
+            ConfigError: There is no readable data at the path.
         """
 
 
 class ArrowReader(Reader):
-    """Base of the readers whose rows come as Arrow record batches."""
+    """Base of readers whose rows come as Arrow record batches."""
 
     def rows(self, batch: Any, parsed: Collection[str] = ()) -> Iterator[tuple[dict[str, Json] | RowError, bytes]]:
-        """Rows of an Arrow batch, or errors with what can be shown of the row.
+        """Yields (row, b"") or (error, readable part of the row as JSON) for each row of an Arrow batch.
 
         Args:
             batch: A record batch.
-            parsed: Text columns that hold JSON, whether declared or not.
+            parsed: Text columns of JSON, in addition to those declared as such.
         """
         names: list[str] = batch.schema.names
         try:
@@ -206,7 +206,7 @@ class ArrowReader(Reader):
     def blocks(
         self, part: FileRange, batch: Any, before: int | None, parsed: Collection[str] = ()
     ) -> Iterator[RowBlock]:
-        """The rows of an Arrow batch in blocks; `before` rows of the range come first, `None` where they have no order.
+        """Yields the rows of an Arrow batch in blocks; `before` rows of the range precede it, `None` if without order.
 
         For `parsed` see `rows`.
         """
@@ -222,7 +222,7 @@ class ArrowReader(Reader):
 
 
 def _unreadable(batch: Any) -> tuple[RowError, bytes]:
-    """Why a batch of one row cannot be read, and the columns that can."""
+    """Returns (the error of a batch of one row, its readable columns as JSON)."""
     shown: dict[str, Json] = {}
     found = RowError("invalid_value", "found a row that cannot be read")
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
@@ -240,20 +240,20 @@ def _unreadable(batch: Any) -> tuple[RowError, bytes]:
 
 
 def first_line(error: Exception) -> str:
-    """An error's text, its first line, at most 300 characters."""
+    """Returns the first line of an error's message, at most 300 characters."""
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
 class Record(NamedTuple):
-    """What stands at one place of a range: a row, or why there is none.
+    """A row or an error at one position of a range.
 
     Attributes:
         line: First line (or row) of the record in its range, from 1.
-        last: Last line of it.
-        row: The row, the error, or `None` where there is nothing but lines (blank ones at the end).
-        raw: Its source, shown where it is rejected.
+        last: Its last line.
+        row: The row, the error, or `None` for blank lines.
+        raw: Its source, shown if it is rejected.
         size: Bytes of its source.
-        nulls, infinite: Columns of the row as those of a `RowBlock`.
+        nulls, infinite: Columns of the row, as in `RowBlock`.
     """
 
     line: int
@@ -266,7 +266,7 @@ class Record(NamedTuple):
 
 
 def assemble(part: FileRange, records: Iterable[Record]) -> Iterator[RowBlock]:
-    """Records, in order of their lines, in blocks."""
+    """Groups records, in order of their lines, into blocks."""
     held: list[Record] = []
     size = last = done = 0
     for record in records:
@@ -288,21 +288,21 @@ def _block(part: FileRange, records: list[Record], last: int) -> RowBlock:
 
 
 def reject(part: FileRange, line: int, error: RowError, raw: bytes) -> Rejected:
-    """The errors-table row for a place of a file."""
+    """Builds the row of the errors table for a position of a file."""
     return Rejected(part.file, part.index, line, error.code, error.message, shown(raw))
 
 
 def shown(raw: bytes) -> str:
-    """Raw text of at most 1,000 characters; bytes that are no UTF-8 as \\xNN."""
+    """Decodes at most 1,000 characters of raw text; bytes that are not UTF-8 become \\xNN."""
     return raw[: 4 * RAW_CHARACTERS].decode("utf-8", "backslashreplace")[:RAW_CHARACTERS]
 
 
 class Input:
-    """An open file, decompressed on the way (gzip and zstd, told by their first bytes).
+    """An open file, decompressed if its first bytes are those of gzip or zstd.
 
     Attributes:
-        stream: Its bytes; positions can be sought in plain files only.
-        compressed: Whether it is compressed.
+        stream: Its bytes; seekable only for uncompressed files.
+        compressed: True if the file is compressed.
     """
 
     def __init__(self, source: BinaryIO) -> None:
@@ -315,7 +315,7 @@ class Input:
 
     @property
     def damage(self) -> RowError | None:
-        """Why the stream ended before its time; known once it has ended."""
+        """Why the stream ended early, or `None`; known only after the stream has ended."""
         text = self._unpacked.damage if self._unpacked else ""
         return RowError("damaged_file", f"the compressed data {text}; the rest is not read") if text else None
 
@@ -327,13 +327,13 @@ class Input:
 
 
 def selection(path: str) -> tuple[str, tuple[str, ...]]:
-    """(file, cases) of a path "file.json:case,case"; without cases, of any other path."""
+    """Splits a path "file.json:case,case" into (file, cases); other paths have no cases."""
     match = _SELECTION.fullmatch(path)
     return (match[1], tuple(name.strip() for name in match[2].split(",") if name.strip())) if match else (path, ())
 
 
 def open_input(file: str) -> Input:
-    """Opens a file on any filesystem Beam knows."""
+    """Opens a file on any filesystem that Beam supports."""
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems
 
@@ -354,7 +354,7 @@ _MAGIC: dict[bytes, Callable[[], Any]] = {b"\x1f\x8b\x08": _gzip, b"\x28\xb5\x2f
 
 
 class _Unpacked(io.RawIOBase):
-    """Decompressed bytes. Damage ends the stream instead of raising, so that all before it is read."""
+    """Decompresses a stream. Damage ends the stream instead of raising, so that all rows before it are read."""
 
     def __init__(self, source: BinaryIO, magic: bytes) -> None:
         import zstandard

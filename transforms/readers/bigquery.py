@@ -1,4 +1,4 @@
-"""BigQuery: the streams of a read session as ranges, over the Storage Read API as Arrow."""
+"""BigQuery over the Storage Read API; the streams of a read session are the ranges."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _JSON = (b"ARROW:extension:name", b"google:sqlType:json")
 @register("reader", "bigquery")
 @dataclass(frozen=True)
 class BigQueryReader(ArrowReader, SchemeReader):
-    """A table `bq://project.dataset.table`, or the result of a query; a range is a stream of a read session.
+    """Reads a table `bq://project.dataset.table`, or the result of a query, with the Storage Read API.
 
-    A query's result is kept for a day in a table of its own, made once however often the step is repeated. Rows have
-    no order, so rejected ones have no line; ids and tables do not depend on the streams. Values follow the rules of
-    readers/base.py; a column of type JSON holds its value. A stream that breaks is resumed behind the last row read.
+    The result of a query is stored for a day in a table of its own, which is created once even if the step is retried.
+    Rows have no order, so rejected rows have no line; ids and tables do not depend on the streams. Values follow the
+    rules of readers/base.py; columns of type JSON are parsed. A broken stream is resumed after the last row read.
 
     Attributes:
-        select: Columns that are read; default: all.
-        where: Condition in SQL on the rows of a table.
-        query: What is read instead of a table.
-        query_into: "project.dataset" in which its result is kept.
-        start: Stands for this start of the run; another start runs the query again.
-        clients: Makes the clients.
-        sleep: For tests.
+        select: Columns to read; default: all.
+        where: SQL condition on the rows of a table.
+        query: SQL query to read instead of a table.
+        query_into: "project.dataset" for the stored result of the query.
+        start: Identifies this start of the run; a new start runs the query again.
+        clients: Creates the clients.
+        sleep: Replaces `time.sleep` in tests.
     """
 
     select: tuple[str, ...] = ()
@@ -100,14 +100,14 @@ class BigQueryReader(ArrowReader, SchemeReader):
 
     def read(self, part: FileRange) -> Iterator[RowBlock]:
         if part.index == 0:
-            yield RowBlock(part.file, 0, [], [], NO_LINE)  # a stream may be empty, a dataset needs its first range
+            yield RowBlock(part.file, 0, [], [], NO_LINE)  # streams may be empty, but a dataset needs its first range
         with self.clients.rows() as client:
             for batch in self._batches(client, part.stream):
                 parsed = [f.name for f in batch.schema if _JSON in (f.metadata or {}).items()]
                 yield from self.blocks(part, batch, None, parsed)
 
     def _batches(self, client: Any, stream: str) -> Iterator[Any]:
-        """Record batches of a stream."""
+        """Yields the record batches of a stream."""
         import pyarrow as pa
 
         schema = None
@@ -118,7 +118,7 @@ class BigQueryReader(ArrowReader, SchemeReader):
             yield pa.ipc.read_record_batch(data, schema)
 
     def _messages(self, client: Any, stream: str) -> Iterator[Any]:
-        """Messages of a stream. The client resumes a lost connection by itself; other passing errors are taken here."""
+        """Yields the messages of a stream. The client resumes lost connections; this retries other transient errors."""
         from google.api_core import exceptions as google
 
         passing = (google.ServerError, google.TooManyRequests, google.Aborted, google.RetryError)
@@ -136,7 +136,7 @@ class BigQueryReader(ArrowReader, SchemeReader):
                 self.sleep(0.5 * 2**tries)
 
     def _materialised(self) -> TableName:
-        """The table with the query's result, made by a job that runs once."""
+        """Creates the table with the query's result, by a job that runs once, and returns its name."""
         digest = hashlib.sha256(f"{self.start}\n{self.query}".encode()).hexdigest()[:32]
         table = TableName.parse(f"{self.query_into}.evalbeam_{digest}", "dataset.query_into")
         job_id = f"evalbeam-query-{digest}"

@@ -24,11 +24,11 @@ _NO_NUMBER = re.compile(r"([+-]?)(nan|inf|infinity)", re.IGNORECASE)
 @register("reader", "csv")
 @dataclass(frozen=True)
 class CsvReader(Reader):
-    """RFC 4180 with a header row, comma-separated, UTF-8; one range a file, since cells may hold line ends.
+    """Reads CSV files: RFC 4180, comma-separated, UTF-8, with a header row.
 
-    A place is the physical line its record starts in; LF, CR LF and CR end lines. Blank lines are counted and skipped.
-    Without a usable header (names not empty, each once) every record of the file is rejected. A quote that is never
-    closed swallows what follows it: that is one rejected record.
+    A file is one range, since cells may contain line ends. The line of a record is the physical line it starts in; LF,
+    CR LF and CR end lines. Blank lines are counted and skipped. Without a valid header (non-empty, unique names) every
+    record of the file is rejected. An unclosed quote makes the rest of the file one rejected record.
     """
 
     suffixes: ClassVar = (".csv", ".csv.gz", ".csv.zst")
@@ -48,7 +48,7 @@ class CsvReader(Reader):
         last = 0
         for first, last, cells in _cells(lines):
             if source.damage and not lines.ended:
-                break  # the record is cut off
+                break  # the last record is incomplete
             row: dict[str, Json] | RowError | None = None
             if cells == []:
                 pass
@@ -81,13 +81,13 @@ class CsvReader(Reader):
 
 @dataclass(slots=True)
 class _Lines:
-    """Lines of a text on their way to the parser; `seen` notes what the record at hand is made of.
+    """Yields the lines of a text to the parser and records the source of the current record.
 
     Attributes:
         seen: Beginning of the record's lines.
         size: Characters of the record.
-        error: Why the record cannot be used whatever the parser says.
-        ended: Whether its last line has an end.
+        error: Why the record is rejected even if the parser accepts it.
+        ended: True if its last line has a line end.
     """
 
     text: io.TextIOWrapper
@@ -118,18 +118,18 @@ class _Lines:
             self.error = RowError("undecodable_bytes", f"{found} (allowed: UTF-8)")
 
     def start(self) -> None:
-        """Forgets the record before."""
+        """Starts a new record."""
         self.seen.clear()
         self.size = 0
         self.error = None
 
     def raw(self) -> bytes:
-        """Beginning of the record's own bytes."""
+        """Returns the beginning of the record's bytes."""
         return "".join(self.seen).encode("utf-8", "surrogateescape")
 
 
 def _cells(lines: _Lines) -> Iterator[tuple[int, int, list[str] | RowError]]:
-    """(first line, last line, cells or why there are none) of each record, the header included."""
+    """Yields (first line, last line, cells or error) of each record, including the header."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
     records = csv.reader(lines, strict=True)
     while True:
@@ -162,7 +162,7 @@ def _header(cells: list[str] | RowError) -> list[str] | RowError:
 
 
 def _typed(name: str, kind: str, text: str) -> Json:
-    """A cell as its column's declared type, `None` where it is empty or no number."""
+    """Converts a cell to its column's declared type; returns `None` if it is empty or NaN."""
     if not text:
         return None
     if kind == "json":

@@ -1,4 +1,4 @@
-"""Eval sets of Google's Agent Development Kit: a row for each case."""
+"""Eval sets of Google's Agent Development Kit, one row per case."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .base import FileRange, Reader, Record, assemble, open_input, register, sel
 @register("reader", "evalset")
 @dataclass(frozen=True)
 class EvalSetReader(Reader):
-    """A whole eval set, in any form that schemas/formats/adk.py knows, or JSON lines of EvalCases; read in one piece.
+    """Reads ADK eval sets, in any form that schemas/formats/adk.py supports, or JSON lines of EvalCases.
 
     Rows have `eval_set_id`, `eval_id`, `conversation` (or `conversation_scenario`), `session_input`, and all other
-    keys of the cases. A path "set.evalset.json:a,b" stands for the cases `a` and `b` alone.
+    keys of the cases. A path "set.evalset.json:a,b" selects the cases `a` and `b`. A file is one range.
     """
 
     suffixes: ClassVar = SUFFIXES

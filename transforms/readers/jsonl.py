@@ -1,4 +1,4 @@
-"""JSONL, and the other shapes JSON rows come in: one array, one object of columns, objects over several lines."""
+"""JSONL, and the other shapes of JSON rows: one array, one object of columns, objects over several lines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .base import (
     reject,
 )
 
-_CHUNK = 1 << 18  # of a size that stays in the processor's cache from splitting to parsing
+_CHUNK = 1 << 18  # small enough to stay in the processor's cache from splitting to parsing
 _BOM = b"\xef\xbb\xbf"
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},"]', re.DOTALL)
 _QUOTE = ord('"')
@@ -49,13 +49,13 @@ Shape = Literal["lines", "array", "values"]
 @register("reader", "jsonl")
 @dataclass(frozen=True)
 class JsonlReader(Reader):
-    """One JSON object per line; plain files are cut into byte ranges.
+    """Reads JSON rows: one object per line, an array of objects, or an object of columns.
 
-    A line belongs to the range it starts in. Blank lines are counted and skipped; a byte order mark and CR are ignored.
-    A file whose first character is "[" is one array of rows, and then the place of a row is its number. So is it in a
-    `.json` file that breaks its first line inside an object (printed over several lines), and in one that holds a
-    single object on one line. A single object whose values are lists of one length is a table's columns, but for one
-    with `resourceSpans` alone: that is one export of OpenTelemetry.
+    Uncompressed files of lines are split into byte ranges, and a line belongs to the range it starts in. Blank lines
+    are counted and skipped; a byte order mark and CR are ignored. A file that starts with "[" is an array of rows. A
+    `.json` file may also have objects over several lines, or a single object. Rows of these shapes are numbered instead
+    of having lines. A single object whose values are lists of equal length is a table of columns, except one that has
+    only `resourceSpans`, which is an OpenTelemetry export.
 
     Attributes:
         range_bytes: Bytes of one range.
@@ -142,7 +142,7 @@ class JsonlReader(Reader):
 
 
 class _Unusable(bytes):
-    """The beginning of a text that is not worth parsing, and why. (orjson takes no subclass of bytes.)"""
+    """The beginning of a text that cannot be a row, and the reason. (orjson rejects subclasses of bytes.)"""
 
     code: str
     message: str
@@ -170,7 +170,7 @@ def _shape(file: str, head: bytes) -> Shape:
 
 
 def _columns(text: bytes) -> list[dict[str, Json]] | None:
-    """Rows of the object that a text is, if it is one of lists of one length."""
+    """Returns the rows of a table of columns, or `None` if the text is not an object of lists of equal length."""
     try:
         table = parse_json(text, parse_infinity)
     except RowError:
@@ -186,7 +186,15 @@ def _columns(text: bytes) -> list[dict[str, Json]] | None:
 
 
 def _lines(stream: Any, part: FileRange, head: bytes) -> Iterator[tuple[list[bytes], Callable[[bytes], Json]]]:
-    """Lines that start in the range, by the chunk, each with the fastest parser that is exact on all of them."""
+    """Yields the lines that start in the range, in chunks, with the fastest parser that is exact on the chunk.
+
+        file:   ...aaaa\\nbbbb\\ncc|cc\\ndddd\\nee|ee\\nffff...
+        range:                   |start      |end
+        lines:                      dddd, eeee
+
+    Reading starts one byte before `start`, so that a line that begins exactly there is not skipped, and goes on past
+    `end` up to the end of the last line.
+    """
     unfinished: list[bytes] = []
     size = 0
     skipping = part.start > 0
@@ -208,7 +216,7 @@ def _lines(stream: Any, part: FileRange, head: bytes) -> Iterator[tuple[list[byt
             unfinished, size = [last] if last else [], len(last)
         elif chunk and not skipping:
             size += len(chunk)
-            if size <= MAX_ROW_BYTES:  # what is beyond is only counted
+            if size <= MAX_ROW_BYTES:  # the rest of a longer line is counted, not kept
                 unfinished.append(chunk)
     if unfinished:
         data = b"".join(unfinished)
@@ -216,7 +224,7 @@ def _lines(stream: Any, part: FileRange, head: bytes) -> Iterator[tuple[list[byt
 
 
 def _chunks(stream: Any, part: FileRange, head: bytes) -> Iterator[tuple[bytes, bool]]:
-    """(bytes, whether they lie inside the range), from the byte before the range to the end of the file."""
+    """Yields (bytes, true if inside the range), from the byte before the range to the end of the file."""
     if part.end is None:
         yield head.removeprefix(_BOM), True
     else:
@@ -229,10 +237,11 @@ def _chunks(stream: Any, part: FileRange, head: bytes) -> Iterator[tuple[bytes, 
 
 
 def _parser(data: bytes) -> Callable[[bytes], Json]:
-    """orjson itself where it is exact on every line: no integer beyond 64 bits, no line nested too deep."""
+    """Returns orjson's parser if it is exact on every line: no integer beyond 64 bits, no line nested too deep."""
     openers = data.translate(None, _NOT_OPENERS_NOR_LINES)
     shallow = len(openers) <= MAX_DEPTH or max(map(len, openers.split(b"\n"))) <= MAX_DEPTH
-    long = b"000" in data[::6].translate(DIGITS) and LONG in data.translate(DIGITS)  # 19 digits hold 3 of each sixth
+    # A run of 19 digits includes 3 of every sixth byte, so the cheap test on a sixth of the data comes first.
+    long = b"000" in data[::6].translate(DIGITS) and LONG in data.translate(DIGITS)
     return orjson.loads if shallow and not long else _quick_json
 
 
@@ -244,13 +253,13 @@ def _quick_json(data: bytes) -> Json:
 
 
 def _reading(head: bytes, stream: Any) -> Callable[[int], bytes]:
-    """A read function over what is read already and the rest of the stream."""
+    """Returns a read function that first returns `head`, then the rest of the stream."""
     first = [head]
     return lambda size: first.pop() if first else stream.read(size)
 
 
 def _values(read: Callable[[int], bytes], array: bool) -> Iterator[bytes]:
-    """Texts of an array's values, or of objects that follow each other; a value need not be valid, only balanced."""
+    """Yields the texts of an array's values, or of consecutive objects; values are only balanced, not validated."""
     text, scanned, depth = b"", 0, -1 if array else 0
     while piece := read(max(_CHUNK, len(text))):
         text += piece
@@ -270,8 +279,11 @@ def _values(read: Callable[[int], bytes], array: bool) -> Iterator[bytes]:
 
 
 def _scan(text: bytes, scanned: int, depth: int, array: bool) -> Generator[bytes, None, tuple[int, int, int, bool]]:
-    """Yields the values that end in `text`; returns where the next one starts, how far the text is known, the
-    depth there and whether the array has ended."""
+    """Yields the values that end in `text`.
+
+    Returns:
+        (start of the next value, scanned bytes after it, depth there, true if the array has ended)
+    """
     start = 0
     for token in _TOKEN.finditer(text, scanned):
         at, end = token.span()
@@ -300,7 +312,7 @@ def _scan(text: bytes, scanned: int, depth: int, array: bool) -> Generator[bytes
 
 
 def _after(text: bytes, read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """What stands after the end of an array, as one unusable value."""
+    """Yields the text after the end of an array, if any, as one unusable value."""
     while not text.strip():
         text = read(_CHUNK)
         if not text:

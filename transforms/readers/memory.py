@@ -1,4 +1,4 @@
-"""Rows in memory: written once as JSONL, then read like any file."""
+"""Rows in memory, which are written once as JSONL and then read like any file."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ _CHUNK_ROWS = 1024
 
 
 def spill(dataset: Any, folder: str) -> tuple[list[str], str]:
-    """Writes rows in memory to `<folder>/rows.jsonl` on any filesystem Beam opens, in their order.
+    """Writes rows in memory to `<folder>/rows.jsonl`, in order, on any filesystem that Beam can open.
 
-    A DataFrame's index is left out (`reset_index()` keeps it), column names become text, of nulls at the top of rows
-    the first one of a column is written, which tells that the column is there. numpy and pandas scalars, arrays and
-    missing values follow the rules of readers/base.py; a number in a float column is a float, as pandas made it.
+    A DataFrame's index is not written (`reset_index()` makes it a column), and column names become text. Of a column's
+    nulls only the first one is written, which shows that the column exists. Scalars, arrays and missing values of numpy
+    and pandas follow the rules of readers/base.py; a number in a float column is a float.
 
     Args:
-        dataset: A pandas DataFrame, an iterable of mappings (a generator is consumed), or a mapping from column name to
-            equally long lists.
-        folder: Where the file goes, `<run>/input`.
+        dataset: A pandas DataFrame, an iterable of mappings (a generator is consumed), or a mapping from column names
+            to lists of equal length.
+        folder: Folder of the file, `<run>/input`.
 
     Returns:
         The paths and the name of their reader.
 
     Raises:
-        ConfigError: It is none of these, or a value has no JSON form; names row (from 0) and column.
+        ConfigError: The dataset is none of these, or a value has no JSON form; the message names row (from 0) and
+            column.
     """
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems
@@ -99,7 +100,7 @@ def _column_rows(columns: Mapping[Any, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _line(number: int, row: Any, named: set[str]) -> bytes:
-    """A row as a line; `named` are the columns of the rows before, and this row's are added."""
+    """Encodes a row as a line; `named` has the columns of the rows so far and is updated."""
     if not isinstance(row, Mapping):
         raise ConfigError(f"found {type(row).__name__}", where=f"dataset[{number}]", allowed="a dict for each row")
     out: dict[str, Json] = {}
@@ -128,7 +129,7 @@ def _line(number: int, row: Any, named: set[str]) -> bytes:
 
 
 def _is_infinite(value: Json) -> bool:
-    """Whether a value is or holds an infinity."""
+    """Returns true if a value is an infinity or contains one."""
     if isinstance(value, float):
         return math.isinf(value)
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -142,11 +143,11 @@ def _unusable(number: int, column: str, error: Exception) -> ConfigError:
 
 
 def plain(value: Any) -> Json:
-    """A Python, numpy or pandas value as JSON under the rules of readers/base.py, an infinity as it is.
+    """Converts a Python, numpy or pandas value to JSON by the rules of readers/base.py; infinities are unchanged.
 
     Raises:
-        TypeError: It has no JSON form.
-        ValueError, OverflowError: A time outside the years 1 to 9999.
+        TypeError: The value has no JSON form.
+        ValueError, OverflowError: The value is a time outside the years 1 to 9999.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -177,11 +178,11 @@ def _key(key: Any) -> str:
 
 
 def _time(value: Any) -> Json:
-    """Python's times, and pandas' own, which are of the same classes and may be NaT."""
+    """Converts times of Python and pandas; those of pandas are subclasses of Python's and may be NaT."""
     if value != value:
         return None
     if isinstance(value, datetime):
-        to_python = getattr(value, "to_pydatetime", None)  # pandas' own timestamps keep nanoseconds beside
+        to_python = getattr(value, "to_pydatetime", None)  # pandas' timestamps have additional nanoseconds
         return timestamp_text(to_python(warn=False) if to_python else value, getattr(value, "nanosecond", 0))
     if isinstance(value, date):
         return value.isoformat()
@@ -195,7 +196,7 @@ def _time(value: Any) -> Json:
 
 
 def _array(value: Any) -> Json:
-    """numpy's scalars and arrays, and pandas' missing value."""
+    """Converts numpy's scalars and arrays, and pandas' missing value, series, indexes and extension arrays."""
     pandas, numpy = sys.modules.get("pandas"), sys.modules.get("numpy")
     if pandas is not None and value is pandas.NA:
         return None

@@ -1,4 +1,4 @@
-"""Parquet: row groups as ranges, Arrow values as JSON values."""
+"""Parquet files; the row groups are the ranges."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .base import BLOCK_BYTES, BLOCK_ROWS, ArrowReader, FileRange, first_line, o
 @register("reader", "parquet")
 @dataclass(frozen=True)
 class ParquetReader(ArrowReader):
-    """Apache Parquet; a range is a row group, a place the number of a row in it.
+    """Reads Apache Parquet files; a range is a row group, and a line is the number of a row in it.
 
-    What a broken footer or page makes unreadable is one rejected record.
+    The part of a file that a damaged footer or page makes unreadable is one rejected record.
     """
 
     suffixes: ClassVar = (".parquet", ".pq")
@@ -51,12 +51,12 @@ class ParquetReader(ArrowReader):
 
 
 class _DamageError(Exception):
-    """A file that is no Parquet, or no longer."""
+    """A file that is not Parquet or is damaged."""
 
 
 @contextmanager
 def _damage_only() -> Iterator[None]:
-    """Tells what a file's bytes do wrong from what its storage does: that has an error number."""
+    """Converts errors in a file's bytes to `_DamageError`; storage errors, which have an errno, pass through."""
     try:
         yield
     except (ValueError, ArithmeticError, LookupError, NotImplementedError, MemoryError) as error:
@@ -82,7 +82,7 @@ def _opened(file: str) -> Iterator[Any]:
 
 
 def _batches(parquet: Any, group: int) -> Iterator[Any]:
-    """Record batches of one row group, each about a block."""
+    """Yields the record batches of one row group, each about the size of a block."""
     with _damage_only():
         facts = parquet.metadata.row_group(group)
         row_bytes = facts.total_byte_size // max(facts.num_rows, 1)

@@ -1,4 +1,4 @@
-"""Result files of Google's ADK instead of the instances table; `adk web` shows them."""
+"""Result files of Google's ADK in place of the instances table; `adk web` can show them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .base import Writer, register
 @register("writer", "adk_result")
 @dataclass(frozen=True)
 class AdkResultFiles(Writer):
-    """One EvalSetResult in each file; summary and errors are JSON lines.
+    """Writes ADK's EvalSetResult files, one result per file; summary and errors are JSON lines.
 
-    A run over several eval sets keeps the set of each case in the case; the file has the id of its first one.
+    In a run over several eval sets, each case has the id of its own set, and a file has the id of its first case's set.
     """
 
     criteria: Sequence[Criterion] = ()

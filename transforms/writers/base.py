@@ -1,6 +1,6 @@
-"""What a writer is: record batches of one table into one file.
+"""The base class of writers, which write record batches of one table to one file.
 
-A writer is a frozen dataclass registered under its format's name. The same record batches give the same bytes.
+A writer is a frozen dataclass registered under the name of its format. The same record batches give the same bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Sink(Protocol):
     """A file being written."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Appends the rows of a batch; of Parquet, one row group."""
+        """Appends the rows of a batch; in Parquet, as one row group."""
         ...
 
 
@@ -31,9 +31,9 @@ class Writer(ABC):
 
     Attributes:
         compression: "auto" or one of `compressions`.
-        escape_formulas: Neutralise text that a spreadsheet would run as a formula (CSV; others refuse it).
-        compressions: What the format can be compressed with, the default first.
-        suffix: Ending of its files.
+        escape_formulas: Escape text that a spreadsheet would run as a formula (CSV only; an error for other formats).
+        compressions: Supported compressions, the default first.
+        suffix: Ending of its file names.
     """
 
     compression: str = "auto"
@@ -43,26 +43,26 @@ class Writer(ABC):
 
     @property
     def codec(self) -> str:
-        """The compression in force."""
+        """The compression in use."""
         return self.compressions[0] if self.compression == "auto" else self.compression
 
     @property
     def ending(self) -> str:
-        """Ending of the files, that of the compression included."""
+        """Ending of the file names, including that of the compression."""
         return self.suffix + (".gz" if self.codec == "gzip" else "")
 
     @property
     def beside(self) -> Writer:
-        """The writer of the tables beside the instances table."""
+        """The writer of the tables other than the instances table."""
         return self
 
     @abstractmethod
     def open(self, stream: BinaryIO, schema: pa.Schema) -> AbstractContextManager[Sink]:
-        """Starts a file on a binary stream; leaving the context completes the file, the stream stays open."""
+        """Starts a file on a binary stream; leaving the context completes the file, but does not close the stream."""
 
 
 def compressed(stream: BinaryIO, codec: str) -> Any:
-    """The stream, or a gzip layer over it whose bytes do not depend on the time."""
+    """Returns the stream, or a gzip stream over it whose bytes do not depend on the time."""
     import gzip
 
     return (

@@ -1,4 +1,4 @@
-"""Parquet files as a load job of BigQuery takes them."""
+"""Parquet files for a BigQuery load job."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .base import Sink, Writer, register
 @register("writer", "bigquery")
 @dataclass(frozen=True)
 class BigQueryFiles(Writer):
-    """Files of another writer (Parquet), with the run in front of each row and column names that BigQuery takes.
+    """Writes files for BigQuery with another writer (Parquet): adds the run to each row and makes column names valid.
 
-    Columns without any value are left out: as texts they would be of another type than the values of a later run.
+    Columns without any value are left out: as text they would conflict with the type of a later run's values.
 
     Attributes:
-        files: Writes them.
-        stamp: The run.
+        files: The other writer.
+        stamp: The run's columns.
     """
 
     files: Any = None

@@ -1,4 +1,4 @@
-"""CSV files with a header row; a null is an empty cell, text is quoted."""
+"""CSV files with a header row; nulls are empty cells, text is quoted."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _FORMULA = pc.ReplaceSubstringOptions(pattern=r"^([=+\-@\t\r\n])", replacement=r
 @register("writer", "csv")
 @dataclass(frozen=True)
 class CsvFiles(Writer):
-    """CSV, plain or gzip; `escape_formulas` puts an apostrophe before text that starts with = + - @ tab, CR or LF.
+    """Writes CSV files, plain or gzip.
 
-    That holds for names of columns, too. JSON text is no formula, whatever it starts with, and stays as it is.
+    `escape_formulas` puts an apostrophe before text that starts with = + - @ tab, CR or LF, in cells and column names.
+    JSON text is unchanged, since it is never a formula.
     """
 
     compressions: ClassVar = ("none", "gzip")
@@ -52,7 +53,7 @@ class _CsvSink:
 
 
 def _may_run(field: pa.Field) -> bool:
-    """Whether a spreadsheet could take cells of a column for formulas."""
+    """Returns true if a spreadsheet could interpret cells of a column as formulas."""
     return pa.types.is_string(field.type) and (field.metadata or {}).get(b"evalbeam.type") != b"json"
 
 

@@ -1,4 +1,4 @@
-"""JSON lines: one object a row, all columns in order, nulls written; infinities are "Infinity" and "-Infinity"."""
+"""JSON lines: one object per row with all columns in order, including nulls; infinities are "Infinity", "-Infinity"."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .base import Writer, compressed, register
 @register("writer", "jsonl")
 @dataclass(frozen=True)
 class JsonlFiles(Writer):
-    """JSON lines, plain or gzip."""
+    """Writes JSON lines, plain or gzip."""
 
     compressions: ClassVar = ("none", "gzip")
     suffix: ClassVar = ".jsonl"

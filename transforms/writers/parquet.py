@@ -1,4 +1,4 @@
-"""Parquet files: one row group for each batch written."""
+"""Parquet files with one row group per batch."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _WORDS = ("status", "error", "error_type", "pairwise_choice", "metric", "slice",
 @register("writer", "parquet")
 @dataclass(frozen=True)
 class ParquetFiles(Writer):
-    """Parquet with zstd (default), snappy or no compression."""
+    """Writes Parquet files with zstd (default), snappy or no compression."""
 
     compressions: ClassVar = ("zstd", "snappy", "none")
     suffix: ClassVar = ".parquet"
 
     @contextmanager
     def open(self, stream: BinaryIO, schema: pa.Schema) -> Iterator[_ParquetSink]:
-        # Dictionaries pay for columns of few values; of texts that differ in every row they are built in vain.
+        # Dictionary encoding pays off only for columns with few distinct values; for free text it is wasted work.
         words: Any = [f.name for f in schema if pa.types.is_string(f.type) and f.name.endswith(_WORDS)]
         with pq.ParquetWriter(stream, schema, compression=self.codec, use_dictionary=words) as writer:
             yield _ParquetSink(writer)

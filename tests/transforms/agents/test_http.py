@@ -110,7 +110,7 @@ def test_a_secret_that_a_server_repeats_is_hidden(serve, call, monkeypatch):
         ({"headers": {"X": "${vault:abc}"}}, r"agent.headers.X: found '\$\{vault:abc\}' .allowed: \$\{env:NAME"),
         ({"body": {"key": "${vault:abc}"}}, "agent.body: found '..vault:abc.'"),
         ({"answer": {"reply": "x"}}, "agent.answer: unknown key 'reply' .allowed: response, predicted_trajectory"),
-        ({"answer": {"response": "a[?]"}}, r"agent.answer.response: 'a\[\?\]' is no path"),
+        ({"answer": {"response": "a[?]"}}, r"agent.answer.response: 'a\[\?\]' is not a path"),
     ],
 )
 def test_what_cannot_be_called_is_told_before_any_call(params, found):

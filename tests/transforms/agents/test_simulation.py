@@ -87,7 +87,7 @@ def test_a_function_that_blocks_is_a_model_too() -> None:
     ("value", "words"),
     [
         ({}, "exactly one of judge and script"),
-        ({"script": ["x"], "judge": {"type": "function", "target": print}}, "both or none"),
+        ({"script": ["x"], "judge": {"type": "function", "target": print}}, "exactly one"),
         ({"script": ["x"], "turns": 3}, "unknown key 'turns'"),
         ({"script": "roll 8"}, r"agent.simulator: script is 'roll 8' \(allowed: a list of messages\)"),
         ({"judge": {"type": "oracle"}}, "oracle"),

@@ -18,9 +18,9 @@ from evalbeam.transforms import registry
 from evalbeam.transforms.calls.errors import ClassifiedError, classify_error
 from evalbeam.transforms.judge import JudgeCaller, JudgeUse
 from evalbeam.transforms.judges.base import Question
-from evalbeam.transforms.metrics._judged import rating
+from evalbeam.transforms.metrics._judged import make_rating
 
-SHAPE = rating(1, 2, 3, 4, 5)
+SHAPE = make_rating(1, 2, 3, 4, 5)
 TYPES = {"google": "gemini", "openai": "openai", "anthropic": "anthropic"}
 PATHS = {"openai": "/v1"}
 

@@ -19,9 +19,9 @@ from evalbeam.schemas.judging import Reply
 from evalbeam.transforms.judging.parse import InvalidVerdict, check_verdict, read_parts, read_verdict
 from evalbeam.transforms.judging.prompts import load_prompt, make_fence
 from evalbeam.transforms.judging.shapes import TEXT, object_of
-from evalbeam.transforms.metrics._judged import CHOICE, rating
+from evalbeam.transforms.metrics._judged import CHOICE, make_rating
 
-SHAPE = rating(1, 2, 3, 4, 5)
+SHAPE = make_rating(1, 2, 3, 4, 5)
 VERDICT = '{"explanation": "flawless", "score": 5}'
 CHOSEN = '{"explanation": "flawless", "choice": "B"}'
 IMITATIONS = (

@@ -16,9 +16,9 @@ from evalbeam.transforms.judge import JudgeCaller, kept
 from evalbeam.transforms.judging.joint_questions import can_join, join_asks, split_answer
 from evalbeam.transforms.judging.parse import InvalidVerdict
 from evalbeam.transforms.judging.prompts import Prompt, as_text
-from evalbeam.transforms.metrics._judged import CHOICE, rating
+from evalbeam.transforms.metrics._judged import CHOICE, make_rating
 
-SHAPES = (rating(0, 1), rating(1, 2, 3, 4, 5))
+SHAPES = (make_rating(0, 1), make_rating(1, 2, 3, 4, 5))
 GOOD = {"question_1": {"explanation": "a", "score": 1}, "question_2": {"explanation": "b", "score": 4}}
 
 

@@ -15,7 +15,7 @@ from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.judging import Answer, Ask
 from evalbeam.schemas.result import Score, ScoreError
 from evalbeam.transforms import registry
-from evalbeam.transforms.metrics.adk_judges import sentences
+from evalbeam.transforms.metrics.adk_judges import split_sentences
 
 from ..judging.scripted import driven
 
@@ -320,7 +320,7 @@ def test_what_was_said_on_the_way_is_judged_by_what_came_before() -> None:
 
 def test_sentences_end_with_lines_and_tables_are_one() -> None:
     text = "There are fruits. Three:\n1. Apples are red.\n* Pears\n---\n\n| a | b |\n|---|---|\n| 1 | 2 |\nEnjoy!"
-    assert sentences(text) == [
+    assert split_sentences(text) == [
         "There are fruits.",
         "Three:",
         "1. Apples are red.",

@@ -9,7 +9,7 @@ import pytest
 
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score
-from evalbeam.transforms.metrics.base import Metric, ScoringBatch, failure_of, guarded
+from evalbeam.transforms.metrics.base import Metric, ScoringBatch, failure_of, score_safely
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def test_a_batch_is_its_rows_and_a_fault_stays_in_its_row() -> None:
     assert column.at(0) == Score(1.0, details={"n": 1})
     assert column.at(1) == Score.failed("ZeroDivisionError", "division by zero")
     assert column.at(2) == Score(0.25, details={"n": 4})
-    assert guarded(Share(), batch("x").examples[0]).error.code == "TypeError"  # type: ignore[union-attr]
+    assert score_safely(Share(), batch("x").examples[0]).error.code == "TypeError"  # type: ignore[union-attr]
 
 
 def test_what_metrics_share_is_computed_once() -> None:

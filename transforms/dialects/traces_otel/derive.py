@@ -1,4 +1,4 @@
-"""What an evaluation takes from a trace: request, response, retrieved passages, tool calls, tokens, latency."""
+"""Derives standard fields from a trace: request, response, retrieved passages, tool calls, tokens, latency."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _TOKENS = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"
 
 
 def fields_of(trace: Trace) -> dict[str, Json]:
-    """The standard fields that a trace gives, those that it says nothing of left out.
+    """Returns the standard fields that a trace has.
 
-    `prompt` is what went into the run (text as a user's message), `instruction` the text of it, `response` what came
-    out; where the run failed, `failure`, `error_type` and `error_message` stand for the response. The tool calls of a
-    trace without any are an empty list: a trace records them all.
+    `prompt` is the input of the run (text as a user's message), `instruction` its text, and `response` the output. A
+    failed run has `failure`, `error_type` and `error_message` instead of a response. A trace without tool calls has an
+    empty list of them, since a trace records all tool calls.
     """
     found = request_fields(chat_of(request(trace)))
     if trace.failed:
@@ -43,39 +43,36 @@ _UNTOLD = ("TraceError", "the trace says that the run failed")
 
 
 def request_fields(value: Json) -> dict[str, Json]:
-    """`prompt` and `instruction` of a request; nothing where there is none."""
+    """Returns `prompt` and `instruction` of a request, or nothing if there is none."""
     return {} if value is None else {"prompt": agent_input(value), "instruction": request_text(value)}
 
 
 def request(trace: Trace) -> Json:
-    """What went into the run: inputs of the root span.
-
-    Where an OpenTelemetry root did not record them, the inputs of the first call of a model.
-    """
+    """Returns the input of the run: the inputs of the root span, or of the first model call if the root has none."""
     if trace.root.inputs is not None:
         return trace.root.inputs
     return next((s.inputs for s in trace.spans if s.kind in MODELS and s.inputs is not None), None)
 
 
 def response(trace: Trace) -> Json:
-    """What came out of the run: outputs of the root span, else of the last call of a model; `None` if it failed."""
+    """Returns the output of the run: the outputs of the root span, or of the last model call if the run succeeded."""
     if trace.root.outputs is not None or trace.failed:
         return trace.root.outputs
     return next((s.outputs for s in reversed(trace.spans) if s.kind in MODELS and s.outputs is not None), None)
 
 
 def retrieved_context(trace: Trace) -> list[dict[str, Json]] | None:
-    """Passages of the last retrieval, as {content, doc_uri}; `None` without a retrieval.
+    """Returns the passages of the last retrieval, as {content, doc_uri}; `None` without a retrieval.
 
-    A retrieval inside another one is a part of it and does not count. A passage whose text was not recorded (the
-    conventions of OpenTelemetry do not ask for it) has the content "".
+    A retrieval within another one is part of it and does not count. A passage whose text was not recorded (optional in
+    the conventions of OpenTelemetry) has the content "".
     """
     spans = retrievals(trace)
     return [_chunk(d) for d in _documents(spans[-1].outputs)] if spans else None
 
 
 def retrievals(trace: Trace) -> list[Span]:
-    """Retrievals that are not part of another retrieval, in the order they began."""
+    """Returns the retrievals that are not part of another one, in order of their start."""
     spans = {s.span_id: s for s in trace.spans}
 
     def above(span: Span) -> Iterator[Span]:
@@ -120,10 +117,10 @@ def _tool_input(inputs: Json) -> Json:
 
 
 def usage(trace: Trace) -> dict[str, Json] | None:
-    """{input_tokens, output_tokens} of the run; `None` where nobody says.
+    """Returns {input_tokens, output_tokens} of the run, or `None` if they are unknown.
 
-    What the trace declares, else the sum over the topmost spans that declare any, else over the calls of models (but
-    for those that wrap others) by the `usage` in their outputs. A kind that one of these does not say is `None`.
+    They are the declaration of the trace, else the sum over the topmost spans that declare tokens, else the sum over
+    the `usage` in the outputs of model calls (without calls that wrap others). A kind that one summand lacks is `None`.
     """
     if trace.usage is not None:
         return trace.usage
@@ -137,7 +134,7 @@ def usage(trace: Trace) -> dict[str, Json] | None:
 
 
 def _topmost(spans: list[Span], trace: Trace) -> list[Span]:
-    """Spans of a list that are not below another one of it."""
+    """Returns the spans of a list that are not below another span of the list."""
     parent = {s.span_id: s.parent_id for s in trace.spans}
     listed = {s.span_id for s in spans}
 
@@ -154,7 +151,7 @@ def _topmost(spans: list[Span], trace: Trace) -> list[Span]:
 
 
 def _told(outputs: Json) -> dict[str, Json]:
-    """Token counts in a model's answer, under the names of OpenAI (and LangChain's `llm_output`)."""
+    """Reads token counts from a model's answer, under OpenAI's names (also in LangChain's `llm_output`)."""
     if not isinstance(outputs, Mapping):
         return {}
     llm = outputs.get("llm_output")
@@ -165,7 +162,7 @@ def _told(outputs: Json) -> dict[str, Json]:
 
 
 def latency_in_seconds(trace: Trace) -> float | None:
-    """Seconds of the whole run: as the trace declares, else of its root span."""
+    """Returns the seconds of the whole run: the declaration of the trace, else the duration of its root span."""
     if trace.milliseconds is not None:
         return trace.milliseconds / 1000
     root = trace.root

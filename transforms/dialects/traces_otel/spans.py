@@ -1,12 +1,12 @@
-"""Traces of agents as JSON: MLflow's formats of versions 2 and 3, and OTLP/JSON with the GenAI conventions.
+"""Parses traces in JSON: the formats of MLflow 2 and 3, and OTLP/JSON with the GenAI conventions.
 
 | | MLflow 2 | MLflow 3 | OTLP/JSON |
 |---|---|---|---|
-| told by | `info.request_id` | `info.trace_id` | `resourceSpans` |
+| recognised by | `info.request_id` | `info.trace_id` | `resourceSpans` |
 | attributes | each value is JSON text | the same | typed values |
 | kind of a span | `mlflow.spanType` | the same | `gen_ai.operation.name` |
-| what went in | `mlflow.spanInputs` | the same | `gen_ai.input.messages`, `gen_ai.tool.call.arguments` |
-| what came out | `mlflow.spanOutputs` | the same | `gen_ai.output.messages`, `gen_ai.tool.call.result` |
+| inputs | `mlflow.spanInputs` | the same | `gen_ai.input.messages`, `gen_ai.tool.call.arguments` |
+| outputs | `mlflow.spanOutputs` | the same | `gen_ai.output.messages`, `gen_ai.tool.call.result` |
 | passages | outputs of a retriever | the same | `gen_ai.retrieval.documents` |
 | tokens | `usage` in the outputs of models | `mlflow.chat.tokenUsage` | `gen_ai.usage.*_tokens` |
 """
@@ -50,13 +50,13 @@ class Span:
 
     Attributes:
         span_id: Its id, as written.
-        parent_id: Id of the span it is part of; `None` for the root.
-        name: Its name; of a tool, the tool's.
-        kind: MLflow's word: AGENT, CHAIN, CHAT_MODEL, LLM, TOOL, RETRIEVER ...; "UNKNOWN" where none is said.
-        start, end: Nanoseconds since 1970; 0 where unknown.
-        inputs, outputs: What went in and came out; `None` where it was not recorded.
+        parent_id: Id of its parent; `None` for the root.
+        name: Its name; for a tool, the tool's name.
+        kind: MLflow's span type: AGENT, CHAIN, CHAT_MODEL, LLM, TOOL, RETRIEVER ...; "UNKNOWN" if there is none.
+        start, end: Nanoseconds since 1970; 0 if unknown.
+        inputs, outputs: Its inputs and outputs; `None` if not recorded.
         usage: {input_tokens, output_tokens} that the span declares.
-        error: (type, message) where the span failed.
+        error: (type, message) if the span failed.
     """
 
     span_id: str
@@ -77,11 +77,11 @@ class Trace:
 
     Attributes:
         trace_id: Its id, as written.
-        spans: Its steps, in the order they began.
-        failed: Whether the run ended in an error.
+        spans: Its spans, in order of their start.
+        failed: True if the run ended in an error.
         milliseconds: Duration that the trace declares for the whole run.
         usage: {input_tokens, output_tokens} that the trace declares for the whole run.
-        expectations: Ground truth that people attached to it, by name.
+        expectations: Ground truth attached to the trace, by name.
     """
 
     trace_id: str
@@ -93,7 +93,7 @@ class Trace:
 
     @property
     def root(self) -> Span:
-        """The span that is part of no other; where all have a parent, the one whose parent is in another service."""
+        """The span without a parent; if all have one, the span whose parent is in another service."""
         return ([s for s in self.spans if s.parent_id is None] or self.orphans or self.spans)[0]
 
     @property
@@ -104,7 +104,7 @@ class Trace:
 
 
 def is_trace(value: Json) -> bool:
-    """Whether an object is a trace in one of the formats."""
+    """Returns true if a value is a trace in one of the formats."""
     if not isinstance(value, Mapping):
         return False
     if "resourceSpans" in value or "info" not in value:
@@ -114,10 +114,11 @@ def is_trace(value: Json) -> bool:
 
 
 def parse_trace(value: Json) -> Trace:
-    """The trace that an object or its JSON text describes.
+    """Parses a trace from an object or its JSON text.
 
     Raises:
-        RowError: Code "malformed_trace"; it is none, has no span, holds spans of several traces, or has no root.
+        RowError: Code "malformed_trace": the value is not a trace, has no spans, has spans of several traces, or lacks
+            the parents of several spans.
     """
     if isinstance(value, str):
         try:
@@ -206,7 +207,7 @@ def _otlp(value: Mapping[str, Any]) -> Trace:
 
 
 def traces_in(value: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The traces of an OTLP/JSON export, each as an export of its own, in the order they turn up."""
+    """Splits an OTLP/JSON export into exports of one trace each, in order of first appearance."""
     found: dict[Any, list[Any]] = {}
     for resource in value["resourceSpans"]:
         for scope in resource.get("scopeSpans") or ():
@@ -281,7 +282,7 @@ def _attributes(pairs: Any) -> Iterator[tuple[str, Json]]:
 
 
 def _any_value(value: Mapping[str, Any]) -> Json:
-    """An OTLP AnyValue as JSON; integers of 64 bits are written as text there."""
+    """Converts an OTLP AnyValue to JSON; OTLP/JSON writes 64-bit integers as text."""
     for key, found in value.items():
         if key == "intValue":
             return int(found)
@@ -296,8 +297,8 @@ def _any_value(value: Mapping[str, Any]) -> Json:
 _PACKED = frozenset((*_INPUTS, *_OUTPUTS, "mlflow.spanType", "mlflow.chat.tokenUsage")) - {
     "gen_ai.retrieval.query.text"
 }
-"""Attributes whose text is JSON in OTLP too."""
+"""Attributes whose values are JSON text in OTLP too."""
 _READ = _PACKED.union(
     *_TOKENS.values(), ("gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.retrieval.query.text", "error.type")
 )
-"""Attributes of MLflow's spans that are looked at; the others may be large."""
+"""Attributes of MLflow's spans that are parsed; the others are skipped, since they may be large."""
