@@ -38,9 +38,11 @@ class Comparison:
     """What changed from one run to another.
 
     Attributes:
-        before, after: Folders of the runs.
+        before: Folder of the first run.
+        after: Folder of the second run.
         differences: Of each metric, over all instances first, then by slices.
-        only_before, only_after: Instances that are in one run only.
+        only_before: Instances that only the first run has.
+        only_after: Instances that only the second run has.
         notes: What else is not the same in both runs, in words.
         deciding: Metrics whose getting worse counts: those that were named, and all that are not measured.
         named: Metrics that were named.
@@ -86,7 +88,8 @@ def compare(
     memory that does not grow with them.
 
     Args:
-        before, after: Folders of the runs, in any format of a table.
+        before: Folder of the first run, its tables in any format.
+        after: Folder of the second run.
         metrics: Names of those to compare; default: all that both runs have.
         slices: Lists of dataset columns, or single ones, by whose values in the second run to break it down.
         tolerance: What a mean may change by, at least 0.

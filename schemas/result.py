@@ -61,7 +61,10 @@ class ScoreColumn:
         values: One float or `None` for each example.
         status: Status of the positions that are not "scored".
         errors: Why, for the positions that are not "scored".
-        labels, explanations, confidences, details: Where a score has them.
+        labels: Labels of the scores that have one.
+        explanations: Explanations of the scores that have one.
+        confidences: Confidences of the scores that have one.
+        details: Details of the scores that have some.
     """
 
     values: list[float | None]

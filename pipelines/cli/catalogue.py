@@ -16,21 +16,17 @@ from ..display.console import NOTHING
 _HEADINGS = ("Name", "Inputs", "Range", "What it is")
 _ATTRIBUTE = re.compile(r"^    ([a-z_]\w*(?:, [a-z_]\w*)*): (.*)$")
 _LEAST_WORDS = 40
+_INDENT = " " * 6
 
 
 def overview(width: int) -> str:
     """A table of all metrics: name (names that mean the same in one row), inputs, range and one line each."""
-    names: dict[Any, list[str]] = {}
-    for name in registry.names("metric"):
-        part = registry.find("metric", name)
-        names.setdefault((part.factory, *sorted(part.preset.items())), []).append(name)
     rows: list[tuple[str, ...]] = [_HEADINGS]
-    for same in names.values():
+    for same in group_names():
         part = registry.find("metric", same[0])
         first = _words(part.factory).partition("\n")[0]
         preset = ", ".join(f"{k}={v}" for k, v in part.preset.items())
-        one = _made(part)
-        rows.append((", ".join(same), _inputs(one), _range(one), preset or first))
+        rows.append((", ".join(same), show_inputs(part), show_range(part), preset or first))
     sizes = [max(len(row[i]) for row in rows) for i in range(3)]
     room = max(_LEAST_WORDS, width - sum(sizes) - 6)
     lines = []
@@ -41,6 +37,15 @@ def overview(width: int) -> str:
     return "\n".join([*lines, "", "evalbeam metrics NAME tells all about one."])
 
 
+def group_names() -> list[list[str]]:
+    """The registered names of all metrics; names of the same metric with the same preset stand together."""
+    names: dict[Any, list[str]] = {}
+    for name in registry.names("metric"):
+        part = registry.find("metric", name)
+        names.setdefault((part.factory, *sorted(part.preset.items())), []).append(name)
+    return list(names.values())
+
+
 def describe(name: str) -> str:
     """All about one metric: what it is, its inputs, range and parameters.
 
@@ -48,12 +53,19 @@ def describe(name: str) -> str:
         ConfigError: There is none of that name; the message offers the nearest.
     """
     part = registry.find("metric", registry.full_name("metric", name, ("rapid",)))
-    words = re.sub(r"\n*Attributes:\n.*", "", _words(part.factory), flags=re.DOTALL)
-    one = _made(part)
-    lines = [part.name, "", words, "", f"inputs: {_inputs(one)}", f"range:  {_range(one)}"]
-    parameters = list(_parameters(part))
+    lines = [part.name, "", summarize(part), "", f"inputs: {show_inputs(part)}", f"range:  {show_range(part)}"]
+    parameters = []
+    for parameter in list_parameters(part):
+        parameters.append(f"  {parameter.name}: {parameter.type}, {parameter.default}")
+        if parameter.meaning:
+            parameters.append(textwrap.fill(parameter.meaning, 96, initial_indent=_INDENT, subsequent_indent=_INDENT))
     lines += ["", "parameters:" if parameters else "no parameters", *parameters]
-    return "\n".join([*lines, *_prompts(one)])
+    return "\n".join([*lines, *_prompts(_made(part))])
+
+
+def summarize(part: registry.Part) -> str:
+    """The docstring of a part without its attributes."""
+    return re.sub(r"\n*Attributes:\n.*", "", _words(part.factory), flags=re.DOTALL)
 
 
 def _prompts(metric: Any) -> Iterator[str]:
@@ -75,11 +87,14 @@ def _words(factory: Any) -> str:
     return inspect.cleandoc(factory.__doc__ or "")
 
 
-def _inputs(factory: Any) -> str:
-    return ", ".join(getattr(factory, "inputs", ())) or NOTHING
+def show_inputs(part: registry.Part) -> str:
+    """The columns a metric reads, with commas."""
+    return ", ".join(getattr(_made(part), "inputs", ())) or NOTHING
 
 
-def _range(factory: Any) -> str:
+def show_range(part: registry.Part) -> str:
+    """The range of a metric's scores, such as "0 to 1", or "0 or 1" of a binary one."""
+    factory = _made(part)
     ends = getattr(factory, "range", None)
     if ends is None:
         return NOTHING
@@ -87,18 +102,27 @@ def _range(factory: Any) -> str:
     return f"{low} or {high}" if getattr(factory, "binary", False) else f"{low} to {high}"
 
 
-def _parameters(part: registry.Part) -> Iterator[str]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a part: its name, type, default in words, and what its class says of it."""
+
+    name: str
+    type: str
+    default: str
+    meaning: str
+
+
+def list_parameters(part: registry.Part) -> Iterator[Parameter]:
+    """The parameters that a configuration may give a part: the fields its name does not fix already."""
     factory: Any = part.factory
     if not dataclasses.is_dataclass(factory):
         return
-    described = _attributes(factory)
+    described = find_attributes(factory)
     for field in dataclasses.fields(factory):
         if not field.init or field.name in part.preset:
             continue
         kind = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
-        yield f"  {field.name}: {kind}, {_default(field)}"
-        if field.name in described:
-            yield textwrap.fill(described[field.name], 96, initial_indent="      ", subsequent_indent="      ")
+        yield Parameter(field.name, kind, _default(field), described.get(field.name, ""))
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
@@ -107,7 +131,7 @@ def _default(field: dataclasses.Field[Any]) -> str:
     return "required" if field.default_factory is dataclasses.MISSING else f"default {field.default_factory()!r}"
 
 
-def _attributes(factory: Any) -> Mapping[str, str]:
+def find_attributes(factory: Any) -> Mapping[str, str]:
     """What the docstrings of a class and its bases say of each attribute."""
     found: dict[str, str] = {}
     for cls in reversed(inspect.getmro(factory)):

@@ -78,7 +78,7 @@ class EvaluationResult:
 
     @cached_property
     def summary_table(self) -> pd.DataFrame:
-        """One row for each slice and metric (metrics.md §9); `slice` is a dict, {} for the whole dataset."""
+        """One row for each slice and metric; `slice` is a dict, {} for the whole dataset."""
         return self._table("summary")
 
     @cached_property

@@ -120,7 +120,12 @@ class JudgeConfig(CallPolicy):
 
 
 class MetricConfig(BaseModel):
-    """One metric of the run: registered name, output name and parameters."""
+    """One metric of the run: registered name, output name and parameters.
+
+    Attributes:
+        metric: A registered name, "module:name" of a function or class, or the object itself from Python.
+        name: What the metric is called in the tables; default: its registered name.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
 
@@ -238,6 +243,9 @@ class EvaluationConfig(ConfigPart):
         trials: How often the agent runs on each row.
         budget: Bounds on what the run spends.
         replay: Output folder of another run whose answers are scored instead of calling the agent.
+        statistics: How means and intervals are computed.
+        output: The folder of the tables, and their format.
+        compat: Switches that reproduce what another product does.
         shards: Ranges of the id's hash that the work is cut into, a power of two; default: 256 where an agent is
             called, else by the size of the dataset. The tables do not depend on it.
     """

@@ -43,7 +43,12 @@ class ConfigPart(BaseModel):
 
 
 class ColumnConfig(ConfigPart):
-    """What one dataset column is: its type, and the standard field it stands for."""
+    """What one dataset column is: its type, and the standard field it stands for.
+
+    Attributes:
+        type: Type of its values; default: found from the values.
+        as: Standard field it stands for, such as prompt or reference.
+    """
 
     type: ColumnType | None = None
     as_: str | None = Field(default=None, alias="as")

@@ -71,7 +71,7 @@ class Metric(ABC):
     """Base of all metrics; subclasses implement `score`, and `score_batch` where a batch is faster than its rows.
 
     Attributes:
-        inputs: Names of the values an example must have (metrics.md §1); a row without one of them is skipped with
+        inputs: Names of the values an example must have; a row without one of them is skipped with
             code `missing_<input>`, a row whose agent failed with code `agent_failed`; `score` sees only the others.
         range: Lowest and highest possible score, or `None`.
         best: The value in `range` that is best; default its upper end. Without a range, the end that scores should come
