@@ -181,7 +181,7 @@ def _tables() -> Iterator[str]:
             measured = " Measured: two live runs may differ in it." if column.volatile else ""
             yield f"| `{column.name}` | {column.type} | {_cell(words[name].pop(column.name))}{measured} |"
         if words[name]:
-            raise RuntimeError(f"docs/columns.yaml describes columns of {name} that do not exist: {sorted(words[name])}")
+            raise RuntimeError(f"docs/columns.yaml: {name} has no columns {sorted(words[name])}")
 
 
 _OPTIONAL = ("explanation", "pairwise_choice", "confidence", "details")
