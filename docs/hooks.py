@@ -257,4 +257,3 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "tables": _tables,
 }
 """Name of a reference page -> what generates it."""
-

@@ -8,6 +8,7 @@ files over to that process and end with the exit code of the command.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -46,7 +47,8 @@ def warm_commands(folder: Path) -> Iterator[dict[str, str]]:
         client.chmod(0o755)
     with subprocess.Popen([sys.executable, __file__, address], stdout=subprocess.PIPE) as server:
         try:
-            assert server.stdout and server.stdout.readline(), "the process did not start"
+            assert server.stdout is not None
+            assert server.stdout.readline(), "the process did not start"
             yield {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
         finally:
             server.kill()
@@ -71,16 +73,14 @@ def _serve(address: str) -> NoReturn:
 
 def _import_all() -> None:
     import evalbeam
-    from evalbeam.pipelines.check import check
-    from evalbeam.pipelines.cli import main
-    from evalbeam.pipelines.display import html
     from evalbeam.transforms import registry
 
     for kind in registry.FOLDERS:
         registry.names(kind)
     for name in evalbeam.__all__:
         getattr(evalbeam, name)
-    assert check and html and main
+    for name in ("check.check", "cli.main", "display.html", "display.terminal"):
+        importlib.import_module(f"evalbeam.pipelines.{name}")
 
 
 def _answer(client: socket.socket) -> int:
