@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
+import tempfile
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 
 import pydantic
 import yaml
+from mkdocs.plugins import event_priority
 from pydantic import BaseModel
 
 import evalbeam
@@ -26,6 +29,7 @@ from evalbeam.schemas.config import calls, evaluation, storage
 from evalbeam.transforms import registry
 
 ROOT = Path(__file__).resolve().parent.parent
+_sources = tempfile.TemporaryDirectory()
 MARK = "<!-- generated -->"
 
 SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
@@ -64,6 +68,21 @@ FAMILIES = {
 """Module of a metric -> heading of its family."""
 
 KINDS = {"agent": "Agents", "judge": "Judges", "checker": "Checkers of `grounding`"}
+
+
+@event_priority(100)  # before mkdocstrings looks at its paths
+def on_config(config: Any) -> None:
+    """MkDocs has read its configuration: mkdocstrings is given the package alone.
+
+    In the checkout it would look through .venv as well, which takes longer than all the rest of the build.
+    """
+    package = Path(_sources.name) / "evalbeam"
+    package.mkdir(exist_ok=True)
+    for file in ROOT.glob("*.py"):
+        shutil.copy(file, package)
+    for room in ("schemas", "transforms", "pipelines"):
+        shutil.copytree(ROOT / room, package / room, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    config.plugins["mkdocstrings"].config["handlers"]["python"]["paths"] = [_sources.name]
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
