@@ -9,12 +9,18 @@ ONLY ?= engines
 WITH ?=
 RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
+DOCS := $(VENV)/.installed-docs
 
-.PHONY: demo test test-engines test-deploy lint format bench parity stress clean flink-jar flink-up flink-down
+.PHONY: demo docs test test-engines test-deploy lint format bench parity stress clean flink-jar flink-up flink-down
 .DEFAULT_GOAL := test
 
 demo: $(RUN)
 	@$(BIN)/python -m evalbeam.pipelines.demo
+
+# The site is written to site/; the variable silences an advertisement of the theme's authors.
+docs: $(DOCS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "site/index.html"
 
 test: $(DEV)
 	@$(BIN)/python -m pytest -n auto
@@ -62,7 +68,7 @@ flink-down:
 	@$(CLUSTER) down
 
 clean:
-	rm -rf $(VENV) build dist evalbeam.egg-info evalbeam-out
+	rm -rf $(VENV) build dist site evalbeam.egg-info evalbeam-out
 
 # A pip of some years ago, as a Python brings it along, takes minutes to choose versions instead of seconds.
 $(BIN)/python:
@@ -76,6 +82,10 @@ $(RUN): pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install -qq --no-compile --editable .
 	@touch $@
 
+$(DOCS): pyproject.toml | $(BIN)/python
+	@$(BIN)/python -m pip install -qq --no-compile --editable '.[docs]'
+	@touch $(RUN) $@
+
 $(DEV): pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install -qq --no-compile --editable '.[dev,text]'
-	@touch $(RUN) $@
+	@touch $(RUN) $(DOCS) $@

@@ -38,9 +38,11 @@ class Comparison:
     """Differences between two runs.
 
     Attributes:
-        before, after: Folders of the runs.
+        before: Folder of the first run.
+        after: Folder of the second run.
         differences: Difference of each metric, first over all instances, then by slice.
-        only_before, only_after: Number of instances that only one run has.
+        only_before: Instances that only the first run has.
+        only_after: Instances that only the second run has.
         notes: Other differences between the runs, as text.
         deciding: Metrics that decide the exit code: those that were named, and all that are not measured.
         named: Metrics that were named.
@@ -86,7 +88,8 @@ def compare(
     with bounded memory.
 
     Args:
-        before, after: Folders of the runs, in any format of a table.
+        before: Folder of the first run, with tables in any format.
+        after: Folder of the second run.
         metrics: Names of metrics to compare; default: all that both runs have.
         slices: Dataset columns, or lists of them, whose values in the second run break down the comparison.
         tolerance: Allowed change of a mean, at least 0.

@@ -61,7 +61,10 @@ class ScoreColumn:
         values: One float or `None` for each example.
         status: Status of the positions that are not "scored".
         errors: Reasons of the positions that are not "scored".
-        labels, explanations, confidences, details: Values of the positions that have them.
+        labels: Labels of the scores that have one.
+        explanations: Explanations of the scores that have one.
+        confidences: Confidences of the scores that have one.
+        details: Details of the scores that have some.
     """
 
     values: list[float | None]

@@ -52,10 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in given or os.environ.get("EVALBEAM_DEBUG") == "1"
     try:
         if not given:
-            _build_parser().print_help(sys.stderr)
+            make_parser().print_help(sys.stderr)
             return CONFIG
         try:
-            args, rest = _build_parser().parse_known_args([a for a in given if a != "--debug"])
+            args, rest = make_parser().parse_known_args([a for a in given if a != "--debug"])
         except SystemExit as stop:  # --help and --version
             return int(stop.code or 0)
         args.debug = debug
@@ -101,7 +101,8 @@ class _Version(argparse.Action):
 
 
 @functools.cache
-def _build_parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
     parser = _Parser(prog="evalbeam", description=_ABOUT, epilog=_START)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -8,10 +8,10 @@ Private API of Beam in use; `tests/pipelines/runners/test_killed_workers.py` fai
 
 - `GrpcWorkerHandler` and `BeamFnControlServicer` of `fn_api_runner.worker_handlers`: base class of our handler,
   and the states of a connection. If they move, the import of this module fails.
-- `ControlConnection._state` and `._futures_by_id`: whether a worker has connected, and the requests it has not answered.
-  Without them a dead worker would not fail its open requests, and the run would hang.
-- `_to_send` and `_WRITES_FINISHED` of a gRPC data channel: the queue to a worker and its end marker. Without them a run with a dead
-  worker would hang once the queue is full.
+- `ControlConnection._state` and `._futures_by_id`: whether a worker has connected, and the requests it has not
+  answered. Without them a dead worker would not fail its open requests, and the run would hang.
+- `_to_send` and `_WRITES_FINISHED` of a gRPC data channel: the queue to a worker and its end marker. Without them a
+  run with a dead worker would hang once the queue is full.
 """
 
 from __future__ import annotations

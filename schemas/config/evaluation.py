@@ -124,7 +124,12 @@ class JudgeConfig(CallPolicy):
 
 
 class MetricConfig(BaseModel):
-    """One metric of the run: registered name, output name and parameters."""
+    """One metric of the run: registered name, output name and parameters.
+
+    Attributes:
+        metric: A registered name, "module:name" of a function or class, or the object itself from Python.
+        name: What the metric is called in the tables; default: its registered name.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
 
@@ -243,6 +248,9 @@ class EvaluationConfig(ConfigPart):
         trials: Number of agent runs for each row.
         budget: Bounds on what the run spends.
         replay: Output folder of another run; its answers are scored instead of calling the agent.
+        statistics: How means and intervals are computed.
+        output: The folder of the tables, and their format.
+        compat: Switches that reproduce what another product does.
         shards: Number of ranges of the id's hash that partition the work, a power of two; default: 256 if an agent is
             called, else by the size of the dataset. The tables do not depend on it.
     """

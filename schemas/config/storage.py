@@ -46,7 +46,12 @@ class ConfigPart(BaseModel):
 
 
 class ColumnConfig(ConfigPart):
-    """A dataset column: its type, and the standard field that it provides."""
+    """A dataset column: its type, and the standard field that it provides.
+
+    Attributes:
+        type: Type of its values; default: found from the values.
+        as: Standard field that it provides, such as prompt or reference.
+    """
 
     type: ColumnType | None = None
     as_: str | None = Field(default=None, alias="as")

@@ -82,7 +82,7 @@ def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 
 def test_flags_are_settings(folder: Path) -> None:
-    parser = cli._build_parser()
+    parser = cli.make_parser()
     given = [
         "run",
         "--dataset",
@@ -200,7 +200,7 @@ def test_our_flags_are_none_of_beams() -> None:
     from apache_beam.options.pipeline_options import PipelineOptions
 
     beams = {f"--{name}" for name in PipelineOptions([]).get_all_options()}
-    actions = [a for sub in cli._build_parser()._subparsers._group_actions[0].choices.values() for a in sub._actions]  # type: ignore[union-attr,attr-defined]
+    actions = [a for sub in cli.make_parser()._subparsers._group_actions[0].choices.values() for a in sub._actions]  # type: ignore[union-attr,attr-defined]
     ours = {flag for action in actions for flag in action.option_strings}
     assert "--dataset" in ours
     assert not ours & beams
