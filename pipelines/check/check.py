@@ -10,7 +10,7 @@ from itertools import chain
 from ...schemas.batch import RowBlock
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.errors import DatasetError, RowError
-from ...schemas.formats.databricks import JUDGES, MISSING, obstacle, runs
+from ...schemas.formats.databricks import JUDGES, MISSING, find_obstacle, runs_by_default
 from ...schemas.instance import (
     FROM_INVOCATION,
     Example,
@@ -250,10 +250,10 @@ class CheckReport:
         given = [e.get if self.plan.recorded else _assume_answer(e) for e in rows]
         lines = []
         for judge in JUDGES.values():
-            odd = Counter(o.code for get in given if (o := obstacle(judge, get)) and o.code != MISSING)
+            odd = Counter(o.code for get in given if (o := find_obstacle(judge, get)) and o.code != MISSING)
             faults = [f"error {code} in {_pluralize(n, 'row')}" for code, n in sorted(odd.items())]
             needs = ", ".join(judge.needs).replace("expected", "expected_response or expected_facts")
-            where = f"{sum(runs(judge, get) for get in given)} of {_pluralize(len(rows), 'row')}"
+            where = f"{sum(runs_by_default(judge, get) for get in given)} of {_pluralize(len(rows), 'row')}"
             lines.append([judge.name, needs, "; ".join([where, *faults])])
         headings = ("Judge of Agent Evaluation", "Needs", "Runs unless chosen")
         yield from table([(h, False) for h in headings], lines, width, ("Needs",))

@@ -13,7 +13,7 @@ from ...schemas.config.evaluation import JudgeConfig
 from ...schemas.config.explain import explain_error
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.formats.lenient import lenient_json
-from ...schemas.formats.rapid import INPUTS, REPEATED, Asked, answer, read_request, snake
+from ...schemas.formats.rapid import INPUTS, REPEATED, Asked, build_response, read_request, to_snake
 from ...schemas.instance import Example, Instance
 from ...schemas.json import Json
 from ...schemas.result import Score, ScoredBatch
@@ -66,7 +66,11 @@ def evaluate_instances(
     uses = [ConfiguredMetric(one.name, _build_metric(one, autorater, judges)) for one in asked]
     built = build_judges(_parse_judges(judges or {}), uses)
     scores = [_compute_scores(one, use, built) for one, use in zip(asked, uses, strict=True)]
-    return {key: value for one, found in zip(asked, scores, strict=True) for key, value in answer(one, found).items()}
+    return {
+        key: value
+        for one, found in zip(asked, scores, strict=True)
+        for key, value in build_response(one, found).items()
+    }
 
 
 def _build_metric(asked: Asked, autorater: Autorater, judges: Mapping[str, Any] | None) -> Metric:
@@ -84,7 +88,7 @@ def _build_metric(asked: Asked, autorater: Autorater, judges: Mapping[str, Any] 
 
 def _read_autorater(config: Json) -> Autorater:
     if isinstance(config, Mapping):
-        config = {snake(key): value for key, value in config.items()}
+        config = {to_snake(key): value for key, value in config.items()}
     try:
         return autorater_of(config)
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""Eval sets of Google's Agent Development Kit: their files in all forms, and what a case says in our words.
+"""Eval sets of Google's Agent Development Kit: reads files of all formats and converts cases to standard fields.
 
-The forms: an EvalSet (google-adk 2, snake or camel case, mixed, unknown keys kept); a list of EvalCases; one EvalCase;
-and two older ones, a list of turns that is one case (`*.test.json`), and a list of `{name, data, initial_session}`
-cases (`*.evalset.json`), of which one spelling is `initial_state: {session}`.
+The formats are an EvalSet (google-adk 2, in snake case, camel case or both, unknown keys kept); a list of EvalCases;
+one EvalCase; and two older ones: a list of turns that form one case (`*.test.json`), and a list of cases
+`{name, data, initial_session}` (`*.evalset.json`), which may also be written with `initial_state: {session}`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..values import parse_json
 CODE = "malformed_eval_case"
 """Code of every error of one case."""
 SUFFIXES = (".evalset.json", ".test.json")
-"""Endings of the files' names."""
+"""Endings of the file names."""
 FORMS = "an EvalSet, EvalCases, or one of the two older forms: a list of {query, ...}, a list of {name, data}"
 _KEYS = (
     "eval_id",
@@ -60,7 +60,7 @@ class FunctionCall(_Open):
 
 
 class FunctionResponse(_Open):
-    """What a tool gave back."""
+    """The output of a tool."""
 
     name: str | None = None
     response: dict[str, Any] | None = None
@@ -75,13 +75,13 @@ class Content(_Open):
 
     @property
     def text(self) -> str | None:
-        """Its text without thoughts, parts joined by newlines; `None` where it has none."""
+        """The text without thoughts, parts joined by newlines; `None` if there is none."""
         texts = [p.text for p in self.parts or () if p.text is not None and not p.thought]
         return "\n".join(t for t in texts if t) if texts else None
 
 
 class IntermediateData(_Adk):
-    """What happened before the final response, sorted by kind."""
+    """The steps before the final response, grouped by kind."""
 
     tool_uses: list[FunctionCall] = []
     tool_responses: list[FunctionResponse] = []
@@ -96,19 +96,19 @@ class InvocationEvent(_Open):
 
 
 class InvocationEvents(_Adk):
-    """What happened in a turn, in order."""
+    """The events of a turn, in order."""
 
     invocation_events: list[InvocationEvent]
 
 
 class RubricContent(_Adk):
-    """The property a rubric asks for."""
+    """The property that a rubric requires."""
 
     text_property: str | None = None
 
 
 class Rubric(_Adk):
-    """A property that an answer is asked for."""
+    """A property required of an answer."""
 
     rubric_id: str
     rubric_content: RubricContent
@@ -136,7 +136,7 @@ class SessionInput(_Open):
 
 
 class ConversationScenario(_Adk):
-    """What a simulated user wants."""
+    """The goal and behaviour of a simulated user."""
 
     starting_prompt: str
     conversation_plan: str
@@ -160,10 +160,10 @@ class EvalCase(_Open):
 
 
 def read_cases(raw: bytes, path: str) -> list[dict[str, Json]]:
-    """The cases of a file's bytes, each with the id of its set; a byte order mark is passed over.
+    """Reads the cases of a file, each with the id of its set; a byte order mark is ignored.
 
     Raises:
-        RowError: It is no JSON, or no eval set.
+        RowError: The file is not valid JSON, or not an eval set.
     """
     name, raw = path.replace("\\", "/").rpartition("/")[2], raw.removeprefix(b"\xef\xbb\xbf")
     name = next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name.rpartition(".")[0] or name)
@@ -185,14 +185,14 @@ def read_cases(raw: bytes, path: str) -> list[dict[str, Json]]:
 
 
 def cases_of(data: Json, name: str) -> tuple[str, list[dict[str, Json]]]:
-    """The cases of a file, in the form of EvalCases whose own keys are snake case, and the id of their set.
+    """Returns the id of a set and its cases as EvalCases with keys in snake case.
 
     Args:
-        data: What its JSON says.
-        name: Name of the file without folders and ending: the id of a set, or of a case, that has none.
+        data: The parsed JSON of the file.
+        name: Name of the file without folders and ending, used as id of a set or case without one.
 
     Raises:
-        RowError: It is none of the forms.
+        RowError: The data has none of the formats.
     """
     set_id, cases = name, data
     if isinstance(data, Mapping):
@@ -201,34 +201,36 @@ def cases_of(data: Json, name: str) -> tuple[str, list[dict[str, Json]]]:
         cases = [data] if cases is None and is_case(data) else cases
     if isinstance(cases, list) and all(isinstance(case, Mapping) for case in cases):
         if cases and all("query" in turn for turn in cases):
-            return set_id, [_older_case(name, cases, None)]
+            return set_id, [_convert_older_case(name, cases, None)]
         if cases and all("data" in case for case in cases):
-            return set_id, [_older_case(str(c.get("name") or i), c["data"], _session(c)) for i, c in enumerate(cases)]
+            return set_id, [
+                _convert_older_case(str(c.get("name") or i), c["data"], _session(c)) for i, c in enumerate(cases)
+            ]
         if isinstance(data, Mapping) or all(is_case(case) for case in cases):
-            return set_id, [_named(case) for case in cases]
-    raise RowError("unknown_eval_set", f"found {_shape(data)} (allowed: {FORMS})")
+            return set_id, [_convert_keys(case) for case in cases]
+    raise RowError("unknown_eval_set", f"found {_describe_shape(data)} (allowed: {FORMS})")
 
 
 def is_case(row: Mapping[str, Json]) -> bool:
-    """Whether an object is an EvalCase (and not any row that has a conversation)."""
+    """Returns true if an object is an EvalCase (and not just any row with a conversation)."""
     if "eval_id" not in row and "evalId" not in row:
         return False
     return any(key in row for key in ("conversation", "conversation_scenario", "conversationScenario"))
 
 
 def case_fields(row: Mapping[str, Json]) -> dict[str, Json]:
-    """The standard fields of a case: conversation or scenario, session, rubrics, and those of a row as one.
+    """Returns the standard fields of a case: conversation or scenario, session, rubrics, and single-turn fields.
 
-    A turn without `intermediate_data` expects that no tool is called, as in ADK. Texts of a message are joined by
-    newlines, as in ADK, but thoughts are left out.
+    As in ADK, a turn without `intermediate_data` expects no tool call, and the texts of a message are joined by
+    newlines. Unlike in ADK, thoughts are left out.
 
     Raises:
-        RowError: The case is malformed; the message names the place in it.
+        RowError: The case is malformed; the message names the location within it.
     """
     try:
-        case = EvalCase.model_validate(_named(row))
+        case = EvalCase.model_validate(_convert_keys(row))
     except ValidationError as error:
-        raise RowError(CODE, _explained(error, row)) from None
+        raise RowError(CODE, _explain_error(error, row)) from None
     found: dict[str, Json] = {}
     if case.session_input is not None:
         found["session"] = case.session_input.model_dump(exclude_none=True)
@@ -237,13 +239,13 @@ def case_fields(row: Mapping[str, Json]) -> dict[str, Json]:
     if case.conversation_scenario is not None:
         scenario = case.conversation_scenario.model_dump(exclude_none=True)
         return {**found, "scenario": scenario, "prompt": scenario["starting_prompt"]}
-    turns = [_turn(invocation) for invocation in case.conversation or ()]
+    turns = [_convert_turn(invocation) for invocation in case.conversation or ()]
     if not turns:
         raise RowError(CODE, f"case {case.eval_id!r}: the conversation has no turns")
     return {**found, **fields_of(turns), "conversation": turns}
 
 
-def _turn(invocation: AdkInvocation) -> dict[str, Json]:
+def _convert_turn(invocation: AdkInvocation) -> dict[str, Json]:
     content, final = invocation.user_content, invocation.final_response
     turn: dict[str, Json] = {"prompt": content.text or ""}
     if len(content.parts or ()) != 1 or content.parts[0].text is None:  # type: ignore[index]
@@ -262,7 +264,7 @@ def _turn(invocation: AdkInvocation) -> dict[str, Json]:
 
 
 def steps_of(data: InvocationEvents | IntermediateData | None) -> Iterator[dict[str, Json]]:
-    """What happened in a turn, as steps (schemas/conversation.py)."""
+    """Converts the events of a turn to steps (schemas/conversation.py)."""
     if isinstance(data, InvocationEvents):
         for event in data.invocation_events:
             for part in (event.content and event.content.parts) or ():
@@ -295,23 +297,23 @@ def _call(step: Mapping[str, Json]) -> dict[str, Json]:
     return {"tool_name": step["tool_name"], "tool_input": step["value"]}
 
 
-def _named(case: Mapping[str, Json]) -> dict[str, Json]:
-    """The case with its own keys in snake case."""
+def _convert_keys(case: Mapping[str, Json]) -> dict[str, Json]:
+    """Converts the keys of a case to snake case."""
     return {_SNAKE.get(key, key): value for key, value in case.items()}
 
 
-def _older_case(eval_id: str, turns: Json, session: Json) -> dict[str, Json]:
-    """A case of an older form as an EvalCase."""
+def _convert_older_case(eval_id: str, turns: Json, session: Json) -> dict[str, Json]:
+    """Converts a case of an older format to an EvalCase."""
     if not isinstance(turns, list) or not all(
         isinstance(t, Mapping) and isinstance(t.get("query"), str) for t in turns
     ):
-        found = f"case {eval_id!r}: found {_shape(turns)}"
+        found = f"case {eval_id!r}: found {_describe_shape(turns)}"
         raise RowError("unknown_eval_set", f"{found} (allowed: a list of {{query, reference, expected_tool_use}})")
-    case: dict[str, Json] = {"eval_id": eval_id, "conversation": [_older_turn(turn) for turn in turns]}
+    case: dict[str, Json] = {"eval_id": eval_id, "conversation": [_convert_older_turn(turn) for turn in turns]}
     return {**case, "session_input": session} if session else case
 
 
-def _older_turn(turn: Mapping[str, Json]) -> dict[str, Json]:
+def _convert_older_turn(turn: Mapping[str, Json]) -> dict[str, Json]:
     calls = [
         {"name": c.get("tool_name"), **({"args": c["tool_input"]} if "tool_input" in c else {})}
         for c in turn.get("expected_tool_use") or ()
@@ -333,7 +335,7 @@ def _session(case: Mapping[str, Json]) -> Json:
     return {"app_name": "", "user_id": "", "state": {}, **session}
 
 
-def _explained(error: ValidationError, row: Mapping[str, Json]) -> str:
+def _explain_error(error: ValidationError, row: Mapping[str, Json]) -> str:
     first = max(error.errors(include_url=False), key=lambda e: len(e["loc"]))
     place = ".".join(str(step) for step in first["loc"] if str(step) not in ("InvocationEvents", "IntermediateData"))
     found = "" if first["type"] == "missing" else f", found {repr(first['input'])[:100]}"
@@ -341,9 +343,9 @@ def _explained(error: ValidationError, row: Mapping[str, Json]) -> str:
     return f"case {name!r}: {place + ': ' if place else ''}{first['msg'].removeprefix('Value error, ')}{found}"
 
 
-def _shape(data: Json) -> str:
+def _describe_shape(data: Json) -> str:
     if isinstance(data, Mapping):
         return "an object with " + (", ".join(sorted(map(str, data))[:8]) or "no keys")
     if isinstance(data, list):
-        return f"a list whose first entry is {_shape(data[0])}" if data else "an empty list"
+        return f"a list whose first entry is {_describe_shape(data[0])}" if data else "an empty list"
     return f"{data!r:.50}"

@@ -16,7 +16,7 @@ from ..json import Json
 EXPECTING = frozenset(
     ("tool_trajectory_avg_score", "response_match_score", "final_response_match_v2", "response_evaluation_score")
 )
-"""Criteria that compare with what a case expects; to scenarios they do not apply."""
+"""Criteria that compare with the expectations of a case; they do not apply to scenarios."""
 JUDGED: Mapping[str, tuple[str, ...]] = {
     "final_response_match_v2": ("prompt", "response", "reference"),
     "rubric_based_final_response_quality_v1": ("prompt", "response", "rubrics"),
@@ -30,11 +30,11 @@ JUDGED: Mapping[str, tuple[str, ...]] = {
     "multi_turn_tool_use_quality_v1": ("turns",),
     "per_turn_user_simulator_quality_v1": ("turns", "scenario"),
 }
-"""Criteria that a judge model decides, and what it is shown."""
+"""Criteria that a judge model decides, and the inputs that it sees."""
 REPORTED = ("tool_call_count_v1", "inference_call_count_v1", "token_usage_v1", "invocation_duration_v1")
-"""What is reported of every run; never a criterion."""
+"""Metrics reported for every run; never criteria."""
 DEFAULT: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
-"""Criteria where no configuration says any."""
+"""Default criteria."""
 _COMPUTED = ("tool_trajectory_avg_score", "response_match_score")
 _MATCH_TYPES = ("EXACT", "IN_ORDER", "ANY_ORDER")
 
@@ -45,9 +45,9 @@ class Criterion:
 
     Attributes:
         name: ADK's name of the metric, or the name of a custom one.
-        threshold: The least score of a case that passes.
-        options: The metric's parameters beside it, snake case, as the configuration says them.
-        function: Of a custom metric, "package.module.function".
+        threshold: Minimum score of a case that passes.
+        options: Further parameters of the metric as configured, keys in snake case.
+        function: "package.module.function" of a custom metric; `None` for others.
     """
 
     name: str
@@ -56,17 +56,17 @@ class Criterion:
     function: str | None = None
 
     def as_json(self) -> dict[str, Json]:
-        """The criterion as ADK's results name it."""
+        """Converts the criterion to the form of ADK's results."""
         return {"threshold": self.threshold, **self.options}
 
 
 @dataclass(frozen=True)
 class AdkConfig:
-    """What a test_config.json says.
+    """The content of a test_config.json.
 
     Attributes:
-        criteria: In its order.
-        user_simulator: How scenarios are led, as it says; `None` where it says nothing.
+        criteria: The criteria, in the order of the file.
+        user_simulator: Configuration of the user simulator for scenarios; `None` if there is none.
     """
 
     criteria: tuple[Criterion, ...]
@@ -79,49 +79,51 @@ class AdkConfig:
 
 
 def default_config() -> AdkConfig:
-    """The criteria of ADK where no configuration says any."""
+    """Builds ADK's default configuration."""
     return AdkConfig(tuple(Criterion(name, threshold) for name, threshold in DEFAULT.items()))
 
 
 def read_config(data: Json, source: str) -> AdkConfig:
-    """The criteria that the JSON of a test_config.json (or eval_config.json) says.
+    """Reads a test_config.json (or eval_config.json).
 
     Args:
-        data: What its JSON says; without `criteria`, the default ones.
+        data: The parsed JSON; without `criteria`, the default ones apply.
         source: Name of the file, for messages.
 
     Raises:
-        ConfigError: Names what is wrong: a metric that does not exist, a threshold that is no number, a misspelt match
-            type. Nothing is left to be found out after the agent was called.
+        ConfigError: Anything is invalid: an unknown metric, a threshold that is not a number, a misspelt match type.
+            Everything is checked here, so that nothing fails after the agent was called.
     """
     if not isinstance(data, Mapping):
         raise ConfigError(f"found {data!r:.50}", where=source, allowed="an object with criteria")
-    given, functions = data.get("criteria"), _functions(data, source)
+    given, functions = data.get("criteria"), _read_functions(data, source)
     simulator = data.get("user_simulator_config", data.get("userSimulatorConfig"))
     if given is None:
         return AdkConfig(default_config().criteria, simulator)
     if not isinstance(given, Mapping) or not given:
         raise ConfigError(f"found {given!r:.50}", where=f"{source}: criteria", allowed="an object of thresholds")
-    return AdkConfig(tuple(_criterion(str(n), v, functions, source) for n, v in given.items()), simulator)
+    return AdkConfig(tuple(_read_criterion(str(n), v, functions, source) for n, v in given.items()), simulator)
 
 
-def _criterion(name: str, value: Json, functions: Mapping[str, str], source: str) -> Criterion:
+def _read_criterion(name: str, value: Json, functions: Mapping[str, str], source: str) -> Criterion:
     where = f"{source}: criteria.{name}"
     if name in REPORTED:
-        raise ConfigError("it is reported of every run and takes no threshold", where=where)
+        raise ConfigError("is reported for every run and takes no threshold", where=where)
     known = {*_COMPUTED, *JUDGED, *functions}
     if name not in known:
-        raise ConfigError(f"no metric named {name!r}", where=where, allowed=_near(name, known))
+        raise ConfigError(f"no metric named {name!r}", where=where, allowed=_list_close(name, known))
     options = (
-        {to_snake(k): _snaked(v) for k, v in value.items()} if isinstance(value, Mapping) else {"threshold": value}
+        {to_snake(k): _convert_keys(v) for k, v in value.items()}
+        if isinstance(value, Mapping)
+        else {"threshold": value}
     )
-    threshold = _number(options.pop("threshold", None), where)
+    threshold = _parse_number(options.pop("threshold", None), where)
     if name == "tool_trajectory_avg_score" and "match_type" in options:
-        options["match_type"] = _match_type(options["match_type"], f"{where}.match_type")
+        options["match_type"] = _parse_match_type(options["match_type"], f"{where}.match_type")
     return Criterion(name, threshold, options, functions.get(name))
 
 
-def _number(value: Json, where: str) -> float:
+def _parse_number(value: Json, where: str) -> float:
     try:
         if not isinstance(value, bool) and value is not None and math.isfinite(number := float(value)):
             return number
@@ -131,7 +133,7 @@ def _number(value: Json, where: str) -> float:
     raise ConfigError(f"found {found}", where=where, allowed="a number, or an object with threshold")
 
 
-def _match_type(value: Json, where: str) -> str:
+def _parse_match_type(value: Json, where: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(_MATCH_TYPES):
         return _MATCH_TYPES[value]
     word = str(value).upper().replace("-", "_").replace(" ", "_")
@@ -140,7 +142,7 @@ def _match_type(value: Json, where: str) -> str:
     return word
 
 
-def _functions(data: Mapping[str, Any], source: str) -> dict[str, str]:
+def _read_functions(data: Mapping[str, Any], source: str) -> dict[str, str]:
     given = data.get("custom_metrics", data.get("customMetrics")) or {}
     found = {}
     for name, value in given.items():
@@ -153,11 +155,11 @@ def _functions(data: Mapping[str, Any], source: str) -> dict[str, str]:
     return found
 
 
-def _snaked(value: Json) -> Json:
+def _convert_keys(value: Json) -> Json:
     if isinstance(value, Mapping):
-        return {to_snake(k): _snaked(v) for k, v in value.items()}
-    return [_snaked(v) for v in value] if isinstance(value, list) else value
+        return {to_snake(k): _convert_keys(v) for k, v in value.items()}
+    return [_convert_keys(v) for v in value] if isinstance(value, list) else value
 
 
-def _near(name: str, known: Collection[str]) -> str:
+def _list_close(name: str, known: Collection[str]) -> str:
     return ", ".join(difflib.get_close_matches(name, known, n=3) or sorted(known))

@@ -1,8 +1,8 @@
-"""Verdicts on cases as ADK gives them, and its result files (`EvalSetResult`), from rows of the instances table.
+"""ADK's verdicts on cases and its result files (`EvalSetResult`), built from rows of the instances table.
 
-A case is FAILED if its agent or any of its criteria failed. Else it is NOT_EVALUATED if a criterion that applies could
-not be evaluated, and PASSED if at least one was met. ADK itself passes over criteria that were not evaluated; so do
-lenient verdicts here.
+A case is FAILED if its agent or any of its criteria failed. Otherwise it is NOT_EVALUATED if an applicable criterion
+could not be evaluated, and PASSED if at least one was met. ADK itself ignores criteria that were not evaluated; lenient
+verdicts do the same.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _NUMBERS: Mapping[Status, int] = {"PASSED": 1, "FAILED": 2, "NOT_EVALUATED": 3, 
 
 @dataclass(frozen=True)
 class MetricVerdict:
-    """What came of one criterion on one case.
+    """The verdict of one criterion on one case.
 
     Attributes:
-        criterion: The criterion; its threshold is not looked at where the status is INFORMATIONAL.
-        score: `None` where there is none.
+        criterion: The criterion; its threshold has no meaning if the status is INFORMATIONAL.
+        score: The score; `None` if there is none.
         status: Its verdict.
         reason: Why it could not be evaluated.
-        applies: Whether it can be evaluated on such a case at all.
+        applies: Whether the criterion is applicable to such a case.
     """
 
     criterion: Criterion
@@ -41,14 +41,14 @@ class MetricVerdict:
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """What came of one case.
+    """The verdict on one case.
 
     Attributes:
-        eval_set_id, eval_id, trial: Which case, and the how-manieth run of it.
-        instance_id: Its row; two cases may have one eval_id.
+        eval_set_id, eval_id, trial: Ids of the case, and the number of its run, counted from 0.
+        instance_id: Id of its row; two cases may have the same eval_id.
         status: Its verdict.
-        metrics: Those of the criteria, then what is reported.
-        error: Why the agent gave no answer.
+        metrics: Verdicts of the criteria, then the reported metrics.
+        error: Why the agent gave no answer; `None` if it did.
     """
 
     eval_set_id: str
@@ -61,14 +61,14 @@ class CaseVerdict:
 
 
 def case_verdict(row: Mapping[str, Any], criteria: Sequence[Criterion], lenient: bool = False) -> CaseVerdict:
-    """The verdict on a case, from its row of the instances table.
+    """Decides the verdict on a case from its row of the instances table.
 
     Args:
-        row: With eval_set_id, eval_id, trial, status, error_type, error_message and the metrics' columns.
-        criteria: In the order of the configuration.
-        lenient: Whether criteria that could not be evaluated are passed over, as ADK does.
+        row: Row with eval_set_id, eval_id, trial, status, error_type, error_message and the metrics' columns.
+        criteria: The criteria, in the order of the configuration.
+        lenient: Whether criteria that could not be evaluated are ignored, as in ADK.
     """
-    metrics = [_judged(row, criterion) for criterion in criteria]
+    metrics = [_decide(row, criterion) for criterion in criteria]
     status = overall([m.status for m in metrics if m.applies], lenient)
     if row["status"] != "ok":
         status = "FAILED" if row["status"] == "failed" else "NOT_EVALUATED"
@@ -83,7 +83,7 @@ def case_verdict(row: Mapping[str, Any], criteria: Sequence[Criterion], lenient:
 
 
 def overall(statuses: Iterable[Status], lenient: bool = False) -> Status:
-    """The verdict of several: FAILED if any is; unless lenient, NOT_EVALUATED if any is; PASSED if any is."""
+    """Combines verdicts: FAILED if any is; else NOT_EVALUATED if any is, unless lenient; else PASSED if any is."""
     found = set(statuses)
     if "FAILED" in found:
         return "FAILED"
@@ -92,7 +92,7 @@ def overall(statuses: Iterable[Status], lenient: bool = False) -> Status:
     return "PASSED" if "PASSED" in found else "NOT_EVALUATED"
 
 
-def _judged(row: Mapping[str, Any], criterion: Criterion) -> MetricVerdict:
+def _decide(row: Mapping[str, Any], criterion: Criterion) -> MetricVerdict:
     score, status = row.get(f"{criterion.name}/score"), row.get(f"{criterion.name}/status")
     if score is None:
         return MetricVerdict(
@@ -102,10 +102,10 @@ def _judged(row: Mapping[str, Any], criterion: Criterion) -> MetricVerdict:
 
 
 def case_result(row: Mapping[str, Any], verdict: CaseVerdict) -> dict[str, Json]:
-    """A case as ADK's EvalCaseResult, in JSON; `error`, which ADK passes over, says why the agent gave no answer."""
-    turns = _loaded(row.get("turns")) or []
-    expected = _loaded(row.get("conversation")) or []
-    session = _loaded(row.get("session_input")) or {}
+    """Converts a case to the JSON of ADK's EvalCaseResult; `error`, which ADK ignores, is why there is no answer."""
+    turns = _decode(row.get("turns")) or []
+    expected = _decode(row.get("conversation")) or []
+    session = _decode(row.get("session_input")) or {}
     return {
         "eval_set_id": verdict.eval_set_id,
         "eval_id": verdict.eval_id,
@@ -126,11 +126,11 @@ def case_result(row: Mapping[str, Any], verdict: CaseVerdict) -> dict[str, Json]
 
 
 def invocation_out(turn: Mapping[str, Json], name: str) -> dict[str, Json]:
-    """A turn of the instances table as ADK's Invocation, in JSON.
+    """Converts a turn of the instances table to the JSON of ADK's Invocation.
 
     Args:
-        turn: As schemas/conversation.py writes it.
-        name: Its invocation_id.
+        turn: A turn as written by schemas/conversation.py.
+        name: The invocation_id.
     """
     response = turn.get("response")
     found: dict[str, Json] = {
@@ -180,7 +180,7 @@ def _of_turn(verdict: MetricVerdict, turn: Mapping[str, Any]) -> dict[str, Json]
 
 
 def result_file(set_id: str, result_id: str, cases: Iterable[Json], timestamp: float = 0.0) -> Iterator[bytes]:
-    """The bytes of an `.evalset_result.json`, piece by piece."""
+    """Yields the bytes of an `.evalset_result.json` in pieces."""
     name = result_id.replace("/", "_")
     head = {"eval_set_result_id": result_id, "eval_set_result_name": name, "eval_set_id": set_id}
     yield orjson.dumps(head | {"creation_timestamp": timestamp})[:-1] + b',"eval_case_results":['
@@ -189,5 +189,5 @@ def result_file(set_id: str, result_id: str, cases: Iterable[Json], timestamp: f
     yield b"\n]}\n"
 
 
-def _loaded(value: Json) -> Any:
+def _decode(value: Json) -> Any:
     return orjson.loads(value) if isinstance(value, str) and value else value

@@ -1,7 +1,7 @@
-"""The words of Databricks Agent Evaluation: its judges and when each of them runs, its columns and its row errors.
+"""Definitions of Databricks Agent Evaluation: its judges and when each of them runs, its columns and its row errors.
 
-Nothing here calls a judge: the tables are read by whoever runs one, and by `evalbeam check`. Sources: the documentation
-of Agent Evaluation's input schema, and what its package and MLflow do where the documentation is silent.
+Nothing here calls a judge: the judge metrics and `evalbeam check` use these definitions. Sources: the documentation of
+Agent Evaluation's input schema and, for what it does not specify, the behaviour of its package and of MLflow.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from ..values import parse_json
 from .messages import response_text
 
 MISSING, INVALID, CONFLICT = "1001", "1006", "1010"
-"""Codes of Databricks for a judge that cannot run on a row: required fields missing, invalid, in conflict."""
+"""Databricks' error codes of a judge that cannot run on a row: required fields missing, invalid, in conflict."""
 MAX_GUIDELINES = 20
-"""Guidelines under one name."""
+"""Maximum guidelines under one name."""
 Get: TypeAlias = Callable[[str], Json]
-"""What a row says of a field, `Example.get`; `None` where it says nothing."""
+"""Getter of a row's fields, such as `Example.get`; returns `None` for a missing field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A judge of Agent Evaluation; every one says yes (good) or no.
+    """A judge of Agent Evaluation; all of them answer yes (good) or no.
 
     Attributes:
-        name: Its name there.
-        needs: Fields a row must have; "expected" stands for expected_response or expected_facts.
+        name: Name in Agent Evaluation.
+        needs: Fields that a row must have; "expected" means expected_response or expected_facts.
         ground_truth: Whether it runs on rows with ground truth only (True), without only (False), or on both (None).
         column: Path of its output columns.
-        scorer: Name of the scorer that took its place in MLflow 3.
+        scorer: Name of the scorer that replaced it in MLflow 3.
     """
 
     name: str
@@ -94,10 +94,10 @@ JUDGES: Mapping[str, Judge] = {
         ),
     )
 }
-"""All judges by name. One with several named guidelines is one judge for each name, `<judge>/<name>`."""
+"""All judges by name. A judge with several named guidelines counts as one judge for each name, `<judge>/<name>`."""
 
 OVERALL = Judge("overall_assessment", (), None, "response/overall_assessment", "overall_assessment")
-"""What all judges of a row come to; no judge itself."""
+"""The combined verdict of all judges of a row; not a judge itself."""
 CAUSES = (
     "context_sufficiency",
     "chunk_relevance",
@@ -108,7 +108,7 @@ CAUSES = (
     "guideline_adherence",
     "global_guideline_adherence",
 )
-"""The order in which the root cause of a failed row is looked for; other judges come last."""
+"""Priority of judges as root cause of a failed row; other judges come last."""
 ACTIONS: Mapping[str, str] = {
     "context_sufficiency": "Check that the documents hold what is expected, and that the retriever finds them.",
     "chunk_relevance": "Improve the retriever: its index, its query, or how many passages it takes.",
@@ -119,22 +119,22 @@ ACTIONS: Mapping[str, str] = {
     "guideline_adherence": "Put the guidelines into the agent's instructions.",
     "global_guideline_adherence": "Put the guidelines into the agent's instructions.",
 }
-"""What may help where a judge is the root cause."""
+"""Suggested action by judge, if it is the root cause."""
 
 _EXPECTED = ("expected_response", "expected_facts")
 _TAKES = {"request": ("instruction",), "expected": _EXPECTED}
 
 
-def runs(judge: Judge, get: Get) -> bool:
-    """Whether a judge runs on a row where nobody chose the judges.
+def runs_by_default(judge: Judge, get: Get) -> bool:
+    """Returns true if a judge runs on a row by default, without a choice of judges.
 
-    It does where the row has all it needs and ground truth is there, or is not, as the judge asks. A request of no
-    known form keeps all judges from running, a response of no known form those that need it.
+    It runs if the row has all fields that it needs, and has or lacks ground truth as the judge requires. A request of
+    unknown form prevents all judges from running, a response of unknown form those that need it.
 
     Args:
         judge: One of `JUDGES`.
-        get: What the row says of a field. `instruction` is the text of its request and `response` that of its
-            response; where they have no known form they are no text.
+        get: Getter of the row's fields. `instruction` is the text of its request and `response` that of its response;
+            they are not text if their form is unknown.
     """
     if not isinstance(get("instruction"), str):
         return False
@@ -144,10 +144,10 @@ def runs(judge: Judge, get: Get) -> bool:
     return judge.ground_truth in (None, truth) and all(_given(need, get) for need in judge.needs)
 
 
-def obstacle(judge: Judge, get: Get) -> ScoreError | None:
-    """Why a judge that was chosen cannot run on a row, under Databricks' code; `None` where it can.
+def find_obstacle(judge: Judge, get: Get) -> ScoreError | None:
+    """Returns why a chosen judge cannot run on a row, with Databricks' code; `None` if it can.
 
-    The codes belong to the scores of the judges that need the field; the row and its other scores stand.
+    The codes apply to the scores of judges that need the field; the row and its other scores are unaffected.
     """
     if "expected" in judge.needs and all(_given(name, get) for name in _EXPECTED):
         text = "Conflicting field(s): more than one of [expected_response or expected_facts] cannot be defined"
@@ -174,27 +174,29 @@ def _given(need: str, get: Get) -> bool:
 
 
 def facts_of(value: Json) -> list[str]:
-    """The facts of an `expected_facts` value: a list of texts, or its JSON text.
+    """Reads the facts of an `expected_facts` value: a list of texts, or its JSON text.
 
     Raises:
         RowError: Code 1006.
     """
-    found = _unpacked(value)
+    found = _parse_text(value)
     if not _are_texts(found):
-        raise RowError(INVALID, f"expected_facts is {_shown(value)} (allowed: a list of texts)")
+        raise RowError(INVALID, f"expected_facts is {_format(value)} (allowed: a list of texts)")
     return found
 
 
 def guidelines_of(value: Json, judge: str = "guideline_adherence") -> dict[str, list[str]]:
-    """Guidelines by the name of the judge they make: a list makes `judge`, a mapping one `judge/<name>` for each name.
+    """Groups guidelines by judge name: a list belongs to `judge`, a mapping to one `judge/<name>` for each name.
 
     Raises:
-        RowError: Code 1006; it is neither a list of texts nor a mapping of names to such lists, or too long.
+        RowError: Code 1006; the value is neither a list of texts nor a mapping of names to such lists, or too long.
     """
-    found = _unpacked(value)
+    found = _parse_text(value)
     given = {"": found} if isinstance(found, list) else found
     if not isinstance(given, Mapping) or not all(_are_texts(g) for g in given.values() if g is not None):
-        raise RowError(INVALID, f"guidelines is {_shown(value)} (allowed: a list of texts, or {{name: list of texts}})")
+        raise RowError(
+            INVALID, f"guidelines is {_format(value)} (allowed: a list of texts, or {{name: list of texts}})"
+        )
     # A record column has every name in every row, null where a row lacks it.
     named = {f"{judge}/{name}" if name else judge: list(g) for name, g in given.items() if g is not None}
     for name, guidelines in named.items():
@@ -208,16 +210,16 @@ def _are_texts(value: Json) -> bool:
 
 
 def context_of(value: Json, name: str = "retrieved_context") -> list[dict[str, Json]]:
-    """The passages of a context as {content, doc_uri}, in their order, empty ones among them.
+    """Converts the passages of a context to {content, doc_uri}, in order, including empty ones.
 
-    A passage is an object with either or both (other keys are left out), the address alone as text, or null.
+    A passage is an object with one or both of these (other keys are dropped), the address alone as text, or null.
 
     Raises:
         RowError: Code 1006.
     """
-    found = _unpacked(value)
+    found = _parse_text(value)
     if not isinstance(found, list):
-        raise RowError(INVALID, f"{name} is {_shown(value)} (allowed: a list of {{content, doc_uri}})")
+        raise RowError(INVALID, f"{name} is {_format(value)} (allowed: a list of {{content, doc_uri}})")
     return [_passage(p, f"{name}[{i}]") for i, p in enumerate(found)]
 
 
@@ -226,12 +228,12 @@ def _passage(value: Json, place: str) -> dict[str, Json]:
         return {"content": "", "doc_uri": value}
     content, uri = (value.get("content"), value.get("doc_uri")) if isinstance(value, Mapping) else (0, 0)
     if not all(v is None or isinstance(v, str) for v in (content, uri)):
-        raise RowError(INVALID, f"{place} is {_shown(value)} (allowed: {{content, doc_uri}} of texts, or an address)")
+        raise RowError(INVALID, f"{place} is {_format(value)} (allowed: {{content, doc_uri}} of texts, or an address)")
     return {"content": content or "", "doc_uri": uri}
 
 
 def expectation_fields(expectations: Mapping[str, Json]) -> dict[str, Json]:
-    """Standard fields that ground truth gives: its own names, and `reference` and `reference_trajectory`.
+    """Returns the standard fields of ground truth: its own names, and `reference` and `reference_trajectory`.
 
     `expected_tool_calls` are MLflow 3's, [{name, arguments}].
     """
@@ -244,8 +246,8 @@ def expectation_fields(expectations: Mapping[str, Json]) -> dict[str, Json]:
     return found
 
 
-def _unpacked(value: Any) -> Json:
-    """A list or object, also from its JSON text (a CSV cell); anything else as it is."""
+def _parse_text(value: Any) -> Json:
+    """Parses the JSON text of a list or object (a CSV cell); returns anything else unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
         return value
     try:
@@ -254,6 +256,6 @@ def _unpacked(value: Any) -> Json:
         return value
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -1,4 +1,4 @@
-"""JSON as people write it by hand: trailing commas, and lists written by repeating their key."""
+"""Parses hand-written JSON: trailing commas, and lists written by repeating their key."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _ALLOWED = "JSON; a comma may stand before a closing bracket"
 
 
 def lenient_json(data: str | bytes, joined: Collection[str] = ()) -> Json:
-    """The value of JSON text.
+    """Parses JSON text.
 
-    A comma before a closing bracket is passed over; numbers follow the rules of transforms/readers/base.py.
+    A comma before a closing bracket is ignored; numbers follow the rules of transforms/readers/base.py.
 
     Args:
-        data: The text, or its UTF-8.
-        joined: Keys that an object may have several times: their values become one list.
+        data: JSON as text, or as bytes in UTF-8.
+        joined: Keys that an object may repeat: their values are merged into one list.
 
     Raises:
-        RowError: It is no JSON, not UTF-8, nested too deep, or another key is there twice; names the place.
+        RowError: The text is not valid JSON, not UTF-8, nested too deeply, or repeats another key.
     """
     try:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         found = f"found byte 0x{error.object[error.start]:02x} at byte {error.start + 1}"
         raise RowError("undecodable_bytes", f"{found} (allowed: UTF-8)") from None
-    text = _TRAILING_COMMA.sub(lambda match: match[1] or " ", text)  # a blank, so that places stay
+    text = _TRAILING_COMMA.sub(lambda match: match[1] or " ", text)  # a blank, so that error positions stay the same
     try:
         value = json.loads(
             text,

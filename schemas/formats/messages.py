@@ -1,8 +1,8 @@
-"""Requests and responses of chat agents, in the forms that products log them, and the text in them.
+"""Requests and responses of chat agents, in the forms that products log, and their text.
 
 A request is text, `{messages: [{role, content}]}` (OpenAI chat completions), `{query, history}` or `{input: [...]}`
 (OpenAI responses). A response is text, `{choices: [{message}]}`, `{messages: [...]}`, `{content}`, `{output: [...]}`
-or a list whose first element is one of these. JSON of any other form is passed on as it is.
+or a list whose first element is one of these. JSON of any other form is returned unchanged.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ..values import parse_json
 
 
 def parsed(value: Json, known: Sequence[str] | None) -> Json:
-    """A request or response that may be JSON text, as tables of logged calls keep it.
+    """Parses a request or response that may be JSON text, as in tables of logged calls.
 
-    Only text of an object with one of the `known` keys is parsed: an answer that happens to be JSON stays as it is.
-    Without `known`, any object's text is.
+    Only the text of an object with one of the `known` keys is parsed: an answer that happens to be JSON stays text.
+    Without `known`, the text of any object is parsed.
     """
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
@@ -37,18 +37,18 @@ def parsed(value: Json, known: Sequence[str] | None) -> Json:
 
 REQUEST_KEYS = ("messages", "query", "input")
 RESPONSE_KEYS = ("choices", "messages", "content", "output")
-"""Keys by which JSON text is known for a request, or for a response."""
+"""Keys that identify JSON text as a request or as a response."""
 
 
 def agent_input(request: Json) -> Json:
-    """What a chat agent is given: text becomes the message of a user, anything else stays."""
+    """Converts a request to the input of a chat agent: text becomes a user message, anything else is unchanged."""
     return {"messages": [{"role": "user", "content": request}]} if isinstance(request, str) else request
 
 
 def request_text(request: Json) -> Json:
-    """What a reader of a request sees: the text of its only or last message, or the JSON text of several.
+    """Returns the visible text of a request: that of its only or last message, or the JSON text of several.
 
-    History beside a `query` is not shown. A request of no known form is given back as it is.
+    The history of a `query` is left out. A request of unknown form is returned unchanged.
     """
     if not isinstance(request, Mapping):
         return request
@@ -63,7 +63,7 @@ def request_text(request: Json) -> Json:
 
 
 def response_text(response: Json) -> Json:
-    """The text of a response; a response of no known form is given back as it is."""
+    """Returns the text of a response; a response of unknown form is returned unchanged."""
     if isinstance(response, list) and response:
         return response_text(response[0])
     if not isinstance(response, Mapping):
@@ -80,7 +80,7 @@ def response_text(response: Json) -> Json:
 
 
 def tool_calls_of(response: Json) -> list[dict[str, Json]]:
-    """Calls of tools in the messages of a response, as OpenAI's `tool_calls`."""
+    """Lists the tool calls in the messages of a response, as OpenAI's `tool_calls`."""
     if not isinstance(response, Mapping):
         return []
     told = [c.get("message") for c in _messages(response.get("choices"))] or response.get("messages")
@@ -90,7 +90,7 @@ def tool_calls_of(response: Json) -> list[dict[str, Json]]:
 
 
 def trace_of(response: Json) -> Json:
-    """The trace that stands in a response: under `trace`, or where Databricks' endpoints put it."""
+    """Returns the trace in a response: under `trace`, or in the `databricks_output` of Databricks' endpoints."""
     if not isinstance(response, Mapping):
         return None
     beside = response.get("databricks_output")
@@ -98,9 +98,9 @@ def trace_of(response: Json) -> Json:
 
 
 def chat_of(messages: Json) -> Json:
-    """Messages of parts, as the GenAI conventions of OpenTelemetry write them, as chat messages.
+    """Converts messages of parts, as in OpenTelemetry's GenAI conventions, to chat messages.
 
-    Text parts are joined; calls of tools become `tool_calls`. Anything else is given back as it is.
+    Text parts are joined, tool calls become `tool_calls`. Anything else is returned unchanged.
     """
     found = _messages(messages)
     if not found or not any(isinstance(m.get("parts"), list) for m in found):
@@ -123,12 +123,12 @@ def _chat_message(message: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _messages(value: Any) -> list[Mapping[str, Json]]:
-    """A list of objects, or an empty list where it is none."""
+    """Returns a list of objects; an empty list for any other value."""
     return value if isinstance(value, list) and all(isinstance(m, Mapping) for m in value) else []
 
 
 def _text(content: Json, whole: Json) -> Json:
-    """A message's content as text; `whole` where it has none (a message that only calls tools)."""
+    """Returns the content of a message as text; `whole` if there is none (a message with only tool calls)."""
     if isinstance(content, list):
         texts = [p.get("text") for p in content if isinstance(p, Mapping) and p.get("type") in ("text", "output_text")]
         if texts and all(isinstance(t, str) for t in texts):

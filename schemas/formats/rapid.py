@@ -1,8 +1,8 @@
 """Requests and answers of Vertex AI's rapid evaluation API (`evaluateInstances`), as JSON.
 
-A request asks for metrics by its keys: `rouge_input` for rouge, with a `metric_spec` and `instances`. `INPUTS` says of
-each which registered metric it is, what its spec and instances may hold, and whether a judge model is needed. Keys are
-read in snake and in camel case, and the answer's keys are written as the request's were.
+The keys of a request name its metrics: `rouge_input` for rouge, with a `metric_spec` and `instances`. `INPUTS` defines
+for each key the registered metric, the fields of its spec and instances, and whether a judge model is needed. Keys are
+read in snake and in camel case, and the keys of the answer are in the case of the request.
 
 Source: messages of google.cloud.aiplatform v1 and v1beta1 (EvaluateInstancesRequest, EvaluateInstancesResponse). The
 API's documents write `instance` for one instance of metrics that take several: both are read for all of them.
@@ -24,12 +24,12 @@ from ..values import kind_of
 CODE = "malformed_request"
 """Code of every error raised here."""
 REPEATED = frozenset(("instances", "instance"))
-"""Keys that the API's documents repeat where a list is meant."""
+"""Keys that the API's documents repeat instead of writing a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What the API takes for one metric.
+    """The input of the API for one metric.
 
     Attributes:
         metric: Registered name of the metric.
@@ -48,13 +48,13 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One metric that a request asks for.
+    """One metric of a request.
 
     Attributes:
-        name: The API's name of the metric; results are found under it.
+        name: The API's name of the metric, also that of its results.
         metric: Registered name of the metric.
         params: Its parameters.
-        instances: What to score, by the API's fields in snake case.
+        instances: The instances to score, by the API's fields in snake case.
         judged: Whether a judge model scores.
         camel: Whether the request is written in camel case.
     """
@@ -104,28 +104,28 @@ INPUTS: Mapping[str, Input] = {
     **_on_context("question_answering_helpfulness"),
     **_on_context("question_answering_correctness"),
 }
-"""By the API's name of the metric: what stands under `<name>_input`."""
+"""Inputs by the API's name of the metric, which is `<name>_input` in a request."""
 
 
-def _camel(key: str) -> str:
+def _to_camel(key: str) -> str:
     return re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), key)
 
 
-def snake(key: str) -> str:
-    """A key in snake case, whichever case it is in."""
+def to_snake(key: str) -> str:
+    """Converts a key in either case to snake case."""
     return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda match: "_" + match[0].lower(), key)
 
 
-KEYS: Mapping[str, str] = {write(f"{name}_input"): name for name in INPUTS for write in (str, _camel)}
-"""Keys under which a request asks for metrics, in both spellings, and the API's name of the metric."""
+KEYS: Mapping[str, str] = {write(f"{name}_input"): name for name in INPUTS for write in (str, _to_camel)}
+"""Keys of a request's metrics, in both cases, and the API's name of the metric."""
 
 
 def read_request(request: Mapping[str, Json]) -> tuple[list[Asked], dict[str, Json]]:
-    """What a request asks for, in its order, and its other keys, in snake case.
+    """Reads the metrics of a request, in order, and its other keys, in snake case.
 
     Raises:
-        RowError: It asks for nothing, or an input is not as `INPUTS` says; names the place, what is there and what is
-            allowed.
+        RowError: The request has no metric, or an input that `INPUTS` does not allow; the message names the location,
+            the value found and what is allowed.
     """
     asked = [_asked(key, body) for key, body in request.items() if key in KEYS]
     names = [a.name for a in asked]
@@ -135,13 +135,13 @@ def read_request(request: Mapping[str, Json]) -> tuple[list[Asked], dict[str, Js
         shown = ", ".join(sorted(map(str, request))[:10]) or "no keys"
         allowed = ", ".join(f"{name}_input" for name in INPUTS)
         raise RowError(CODE, f"the request asks for no metric; it has {shown} (allowed: {allowed})")
-    return asked, {snake(key): value for key, value in request.items() if key not in KEYS}
+    return asked, {to_snake(key): value for key, value in request.items() if key not in KEYS}
 
 
-def answer(asked: Asked, scores: Sequence[Score]) -> dict[str, Json]:
-    """The part of the API's response that answers one input; a score that there is not is left out of its value."""
+def build_response(asked: Asked, scores: Sequence[Score]) -> dict[str, Json]:
+    """Builds the part of the API's response for one input; values without a score have no key for it."""
     values = [_value(score) for score in scores]
-    write = _camel if asked.camel else str
+    write = _to_camel if asked.camel else str
     if asked.judged:
         result: Json = {write(key): value for key, value in values[0].items()}
         return {write(f"{asked.name}_result"): result}
@@ -149,7 +149,7 @@ def answer(asked: Asked, scores: Sequence[Score]) -> dict[str, Json]:
 
 
 def float32(value: float) -> float:
-    """The number of fewest digits that is the same single-precision number, as the API writes its floats."""
+    """Rounds to the number of fewest digits with the same single-precision value, as the API writes its floats."""
     single = struct.pack("f", value)
     (value,) = struct.unpack("f", single)
     found = (float(f"{value:.{digits}g}") for digits in range(1, 9))
@@ -194,22 +194,22 @@ def _instance(where: str, value: Json, known: Input) -> dict[str, Json]:
 
 
 def _trajectory(value: Json) -> Json:
-    """A trajectory's calls with keys in snake case; what is no trajectory stays, for its metric to tell."""
+    """Converts the keys of a trajectory's calls to snake case; other values stay, for the metric to report."""
     if isinstance(value, Mapping):
-        calls = {snake(key): v for key, v in value.items()}
+        calls = {to_snake(key): v for key, v in value.items()}
         value = calls.get("tool_calls") or [] if calls.keys() <= {"tool_calls"} else calls
     if not isinstance(value, list):
         return value
-    return [{snake(k): v for k, v in call.items()} if isinstance(call, Mapping) else call for call in value]
+    return [{to_snake(k): v for k, v in call.items()} if isinstance(call, Mapping) else call for call in value]
 
 
 def _fields(where: str, value: Json, allowed: Iterable[str]) -> dict[str, Any]:
-    """The fields of an object in snake case, nulls left out."""
+    """Reads the fields of an object, with keys in snake case and without nulls."""
     allowed = tuple(allowed)
     words = ", ".join(allowed) or "no fields"
     if not isinstance(value, Mapping):
         raise RowError(CODE, f"{where} is {kind_of(value)} (allowed: an object with {words})")
-    found = {snake(key): v for key, v in value.items() if v is not None}
+    found = {to_snake(key): v for key, v in value.items() if v is not None}
     if unknown := next((key for key in found if key not in allowed), None):
         raise RowError(CODE, f"{where} has a field {unknown!r} (allowed: {words})")
     return found

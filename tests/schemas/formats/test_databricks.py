@@ -12,9 +12,9 @@ from evalbeam.schemas.formats.databricks import (
     context_of,
     expectation_fields,
     facts_of,
+    find_obstacle,
     guidelines_of,
-    obstacle,
-    runs,
+    runs_by_default,
 )
 
 ROW = {"instruction": "What is RAG?", "response": "Retrieval ...", "retrieved_context": [{"content": "c"}]}
@@ -45,23 +45,23 @@ TABLE = {
 def test_the_table_of_the_documentation(given: str) -> None:
     beside, judges = TABLE[given]
     row: dict[str, Any] = {**ROW, **beside}
-    assert {name for name, judge in JUDGES.items() if runs(judge, row.get)} == judges
+    assert {name for name, judge in JUDGES.items() if runs_by_default(judge, row.get)} == judges
     without = {k: v for k, v in row.items() if k != "retrieved_context"}
     retrieval = {"groundedness", "chunk_relevance", "context_sufficiency"}
-    assert {name for name, judge in JUDGES.items() if runs(judge, without.get)} == judges - retrieval
+    assert {name for name, judge in JUDGES.items() if runs_by_default(judge, without.get)} == judges - retrieval
 
 
 def test_requests_and_responses_of_no_known_form_keep_judges_away() -> None:
     unknown = {**ROW, "instruction": {"q": 1}}
-    assert not any(runs(judge, unknown.get) for judge in JUDGES.values())
+    assert not any(runs_by_default(judge, unknown.get) for judge in JUDGES.values())
     unknown = {**ROW, "response": {"answer": 1}}
-    assert {name for name, judge in JUDGES.items() if runs(judge, unknown.get)} == {"chunk_relevance"}
+    assert {name for name, judge in JUDGES.items() if runs_by_default(judge, unknown.get)} == {"chunk_relevance"}
 
 
 def test_global_guidelines_come_from_the_configuration() -> None:
     judge = JUDGES["global_guideline_adherence"]
-    assert not runs(judge, ROW.get)
-    assert runs(judge, {**ROW, "global_guidelines": {"english": ["x"]}}.get)
+    assert not runs_by_default(judge, ROW.get)
+    assert runs_by_default(judge, {**ROW, "global_guidelines": {"english": ["x"]}}.get)
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_row_errors_belong_to_the_judges_that_need_the_field(
     judge: str, change: dict[str, Any], code: str | None
 ) -> None:
     row = {**ROW, **change}
-    found = obstacle(JUDGES[judge], row.get)
+    found = find_obstacle(JUDGES[judge], row.get)
     assert (found and found.code) == code
 
 
 def test_what_is_missing_is_named_in_the_words_of_the_schema() -> None:
-    found = obstacle(JUDGES["correctness"], {}.get)
+    found = find_obstacle(JUDGES["correctness"], {}.get)
     assert found is not None
     assert found.message == "Missing required field(s): request, response, expected_response or expected_facts"
 

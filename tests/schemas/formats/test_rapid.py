@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.errors import RowError
-from evalbeam.schemas.formats.rapid import INPUTS, answer, float32, read_request
+from evalbeam.schemas.formats.rapid import INPUTS, build_response, float32, read_request
 from evalbeam.schemas.result import Score
 
 APIS = {"v1": aiplatform_v1, "v1beta1": aiplatform_v1beta1}
@@ -61,7 +61,7 @@ def test_a_request_with_all_the_api_knows_is_read_and_its_answer_is_the_apis(api
     pairwise = name.startswith("pairwise")
     judged = Score(None if pairwise else 3.0, "TIE" if pairwise else None, "why", 0.7)
     scores = [judged] if asked.judged else [Score(1 / 3), Score.failed("x", "no score")]
-    found = answer(asked, scores)
+    found = build_response(asked, scores)
     response = json_format.ParseDict(found, module.EvaluateInstancesResponse.pb()())
     assert json_format.MessageToDict(response, preserving_proto_field_name=not camel) == found
     [(key, value)] = found.items()
