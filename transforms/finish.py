@@ -1,8 +1,8 @@
-"""FinishRun: the last step of the graph, which makes a run's tables appear all at once.
+"""FinishRun: the last step of the graph, which publishes all tables of a run at once.
 
-Everything before it writes under temporary names. It renames what came through the graph, removes what an overwritten
-run left, and writes the manifest last: a folder with a manifest holds a whole run. It may be repeated: a rename whose
-source is gone and whose destination is there was done before.
+All steps before it write under temporary names. It renames their files, removes the files of an overwritten run, and
+writes the manifest last: a folder with a manifest contains a complete run. It may be repeated: if only the destination
+of a rename exists, the rename was done before.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ from .writers.base import Writer
 
 LEFT = "no more calls were made"
 HANDED = "requests in batch mode are in the folder batch"
-"""Why calls are left."""
+"""Reasons why calls are left."""
 _PART = re.compile(r"[/\\]part-\d{5,}-of-\d{5,}\.[a-z._]+$")
-"""A file of an instances table."""
+"""The path of a file of an instances table."""
 _OF_A_METRIC = ("name", "worst", "best", "better")
-"""What a manifest says of each metric."""
+"""Fields of each metric in the manifest."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What the manifest says of a run beside what the graph found.
+    """The part of the manifest that is known before the run.
 
     Attributes:
         output: Folder of the run.
         config: The configuration as JSON.
-        versions: Versions of what computed it.
-        allowed: What the dataset may be like for calls to begin.
+        versions: Versions of the software.
+        allowed: Bounds of the dataset; calls start only within them.
         facts: The metrics in the order of the config.
-        slices, statistics: How they were summarised.
-        criteria: Bounds to judge.
-        fingerprint: What the agent's answers depend on beside the rows.
-        replay: Whether the answers are another run's, so that rows without one are no reason to go on.
-        loading: What loads the tables of a finished run into BigQuery.
+        slices, statistics: Settings of the summary.
+        criteria: The criteria.
+        fingerprint: Hash of all that the agent's answers depend on beside the rows.
+        replay: Whether the answers are another run's, so that rows without one do not make the run unfinished.
+        loading: Loads the tables of a finished run into BigQuery.
         prompts: For each judge metric the prompts it uses: name, version and hash.
         models: Model of each judge that is asked.
         prices: Prices of models by their names.
-        free: Judges whose answers are another run's: they cost nothing, and what they lack is no reason to go on.
-        left_because: Why calls are left where nothing stopped them.
+        free: Judges whose answers are another run's: they cost nothing, and missing ones do not leave the run open.
+        left_because: Reason why calls are left if nothing stopped them.
     """
 
     output: str
@@ -91,9 +91,9 @@ class FinishRun(beam.PTransform):
         files: PCollection[WrittenFile] of all tables.
         summaries: PCollection[Summary].
         facts: PCollection[DatasetStats].
-        record: What the manifest says beside them.
+        record: The part of the manifest that is known before the run.
         writer: Writer of the summary table.
-        spent: PCollection[Spent], `None` where no judge is asked.
+        spent: PCollection[Spent]; `None` if no judge is asked.
     """
 
     files: Any
@@ -149,7 +149,7 @@ def _finish(
 
 
 def _statuses(files: Iterable[WrittenFile]) -> dict[str, int]:
-    """Rows of the instances table by status."""
+    """Counts the rows of the instances table by status."""
     counts: dict[str, int] = {}
     for file in files:
         for status, count in file.counts.items():
@@ -158,7 +158,7 @@ def _statuses(files: Iterable[WrittenFile]) -> dict[str, int]:
 
 
 def _stopped(record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Spent]) -> str | None:
-    """Why calls were left, or `None` where none was."""
+    """Returns the reason why calls are left, or `None` if none are."""
     counts = [] if record.replay else [f.counts for f in files]
     rows = sum(c.get("not_called", 0) + c.get("over_budget", 0) for c in counts)
     asks = sum(Tally(*numbers).open for (_, judge, _), numbers in spent if judge not in record.free)
@@ -171,7 +171,7 @@ def _stopped(record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Sp
 
 
 def publish(output: str, files: Sequence[WrittenFile], manifest: bytes, loading: LoadTables | None = None) -> None:
-    """Renames the files, removes what is stale, loads the files into BigQuery, writes the manifest."""
+    """Renames the files, removes stale ones, loads the files into BigQuery, writes the manifest."""
     names = {f.name: f.temporary for f in files}
     folder = RunFolder(output)
     storage.delete([folder.manifest])
@@ -220,7 +220,7 @@ def _manifest(
 
 
 def _judging(record: RunRecord, asked: Sequence[Json]) -> dict[str, Json]:
-    """What judges were asked with, and what that cost: a total only where all of it is known."""
+    """Describes the prompts and costs of judges; the total is `None` if any cost is unknown."""
     return {"cost": total(one["cost"] for one in asked), "spent": asked, "prompts": record.prompts}
 
 

@@ -1,9 +1,9 @@
-"""A run's tables into BigQuery: one load job for each, under an id derived from the run.
+"""Loads the tables of a run into BigQuery, one load job for each table, with an id derived from the run.
 
-BigQuery runs no two jobs of one id, so repeating a step never doubles rows. The jobs of a run and table are numbered;
-one that was begun before is waited for. Where the run is appended, or the same start of it began that job, its rows
-are there; else the run's rows are deleted and loaded anew by the job of the next number. Deleting too is a job that
-runs once: a repetition never deletes what was loaded after it.
+BigQuery runs no two jobs with the same id, so a repeated step never duplicates rows. The jobs of a run and table are
+numbered, and one that was started before is waited for. Its rows are taken as loaded if the run is appended, or if the
+same start of the run began the job. Otherwise the rows of the run are deleted, and the job with the next number loads
+them again. The deletion is a job that runs once, too: a repetition never deletes rows that were loaded after it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class LoadTables:
 
     Attributes:
         dataset: "project.dataset".
-        stamp: The run, as it stands in the files.
-        start: Stands for this start of the run.
-        prefix: Stands before the names of the tables.
+        stamp: The identity of the run in the files.
+        start: Token of this start of the run.
+        prefix: Prefix of the names of the tables.
         write: "replace" the run's rows, or "append" a run once and never change it.
-        clients: Makes the clients.
+        clients: Creates the clients.
     """
 
     dataset: str
@@ -46,10 +46,10 @@ class LoadTables:
     clients: Clients = field(default_factory=Clients)
 
     def check(self) -> None:
-        """Looks whether the dataset is there.
+        """Checks that the dataset exists.
 
         Raises:
-            ConfigError: It is not, or cannot be reached.
+            ConfigError: It does not, or cannot be reached.
         """
         from google.api_core.exceptions import GoogleAPIError
 
@@ -61,7 +61,7 @@ class LoadTables:
                 raise ConfigError(f"{self.dataset}: {reason(error)}", where=where) from error
 
     def load(self, output: str, files: Sequence[WrittenFile]) -> None:
-        """Loads the files, which lie in the run's folder under their own names. May be repeated.
+        """Loads the files, which have their final names in the run's folder. May be repeated.
 
         Raises:
             RunError: A table or a job was refused, or failed.
@@ -125,10 +125,10 @@ class LoadTables:
         run_once(client, job_id, location, begin, f"loading into {name}")
 
     def _next_job(self, client: Any, location: str, name: str) -> str | None:
-        """Id of the job to begin, or `None` where the rows are there."""
+        """Returns the id of the job to start, or `None` if the rows are loaded already."""
         digest = hashlib.sha256(f"{self.stamp.run_id}\n{name}".encode()).hexdigest()[:32]
         number = 1
-        while (earlier := _ended(client, f"evalbeam-load-{digest}-{number}", location)) is not None:
+        while (earlier := _await_earlier(client, f"evalbeam-load-{digest}-{number}", location)) is not None:
             ours = self.write == "append" or (earlier.labels or {}).get(_START) == self.start
             if ours and not earlier.error_result:
                 return None
@@ -147,8 +147,8 @@ class LoadTables:
         run_once(client, job_id, location, begin, f"deleting from {name}")
 
 
-def _ended(client: Any, job_id: str, location: str) -> Any:
-    """A job that was begun before, once it has ended, well or not; `None` where there is none."""
+def _await_earlier(client: Any, job_id: str, location: str) -> Any:
+    """Waits for the end of a job that was started before, and returns it; `None` if there is none."""
     from google.api_core.exceptions import GoogleAPIError, NotFound
 
     try:

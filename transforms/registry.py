@@ -1,7 +1,7 @@
-"""Names to parts: metrics, agents, readers, writers, dialects, judges and checkers.
+"""The registry of parts by name: metrics, agents, readers, writers, dialects, judges and checkers.
 
-A part is a class or function registered under a kind and a name by the module it stands in. `find` imports the kind's
-folder on first use, then the entry points of group `evalbeam.<kind>`; nothing else in the project imports by name.
+A part is a class or function that its module registers under a kind and a name. `find` imports the folder of the kind
+on first use, then the entry points of group `evalbeam.<kind>`; nothing else in the project imports by name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _loaded: set[str] = set()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """A registered part: what makes it, and the parameters its name already fixes."""
+    """A registered part: its factory, and the parameters that its name fixes."""
 
     name: str
     factory: Callable[..., Any]
@@ -44,7 +44,7 @@ class Part:
 
 
 def register(kind: str, name: str, **preset: Any) -> Callable[[T], T]:
-    """Class or function decorator: registers the part under `name`, with `preset` parameters fixed by that name.
+    """Decorates a class or function to register it under `name`, with `preset` parameters fixed by that name.
 
     Raises:
         ValueError: The name is taken by another part.
@@ -61,10 +61,10 @@ def register(kind: str, name: str, **preset: Any) -> Callable[[T], T]:
 
 
 def find(kind: str, name: str, where: str = "") -> Part:
-    """The part registered under `name`.
+    """Returns the part that is registered under `name`.
 
     Raises:
-        ConfigError: There is none; the message offers the nearest names.
+        ConfigError: There is none; the message lists the nearest names.
     """
     parts = _load(kind)
     if name not in parts:
@@ -75,24 +75,24 @@ def find(kind: str, name: str, where: str = "") -> Part:
 
 
 def full_name(kind: str, name: str, families: Sequence[str]) -> str:
-    """The full name that a name stands for: itself, or that of the first family which has a part of that name."""
+    """Returns the full name of a part: the name itself, or with the first family that has a part of that name."""
     parts = _load(kind)
     return next((n for n in (name, *(f"{family}/{name}" for family in families)) if n in parts), name)
 
 
 def names(kind: str) -> list[str]:
-    """All registered names of a kind, sorted."""
+    """Returns all registered names of a kind, sorted."""
     return sorted(_load(kind))
 
 
 def name_of(kind: str, value: Any) -> str | None:
-    """The first name under which the class of a part is registered, one without a preset if there is one."""
+    """Returns the first name under which the class of a part is registered, preferring names without presets."""
     fitting = [p for p in _load(kind).values() if p.factory is type(value)]
     return min(fitting, key=lambda p: (len(p.preset), p.name)).name if fitting else None
 
 
 def build(part: Part, params: Mapping[str, Any], where: str) -> Any:
-    """Makes the part from a config's parameters, checked against the fields of its dataclass.
+    """Builds a part from the parameters of a configuration, checked against the fields of its dataclass.
 
     Raises:
         ConfigError: A parameter is unknown, missing or of a wrong type; the message names it and the choices.
@@ -112,30 +112,30 @@ def build(part: Part, params: Mapping[str, Any], where: str) -> Any:
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and key not in params and key not in part.preset:
             raise ConfigError(f"{part.name} needs the parameter {key!r}", where=where)
-    return _validated(factory, {**part.preset, **params}, part.name, where)
+    return _validate_and_build(factory, {**part.preset, **params}, part.name, where)
 
 
-def _validated(factory: type, params: dict[str, Any], name: str, where: str) -> Any:
+def _validate_and_build(factory: type, params: dict[str, Any], name: str, where: str) -> Any:
     try:
         types = typing.get_type_hints(factory)
     except Exception:  # annotations that only a type checker can resolve: the part checks itself
         types = {}
     try:
-        return factory(**{k: _checked(v, types.get(k, Any), f"{name}: {k}", where) for k, v in params.items()})
+        return factory(**{k: _check_type(v, types.get(k, Any), f"{name}: {k}", where) for k, v in params.items()})
     except ConfigError as error:
-        raise _placed(error, where) from error.__cause__
+        raise _add_place(error, where) from error.__cause__
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{name}: {error}", where=where) from None
 
 
-def _placed(error: ConfigError, where: str) -> ConfigError:
-    """A part's error under the key that the part stands in, which it does not know itself (an agent does)."""
+def _add_place(error: ConfigError, where: str) -> ConfigError:
+    """Adds the key of the part to its error, unless the part knows it, as agents do."""
     if not where or error.where.partition(".")[0] == where.partition(".")[0]:
         return error
     return ConfigError(error.what, where=f"{where}.{error.where}" if error.where else where, allowed=error.allowed)
 
 
-def _checked(value: Any, type_: Any, name: str, where: str) -> Any:
+def _check_type(value: Any, type_: Any, name: str, where: str) -> Any:
     import pydantic
 
     from ..schemas.config.explain import describe_allowed, show_value
@@ -157,7 +157,7 @@ def _checked(value: Any, type_: Any, name: str, where: str) -> Any:
 
 
 def load_object(target: str, where: str) -> Any:
-    """The object that `"module:name"` (or `"module:a.b"`) names; the only place where user code is imported.
+    """Imports the object that `"module:name"` (or `"module:a.b"`) names; user code is imported nowhere else.
 
     The working directory is searched first, as `python -m` does.
 
@@ -176,7 +176,7 @@ def load_object(target: str, where: str) -> Any:
         reason = f"module {missing!r} not found" if missing else str(error)
         places = "a module in the current folder, installed, or on PYTHONPATH" if missing == module_name else ""
         raise ConfigError(f"cannot import {module_name!r}: {reason}", where=where, allowed=places) from error
-    except (Exception, SystemExit) as error:  # a script that ends itself would end the command
+    except (Exception, SystemExit) as error:  # a script that calls sys.exit() would end the command
         raise ConfigError(f"importing {module_name!r} failed: {type(error).__name__}: {error}", where=where) from error
     found: Any = module
     for step in path.split("."):
@@ -189,7 +189,7 @@ def load_object(target: str, where: str) -> Any:
 
 
 def has_module(name: str) -> bool:
-    """Whether a module could be imported; it is not imported, though the packages it stands in are."""
+    """Returns whether a module could be imported; only its parent packages are imported."""
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:
@@ -197,16 +197,16 @@ def has_module(name: str) -> bool:
 
 
 def require_module(name: str, extra: str, purpose: str, where: str = "") -> None:
-    """Looks whether a module is there that a part cannot do without.
+    """Checks that a module is installed that a part requires.
 
     Args:
         name: The module.
-        extra: The extra of this package that brings it.
-        purpose: What needs it.
-        where: Key of the configuration that asks for that.
+        extra: The extra of this package that installs it.
+        purpose: Name of the part, for the message.
+        where: Key of the configuration that names the part.
 
     Raises:
-        ConfigError: It is not.
+        ConfigError: The module is missing.
     """
     if not has_module(name):
         found = f"{purpose} needs the package {name!r}, which is missing"

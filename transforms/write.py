@@ -1,4 +1,4 @@
-"""The instances and errors tables into files under temporary names; FinishRun gives them their own."""
+"""The steps that write the instances and errors tables under temporary names; FinishRun renames the files."""
 
 from __future__ import annotations
 
@@ -29,23 +29,24 @@ from .runtime.coders import coder_of
 from .writers.base import Writer
 
 GROUP_ROWS = 8_192
-"""Rows of a row group at most."""
+"""Most rows of a row group."""
 GROUP_BYTES = 16 << 20
-"""Bytes of text of a row group at most (but for a single larger row)."""
+"""Most bytes of text in a row group, except for a single larger row."""
 _ID_BYTES = 64
+"""Length to which the first id of an encoded batch is padded, so that encoded batches sort by it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file of a table, complete, still under its temporary name.
+    """A complete file of a table, still under its temporary name.
 
     Attributes:
         table: "instances" or "errors".
-        temporary: Where it is.
-        name: Where it belongs, relative to the run.
+        temporary: Its current path.
+        name: Its final path, relative to the run.
         rows: Rows in it.
         counts: Instances by status.
-        columns: (name, type, volatile, our own name where that is another) of its columns.
+        columns: (name, type, volatile, our own name if that differs) of its columns.
     """
 
     table: str
@@ -56,12 +57,12 @@ class WrittenFile:
     columns: tuple[tuple[str, str, bool, str], ...]
 
     def to_bytes(self) -> bytes:
-        """The record as JSON."""
+        """Encodes the record as JSON."""
         return orjson.dumps([self.table, self.temporary, self.name, self.rows, self.counts, self.columns])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> WrittenFile:
-        """The record that `to_bytes` wrote."""
+        """Decodes the record that `to_bytes` wrote."""
         table, temporary, name, rows, counts, columns = orjson.loads(data)
         return cls(table, temporary, name, rows, counts, tuple((n, t, v, s) for n, t, v, s in columns))
 
@@ -75,9 +76,9 @@ class WriteInstances(beam.PTransform):
 
     Attributes:
         facts: Singleton side input.
-        metrics: What decides the metrics' columns.
+        metrics: The columns of each metric.
         declared: Declared (name, type) of dataset columns.
-        shards, limit: What decides the number of parts, with the facts.
+        shards, limit: Determine the number of parts, together with the facts.
         output: Folder of the run.
         writer: Writer of the format.
     """
@@ -105,10 +106,10 @@ class WriteInstances(beam.PTransform):
         dataset = facts.types(self.declared)
         columns = tables.instance_columns(dataset, self.metrics)
         if len(dataset) > tables.WIDE:
-            packed = decoded(encoded, tables.instance_columns(tables.PACKED, self.metrics))
+            packed = decode_records(encoded, tables.instance_columns(tables.PACKED, self.metrics))
             records = unpack_columns(packed, dataset, columns)
         else:
-            records = decoded(encoded, columns)
+            records = decode_records(encoded, columns)
         name = f"instances/part-{index:05d}-of-{total:05d}{self.writer.ending}"
         return write_table("instances", name, records, columns, self.output, self.writer)
 
@@ -124,11 +125,11 @@ class _Encode(beam.DoFn):
         self.compressing.close()
 
     def start_bundle(self) -> None:
-        deque(self.compressing.rest(), maxlen=0)  # of a bundle that failed
+        deque(self.compressing.rest(), maxlen=0)  # left by a bundle that failed
 
     def process(self, element: ScoredBatch) -> Iterator[tuple[int, bytes]]:
         for part, first, stream in encode(element, self.metrics):
-            self.compressing.submit(_compressed, part, first, stream)
+            self.compressing.submit(_compress, part, first, stream)
         yield from self.compressing.ready()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
@@ -137,7 +138,7 @@ class _Encode(beam.DoFn):
 
 
 def encode(batch: ScoredBatch, metrics: Sequence[tables.MetricColumns]) -> Iterator[tuple[int, bytes, pa.Buffer]]:
-    """(part, first id, Arrow stream) of a batch; of an empty batch a marker, so that its part gets a file."""
+    """Encodes a batch as (part, first id, Arrow stream); an empty one is a marker, so that its part gets a file."""
     if not batch.examples:
         yield batch.part, b"", pa.py_buffer(b"")
     for records in tables.instance_records(batch, metrics):
@@ -146,15 +147,15 @@ def encode(batch: ScoredBatch, metrics: Sequence[tables.MetricColumns]) -> Itera
 
 
 def _stream(records: pa.RecordBatch) -> pa.Buffer:
-    """An Arrow stream of the columns that differ; its schema says where each column of the table is among them."""
-    found: dict[tuple[Any, ...], int] = {}
-    places = [found.setdefault(_identity(column), len(found)) for column in records.columns]
+    """Writes an Arrow stream of distinct columns; its schema metadata maps the columns of the table to them."""
+    numbers: dict[tuple[Any, ...], int] = {}
+    places = [numbers.setdefault(_identity(column), len(numbers)) for column in records.columns]
     first = {place: i for i, place in reversed([*enumerate(places)])}
-    distinct = records.select([first[place] for place in range(len(found))])
+    distinct = records.select([first[place] for place in range(len(numbers))])
     distinct = distinct.replace_schema_metadata({"places": orjson.dumps(places)})
     measured = pa.MockOutputStream()
     _send(distinct, measured)
-    stream = pa.allocate_buffer(measured.size())  # one that grows is copied each time
+    stream = pa.allocate_buffer(measured.size())  # a growing buffer would be copied each time
     _send(distinct, pa.FixedSizeBufferWriter(stream))
     return stream
 
@@ -165,17 +166,17 @@ def _send(records: pa.RecordBatch, sink: Any) -> None:
 
 
 def _identity(column: pa.Array) -> tuple[Any, ...]:
-    """Equal only for columns of the same type on the same memory."""
+    """Returns a key that is equal only for columns of the same type in the same memory."""
     return column.type.id, column.offset, *(b.address if b else 0 for b in column.buffers())
 
 
-def _compressed(part: int, first: bytes, stream: pa.Buffer) -> tuple[int, bytes]:
-    # Compressed as one: Arrow's own compression of each of a hundred small buffers takes half as long again.
+def _compress(part: int, first: bytes, stream: pa.Buffer) -> tuple[int, bytes]:
+    # The whole stream at once: Arrow would compress a hundred small buffers one by one, in 1.5 times the time.
     return part, first + compress(stream) if first else b""
 
 
-def decoded(encoded: Iterable[bytes], columns: Sequence[tables.Column]) -> Iterator[pa.RecordBatch]:
-    """The record batches of a part, in order of their first row."""
+def decode_records(encoded: Iterable[bytes], columns: Sequence[tables.Column]) -> Iterator[pa.RecordBatch]:
+    """Decodes the record batches of a part, in the order of their first rows."""
     schema = tables.schema(columns)
     for value in sorted(v for v in encoded if v):
         with pa.ipc.open_stream(decompress(memoryview(value)[_ID_BYTES:])) as stream:
@@ -192,7 +193,7 @@ def write_table(
     output: str,
     writer: Writer,
 ) -> WrittenFile:
-    """One file of a table, under a temporary name of its own."""
+    """Writes a file of a table under a unique temporary name."""
     temporary = RunFolder(output).temporary(uuid.uuid4().hex, name)
     schema = tables.schema(columns)
     rows = 0
@@ -212,7 +213,7 @@ def write_table(
 
 
 def row_groups(records: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The same rows in groups whose ends depend on the rows alone, not on how they arrived."""
+    """Regroups rows so that row groups depend on the rows alone, not on the batches in which they arrive."""
     held: list[pa.RecordBatch] = []
     sizes: list[np.ndarray] = []
     for batch in records:

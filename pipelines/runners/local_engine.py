@@ -6,12 +6,12 @@ thread that waits for its end.
 
 Private API of Beam in use; `tests/pipelines/runners/test_killed_workers.py` fails if it changes:
 
-- `GrpcWorkerHandler` and `BeamFnControlServicer` of `fn_api_runner.worker_handlers`: base class of our handler,
-  and the states of a connection. If they move, the import of this module fails.
-- `ControlConnection._state` and `._futures_by_id`: whether a worker has connected, and the requests it has not
-  answered. Without them a dead worker would not fail its open requests, and the run would hang.
-- `_to_send` and `_WRITES_FINISHED` of a gRPC data channel: the queue to a worker and its end marker. Without them a
-  run with a dead worker would hang once the queue is full.
+- `GrpcWorkerHandler` and `BeamFnControlServicer` of `fn_api_runner.worker_handlers`: base class of our handler, and
+  states of a connection. If they move, the import of this module fails.
+- `ControlConnection._state` and `._futures_by_id`: whether a worker has connected, and its open requests. Without them
+  the open requests of a dead worker would not fail, and the run would hang.
+- `_to_send` and `_WRITES_FINISHED` of a gRPC data channel: the queue to a worker and its end marker. Without them a run
+  with a dead worker would hang once the queue is full.
 """
 
 from __future__ import annotations
@@ -135,9 +135,8 @@ class _Control:
     def push(self, request: Any) -> Any:
         """Sends a request."""
         future = self._connection.push(request)
-        if (
-            self._why and future is not None
-        ):  # read after `push` has listed the request: `end` sets it, then fails the list
+        # Read after `push` has listed the request; `end` writes it before it goes through the list.
+        if self._why and future is not None:
             self._fail(future)
         return future
 

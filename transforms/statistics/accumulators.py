@@ -1,8 +1,8 @@
-"""What one summary row is computed from: counts and sums that merge exactly, in any order and any grouping.
+"""Accumulators of summary rows: counts and sums that merge exactly, in any order and any grouping.
 
-Up to `MAX_DISTINCT` distinct values an accumulator holds how often each occurred, and everything follows from that.
-Beyond, it holds exact sums, both ends and counts in fixed buckets. Which of the two it is depends on the set of values
-alone (a union never has fewer distinct values than its parts), so equal multisets give equal bytes.
+Up to `MAX_DISTINCT` distinct values an accumulator counts each value, and all statistics follow from the counts. Beyond
+that it holds exact sums, both ends and counts in fixed buckets. Which of the two forms it has depends on the set of
+values alone (a union never has fewer distinct values than its parts), so that equal multisets give equal bytes.
 
 Sums are exact: a float64 is an integer times a power of two, and so are its square and every sum of them. The one
 rounding is the division at the end.
@@ -23,7 +23,7 @@ import numpy as np
 import orjson
 
 MAX_DISTINCT = 4096
-"""Distinct values that are counted one by one."""
+"""Most distinct values that are counted one by one."""
 BUCKETS_PER_OCTAVE = 128
 """Buckets between two powers of two; a bucket's middle is within 1/256 (0.4 %) of every value in it."""
 
@@ -39,27 +39,27 @@ class Dyadic(NamedTuple):
 
     @classmethod
     def reduced(cls, numerator: int, exponent: int) -> Dyadic:
-        """`numerator / 2**exponent` in lowest terms; `exponent >= 0`."""
+        """Reduces `numerator / 2**exponent` to lowest terms; `exponent >= 0`."""
         if not numerator:
             return cls()
         shift = min(exponent, (numerator & -numerator).bit_length() - 1)
         return cls(numerator >> shift, exponent - shift)
 
     def plus(self, other: Dyadic) -> Dyadic:
-        """The exact sum."""
+        """Returns the exact sum."""
         exponent = max(self.exponent, other.exponent)
         left = self.numerator << (exponent - self.exponent)
         return Dyadic.reduced(left + (other.numerator << (exponent - other.exponent)), exponent)
 
 
 def dyadic(value: float) -> Dyadic:
-    """A finite float64 as it is."""
+    """Converts a finite float64 exactly."""
     numerator, denominator = value.as_integer_ratio()
     return Dyadic(numerator, denominator.bit_length() - 1)
 
 
 def exact_sums(counts: Mapping[float, int]) -> tuple[Dyadic, Dyadic]:
-    """Sum of the values and sum of their squares, each value as often as counted."""
+    """Returns the sum of the values and the sum of their squares, each value as often as counted."""
     sums: dict[int, int] = {}
     squares: dict[int, int] = {}
     for value, count in counts.items():
@@ -74,7 +74,7 @@ def exact_sums(counts: Mapping[float, int]) -> tuple[Dyadic, Dyadic]:
 
 
 def buckets_of(values: Collection[float]) -> list[int]:
-    """Number of each value's bucket, in the order of the values; ascending values have ascending numbers.
+    """Returns the bucket number of each value, in the order of the values; numbers ascend with the values.
 
     The number is the float64's own exponent and the first bits of its mantissa, so it needs no logarithm and is the
     same on every machine. Magnitudes under 2.3e-308 (subnormal numbers) are resolved to 8.7e-311 instead of 0.4 %.
@@ -85,7 +85,7 @@ def buckets_of(values: Collection[float]) -> list[int]:
 
 
 def middle(bucket: int) -> float:
-    """The value that stands for a bucket: its middle, and 0 for bucket 0."""
+    """Returns the middle of a bucket, and 0 for bucket 0."""
     if not bucket:
         return 0.0
     bits = (abs(bucket) << _BUCKET_SHIFT) | (1 << (_BUCKET_SHIFT - 1))
@@ -93,7 +93,7 @@ def middle(bucket: int) -> float:
 
 
 class Clusters(NamedTuple):
-    """Values that come in clusters, as the trials of an instance do: what their mean's standard error follows from.
+    """Sums over clusters of values, such as the trials of an instance, for the standard error of the mean.
 
     Attributes:
         number: Clusters with a value.
@@ -109,7 +109,7 @@ class Clusters(NamedTuple):
 
     @classmethod
     def of(cls, clusters: Iterable[Sequence[float | None]]) -> Clusters:
-        """The clusters, `None` left out."""
+        """Sums up clusters of values, ignoring `None`."""
         number, sizes, squares, products = cls()
         for cluster, times in Counter(map(tuple, clusters)).items():
             values = counted(cluster)
@@ -124,24 +124,24 @@ class Clusters(NamedTuple):
         return cls(number, sizes, squares, products)
 
     def plus(self, other: Clusters) -> Clusters:
-        """Those of both."""
+        """Returns the sums of both."""
         squares, products = self.squares.plus(other.squares), self.products.plus(other.products)
         return Clusters(self.number + other.number, self.sizes + other.sizes, squares, products)
 
     def encode(self) -> list[Any]:
-        """The sums as JSON."""
+        """Encodes the sums as JSON."""
         return [self.number, self.sizes, _number(self.squares), _number(self.products)]
 
     @classmethod
     def decode(cls, data: list[Any]) -> Clusters:
-        """What `encode` wrote."""
+        """Decodes what `encode` wrote."""
         number, sizes, squares, products = data
         return cls(number, sizes, _dyadic(squares), _dyadic(products))
 
 
 @dataclass(slots=True)
 class Sketch:
-    """What is kept of more than `MAX_DISTINCT` distinct values: exact sums and ends, and counts by bucket."""
+    """A summary of more than `MAX_DISTINCT` distinct values: exact sums and ends, and counts by bucket."""
 
     total: Dyadic
     squares: Dyadic
@@ -151,7 +151,7 @@ class Sketch:
 
     @classmethod
     def of(cls, counts: Mapping[float, int]) -> Sketch:
-        """The sketch of counted values, at least one."""
+        """Builds the sketch of counted values, at least one."""
         buckets: dict[int, int] = {}
         for bucket, count in zip(buckets_of(counts), counts.values(), strict=True):
             buckets[bucket] = buckets.get(bucket, 0) + count
@@ -165,21 +165,21 @@ class Sketch:
         _add(self.buckets, other.buckets)
 
     def counted(self) -> list[tuple[float, int]]:
-        """(value, count) in ascending order, each value the middle of its bucket, within the ends."""
+        """Returns (value, count) in ascending order; each value is the middle of its bucket, within the ends."""
         return [(min(max(middle(b), self.low), self.high), count) for b, count in sorted(self.buckets.items())]
 
 
 @dataclass(slots=True)
 class Accumulator:
-    """One metric over some rows.
+    """The scores of one metric on some rows.
 
     Attributes:
         rows: Rows seen.
-        scored, errors, skipped, inapplicable: Rows by the status of their score; together `rows`.
+        scored, errors, skipped, inapplicable: Rows by the status of their score; they add up to `rows`.
         passes: Values that meet the metric's threshold.
         counts: How often each value occurred, while there are at most `MAX_DISTINCT` of them; no -0.0, only finite.
-        sketch: What stands for `counts` beyond.
-        clusters: The same values by instance, where there are several trials of each.
+        sketch: Replaces `counts` beyond that.
+        clusters: The same values by instance, if instances have several trials.
     """
 
     rows: int = 0
@@ -193,7 +193,7 @@ class Accumulator:
     clusters: Clusters | None = None
 
     def absorb(self, other: Accumulator) -> None:
-        """Adds the rows of another accumulator, which stays as it is."""
+        """Adds the rows of another accumulator, which is not changed."""
         self.rows += other.rows
         self.scored += other.scored
         self.errors += other.errors
@@ -207,10 +207,10 @@ class Accumulator:
             return
         parts = [Sketch.of(self.counts)] if self.counts else []
         parts += [sketch for sketch in (self.sketch, other.sketch) if sketch is not None]
-        self.sketch, self.counts = _united(parts), {}
+        self.sketch, self.counts = _merge_sketches(parts), {}
 
     def distribution(self) -> Distribution:
-        """The values as statistics are taken from them."""
+        """Returns the values in the form from which statistics are computed."""
         if self.sketch is not None:
             s = self.sketch
             return Distribution(s.counted(), s.total, s.squares, s.low, s.high, self.clusters)
@@ -219,7 +219,7 @@ class Accumulator:
         return Distribution(counted, *exact_sums(self.counts), *ends, self.clusters)
 
     def encode(self) -> bytes:
-        """The accumulator as bytes: equal for equal multisets of scores, whatever way they came together."""
+        """Encodes the accumulator; equal multisets of scores give equal bytes, in whatever order they were merged."""
         s = self.sketch
         sketch = s and [_number(s.total), _number(s.squares), s.low, s.high, _columns(s.buckets)]
         head = [self.rows, self.scored, self.errors, self.skipped, self.inapplicable, self.passes]
@@ -227,7 +227,7 @@ class Accumulator:
 
     @classmethod
     def decode(cls, data: bytes) -> Accumulator:
-        """The accumulator that `encode` wrote."""
+        """Decodes the accumulator that `encode` wrote."""
         *head, (values, counts), sketch, clusters = orjson.loads(data)
         if sketch is not None:
             total, squares, low, high, (buckets, sizes) = sketch
@@ -240,15 +240,15 @@ class Accumulator:
 
 
 class Distribution:
-    """A multiset of values; every statistic is `None` where it is not defined or beyond float64.
+    """A multiset of values; a statistic is `None` if it is undefined or beyond float64.
 
     Sums are exact, so that mean and variance are correctly rounded, and std is within two units in the last place.
 
     Attributes:
-        counted: (value, count) in ascending order; middles of buckets where there were too many distinct values.
+        counted: (value, count) in ascending order; middles of buckets if there were too many distinct values.
         n: Number of values.
         low, high: The ends, exact.
-        clusters: The clusters they come in, where some have several values.
+        clusters: Their clusters, if some have several values.
     """
 
     def __init__(
@@ -266,26 +266,26 @@ class Distribution:
         self.clusters = None if clusters is None or clusters.number == self.n else clusters
 
     def mean(self, more: int = 0, value: float = 0.0) -> float | None:
-        """Mean, with `more` further rows at `value`."""
+        """Returns the mean, with `more` further rows at `value`."""
         extra = dyadic(value)
         total = self.total.plus(Dyadic.reduced(extra.numerator * more, extra.exponent))
-        return _divided(total.numerator, (self.n + more) << total.exponent)
+        return _divide(total.numerator, (self.n + more) << total.exponent)
 
     def variance(self) -> float | None:
-        """Sample variance (ddof 1); `None` for less than two values."""
-        return _divided(*self._variance())
+        """Returns the sample variance (ddof 1); `None` for less than two values."""
+        return _divide(*self._variance())
 
     def std(self) -> float | None:
-        """Sample standard deviation (ddof 1); `None` for less than two values."""
+        """Returns the sample standard deviation (ddof 1); `None` for less than two values."""
         return _root(*self._variance())
 
     def standard_error(self) -> float | None:
-        """std / sqrt(n); `None` for less than two values."""
+        """Returns std / sqrt(n); `None` for less than two values."""
         p, q = self._variance()
         return _root(p, q * self.n)
 
     def clustered_error(self) -> float | None:
-        """Standard error of the mean where values of one cluster depend on each other; `None` for less than two.
+        """Returns the standard error of the mean of dependent values in clusters; `None` for less than two clusters.
 
         With residuals r about the mean it is sqrt(G / (G - 1) * sum over the G clusters of (sum of r)**2) / n; for
         clusters of one value that is `standard_error`.
@@ -303,7 +303,7 @@ class Distribution:
         return _root(number * residuals.numerator, (number - 1) * n**4 << residuals.exponent)
 
     def quantile(self, p: int, q: int) -> float | None:
-        """The p/q quantile, linear between neighbours (definition 7 of Hyndman and Fan, as numpy's default)."""
+        """Returns the p/q quantile, linear between neighbours (definition 7 of Hyndman and Fan, as numpy's default)."""
         if not self.n:
             return None
         rank, rest = divmod((self.n - 1) * p, q)
@@ -314,7 +314,7 @@ class Distribution:
         return min(max(low * (1 - rest / q) + high * (rest / q), low), high)
 
     def mode(self) -> float | None:
-        """The smallest of the most frequent values; of buckets, the middle of the fullest."""
+        """Returns the smallest of the most frequent values; of buckets, the middle of the fullest one."""
         return max(self.counted, key=lambda pair: pair[1])[0] if self.n else None
 
     def _at(self, rank: int) -> float:
@@ -328,7 +328,7 @@ class Distribution:
 
 
 def counted(values: Iterable[float | None]) -> dict[float, int]:
-    """How often each value occurs, `None` left out; every key a float, -0.0 counted as 0.0."""
+    """Counts how often each value occurs, ignoring `None`; keys are floats, and -0.0 counts as 0.0."""
     counts = Counter(values)
     counts.pop(None, None)
     return {value + 0.0: count for value, count in counts.items() if value is not None}
@@ -339,7 +339,7 @@ def _add(counts: dict[Any, int], more: Mapping[Any, int]) -> None:
         counts[key] = counts.get(key, 0) + count
 
 
-def _united(parts: list[Sketch]) -> Sketch:
+def _merge_sketches(parts: list[Sketch]) -> Sketch:
     whole = Sketch(Dyadic(), Dyadic(), math.inf, -math.inf, {})
     for part in parts:
         whole.absorb(part)
@@ -359,8 +359,8 @@ def _dyadic(value: Sequence[Any]) -> Dyadic:
     return Dyadic(int(value[0], 16), value[1])
 
 
-def _divided(p: int, q: int) -> float | None:
-    """p / q, correctly rounded; `None` where q is 0 or the quotient is beyond float64."""
+def _divide(p: int, q: int) -> float | None:
+    """Returns p / q, correctly rounded; `None` if q is 0 or the quotient is beyond float64."""
     try:
         return p / q
     except (ZeroDivisionError, OverflowError):
@@ -368,7 +368,7 @@ def _divided(p: int, q: int) -> float | None:
 
 
 def _root(p: int, q: int) -> float | None:
-    """The square root of p / q, also where p / q itself is beyond float64."""
+    """Returns the square root of p / q, even if p / q itself is beyond float64."""
     if not q:
         return None
     half = (p.bit_length() - q.bit_length()) // 2

@@ -1,4 +1,4 @@
-"""Thresholds to verdicts: whether the statistics of a run are within the bounds its criteria set."""
+"""Judges whether the statistics of a run are within the bounds of its criteria."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ STATISTICS: tuple[str, ...] = tuple(f.name for f in fields(Summary) if f.name no
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """What one row's score must reach to pass: `value` or more, or `value` or less where `at_most`."""
+    """The bound that a score must meet to pass: `value` or more, or `value` or less if `at_most`."""
 
     value: float
     at_most: bool = False
 
     def met(self, score: float) -> bool:
-        """Whether a score passes."""
+        """Returns whether a score passes."""
         return score <= self.value if self.at_most else score >= self.value
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What came of one criterion.
+    """The judgement of one criterion.
 
     Attributes:
         metric, statistic, slice, min, max: The criterion as configured.
-        observed: The statistic's value; `None` where there is none.
+        observed: The statistic's value; `None` if there is none.
         verdict: "NOT_EVALUATED" iff there is no value to judge, or the run was stopped before it had them all.
-        reason: The comparison in words, or why there is none.
+        reason: The comparison in words, or the reason why there is none.
     """
 
     metric: str
@@ -55,10 +55,10 @@ def check(
     metrics: Mapping[str, tuple[float, float] | None],
     slices: Sequence[Sequence[str]],
 ) -> None:
-    """Checks that the criteria speak of rows and columns the summary table will have.
+    """Checks that the criteria refer to rows and columns that the summary table will have.
 
     Args:
-        criteria: In the order of the config.
+        criteria: The criteria in the order of the configuration.
         metrics: The summary table's metrics, with the lowest and the highest value of each; `None` without a range.
         slices: Column lists of the configured slices.
 
@@ -81,7 +81,7 @@ def check(
 
 
 def _check_bounds(one: CriterionConfig, ends: tuple[float, float] | None, where: str) -> None:
-    """Refuses a bound that no value can reach, and an upper one that none can exceed: 90 where 0.9 was meant."""
+    """Refuses a bound that decides nothing, since no value is beyond it or all are: 90 instead of 0.9."""
     ends = (0.0, 1.0) if one.statistic in _SHARES else ends if one.statistic in _WITHIN else None
     if ends is None:
         return
@@ -93,10 +93,10 @@ def _check_bounds(one: CriterionConfig, ends: tuple[float, float] | None, where:
 
 
 def threshold(criteria: Iterable[CriterionConfig], metric: str, ends: tuple[float, float] | None) -> Threshold | None:
-    """What a single score of a metric must reach, by the metric's criterion over the whole dataset.
+    """Returns the threshold of a single score, from the metric's criterion over the whole dataset.
 
     That is the criterion on `mean`, else the one on the `min` or `max` of the scores. A metric that is best at its
-    low end takes the upper bound, every other the lower one; without a range, the lower bound where there is one.
+    low end uses the upper bound, any other metric the lower one; without a range, the lower bound if there is one.
 
     Args:
         criteria: All criteria of the run.
@@ -121,20 +121,20 @@ def judge(
 
     Args:
         summaries: Rows of the summary table.
-        criteria: What to judge.
-        stopped: Whether the run was stopped: what the rows so far show is said, and decides nothing, for the rows that
-            are left may turn it either way.
+        criteria: The criteria.
+        stopped: Whether the run was stopped: reasons then show the values so far, but decide nothing, since the rows
+            that are left may change them.
 
     Returns:
-        What came of each, and of all: FAILED if any failed, else NOT_EVALUATED if any could not be evaluated, else
-        PASSED (so without criteria, too).
+        The judgement of each, and the verdict of all: FAILED if any failed, else NOT_EVALUATED if any could not be
+        evaluated, else PASSED (also without criteria).
     """
     rows = {(frozenset(s.slice), s.metric): s for s in summaries}
     judgements = []
     for one in criteria:
         row = rows.get((frozenset(one.slice.items()), one.metric))
         observed = getattr(row, one.statistic) if row else None
-        verdict, reason = _compared(one, row, observed)
+        verdict, reason = _compare(one, row, observed)
         if stopped and verdict != "NOT_EVALUATED":
             verdict, reason = "NOT_EVALUATED", f"{reason}, but the run was stopped"
         bounds = (one.metric, one.statistic, dict(one.slice), one.min, one.max)
@@ -150,7 +150,7 @@ def add_verdicts(summaries: Iterable[Summary], judgements: Sequence[Judgement]) 
     return [replace(s, verdict=_worst(verdicts.get((frozenset(s.slice), s.metric), set()))) for s in summaries]
 
 
-def _compared(one: CriterionConfig, row: Summary | None, observed: float | None) -> tuple[Verdict, str]:
+def _compare(one: CriterionConfig, row: Summary | None, observed: float | None) -> tuple[Verdict, str]:
     if row is None:
         place = ", ".join(f"{k}={'null' if v is None else v}" for k, v in one.slice.items()) or "the whole dataset"
         return "NOT_EVALUATED", f"{place} has no row for {one.metric}"
