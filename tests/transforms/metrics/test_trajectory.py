@@ -106,7 +106,7 @@ def test_long_trajectories_cost_a_hash_per_call_and_give_the_same() -> None:
 
 
 def test_refuses_options_that_contradict_each_other() -> None:
-    with pytest.raises(Exception, match="ignore_args and args exclude each other"):
+    with pytest.raises(Exception, match="ignore_args and args are both given"):
         metric("trajectory_recall", ignore_args=True, args="subset")
 
 

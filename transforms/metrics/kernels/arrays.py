@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens of the texts of a chunk of n rows, each row's response and then its reference.
+    """The tokens of a chunk of n rows: for each row the tokens of the response, then those of the reference.
 
     Attributes:
-        ids: int32, one for each token in order; equal exactly where tokens are equal; none is negative.
-        bounds: int64, 2n + 1 indices: tokens of text t are ids[bounds[t]:bounds[t + 1]].
-        lines: int64, the same for the lines of all texts, the last line's end left out; empty where nobody asks.
+        ids: int32, id of each token in order, >= 0; equal if and only if the tokens are equal.
+        bounds: int64, 2n + 1 indices: the tokens of text t are ids[bounds[t]:bounds[t + 1]].
+        lines: int64, start indices of the lines of all texts; empty if lines are not needed.
     """
 
     ids: np.ndarray
@@ -26,25 +26,25 @@ class Tokens:
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """The number of rows."""
         return len(self.bounds) // 2
 
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens of each response and of each reference."""
+        """Returns the numbers of tokens of each response and of each reference."""
         counts = np.diff(self.bounds)
         return counts[::2], counts[1::2]
 
     def sides(self) -> np.ndarray:
-        """bool, for each token whether it is the reference's."""
+        """Returns bool[tokens], true for tokens of references."""
         return np.repeat(np.tile((False, True), self.rows), np.diff(self.bounds))
 
     def row_of_token(self) -> np.ndarray:
-        """int32, row of each token."""
+        """Returns the row of each token, int32[tokens]."""
         return np.repeat(np.arange(self.rows, dtype=np.int32), np.diff(self.bounds[::2]))
 
 
 def changes(values: np.ndarray) -> np.ndarray:
-    """0, the places where a value differs from the one before, and the length; nothing but the 0 for no values."""
+    """Returns 0, the indices at which a value differs from the previous one, and the length; only 0 without values."""
     if not len(values):
         return np.zeros(1, np.int64)
     inner = np.flatnonzero(values[1:] != values[:-1])
@@ -53,18 +53,18 @@ def changes(values: np.ndarray) -> np.ndarray:
 
 
 def running(values: np.ndarray) -> np.ndarray:
-    """int32, the sum of the values before each, and of all."""
+    """Returns the sums of the values before each index, and of all values, int32[n + 1]."""
     sums = np.zeros(len(values) + 1, np.int32)
     np.cumsum(values, dtype=np.int32, out=sums[1:])
     return sums
 
 
 def dictionary(content: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, pa.Array]:
-    """Ids of pieces of a text by what they hold.
+    """Assigns ids to pieces of text, equal ids to equal pieces.
 
     Args:
-        content: The pieces, one after the other, in units of one or more bytes.
-        lengths: Units of each.
+        content: The pieces, concatenated, in units of one or more bytes.
+        lengths: Number of units of each piece.
 
     Returns:
         (int32 id of each piece, the distinct pieces by id).
@@ -77,12 +77,12 @@ def dictionary(content: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, pa
 
 
 def listed(values: pa.Array) -> list[bytes]:
-    """The values, none of which holds a NUL byte, as Python objects: four times as fast as `to_pylist`."""
+    """Converts values without NUL bytes to Python objects; four times as fast as `to_pylist`."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
     return pc.call_function("binary_join", [whole, b"\0"])[0].as_py().split(b"\0")
 
 
 def relabel(ids: np.ndarray, names: Iterable[Hashable]) -> np.ndarray:
-    """Ids that are equal where the names of the given ids are equal."""
+    """Returns new ids, which are equal if and only if the names of the given ids are equal."""
     label: dict[Hashable, int] = {}
     return np.array([label.setdefault(name, len(label)) for name in names], np.int32)[ids]

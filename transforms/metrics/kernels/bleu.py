@@ -1,4 +1,4 @@
-"""Sentence BLEU from its counts, number for number as sacrebleu 2 computes it."""
+"""Computes sentence BLEU from its counts, bit for bit as sacrebleu 2."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _LOG_OF_ZERO = -9999999999.0
 
 
 def bleus(counts: np.ndarray, smooth: str = "exp", effective_order: bool = False) -> list[float | None]:
-    """BLEU of each pair in [0, 1]; never None.
+    """Computes BLEU of each pair, in [0, 1], never `None`.
 
-    sacrebleu gives percent and 100.00000000000004 for equal texts: the result is divided by 100 and cut at 1.
+    sacrebleu returns percent, and 100.00000000000004 for equal texts; the result is divided by 100 and capped at 1.
 
     Args:
         counts: int64[rows, 10]: clipped matches of order 1 to 4, n-grams of the response likewise, tokens of the
             response, tokens of the reference.
-        smooth: What a precision of 0 becomes: "exp" halves once more with each, "floor" counts 0.1 matches, "add-k"
-            adds 1 to matches and n-grams above order 1, "none" leaves 0.
-        effective_order: Whether orders longer than the response are left out of the mean.
+        smooth: Smoothing of a precision of 0: "exp" halves it again for each such order, "floor" counts 0.1 matches,
+            "add-k" adds 1 to matches and n-grams above order 1, "none" keeps 0.
+        effective_order: True to leave orders longer than the response out of the mean.
     """
     correct, total = counts[:, :ORDERS].copy(), counts[:, ORDERS : 2 * ORDERS].copy()
     matched = np.count_nonzero(correct, axis=1).tolist()
     if smooth == "add-k":
         correct[:, 1:] += _ADDED
         total[:, 1:] += _ADDED
-    # math.log and the built-in sum, as numpy's logarithm and order of addition may differ in the last bit
+    # math.log and the built-in sum, since numpy's logarithm and order of addition may differ in the last bit
     logs = [math.log(p) if p else _LOG_OF_ZERO for p in _precisions(correct, total, smooth).ravel().tolist()]
     orders = np.count_nonzero(total, axis=1).tolist() if effective_order else [ORDERS] * len(counts)
     found: list[float | None] = []
@@ -43,7 +43,7 @@ def bleus(counts: np.ndarray, smooth: str = "exp", effective_order: bool = False
 
 
 def _precisions(correct: np.ndarray, total: np.ndarray, smooth: str) -> np.ndarray:
-    """float64[rows, 4], in percent, smoothed; 0 for orders without n-grams."""
+    """Returns the smoothed precisions in percent, float64[rows, 4]; 0 for orders without n-grams."""
     known, missing = total > 0, (total > 0) & (correct == 0)
     grams = np.maximum(total, 1)
     precisions = 100.0 * correct / grams

@@ -1,4 +1,4 @@
-"""Which predicted tool call is which reference call, under the options of the trajectory metrics."""
+"""Relates predicted tool calls to reference calls, under the options of the trajectory metrics."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ ArgsRule: TypeAlias = ArgsMode | dict[str, ArgsMode | list[str]]
 Profile: TypeAlias = Literal["vertex", "adk", "agentevals"]
 Calls: TypeAlias = list[tuple[str, Json]]
 Relation: TypeAlias = tuple[list[int], int, int]
-"""Masks of the predicted calls over the reference calls (see matching.py), and how many there are of each."""
+"""(masks of the predicted calls over the reference calls, see matching.py; numbers of predicted and reference calls)"""
 
 DIRECT = 64
-"""Up to so many pairs of calls, comparing all pairs takes less time than hashing the calls."""
+"""Up to this number of pairs, comparing all pairs of calls is faster than hashing the calls."""
 
 
 class Sameness:
-    """When two calls are the same.
+    """Decides if two calls are the same.
 
     Args:
-        args: How much of the inputs must agree: "exact"; "ignore"; "subset", what the first call passes is in the
-            second; "superset", the other way round; or, by tool, one of these words or the keys (dotted paths) that
-            alone are compared. Tools not listed are exact.
-        profile: "vertex" compares inputs as JSON and reads no input as {}; "adk" compares them as Python's `==` does
-            and tells no input from {}; "agentevals" compares as Python does, reads no input as {} and a missing key
-            as null.
-        distinct: Whether equal calls of one trajectory are one.
+        args: How inputs are compared: "exact"; "ignore"; "subset", every argument of the first call is in the second;
+            "superset", the reverse; or a mapping from tools to one of these words or to the keys (dotted paths) to
+            compare. Tools not listed are compared exactly.
+        profile: "vertex" compares inputs as JSON and reads no input as {}; "adk" compares them by Python's `==` and
+            distinguishes no input from {}; "agentevals" compares by Python's `==`, reads no input as {} and a missing
+            key as null.
+        distinct: True if equal calls of one trajectory count once.
     """
 
     def __init__(self, args: ArgsRule, profile: Profile, distinct: bool) -> None:
@@ -47,10 +47,10 @@ class Sameness:
         self.is_equivalence = not {"subset", "superset"} & {
             mode for mode in (self._mode, *self._modes.values()) if isinstance(mode, str)
         }
-        """Whether "the same" is an equivalence between calls, so that each has a key."""
+        """True if sameness is an equivalence between calls, so that calls can be hashed by a key."""
 
     def relate(self, predicted: Trajectory, reference: Trajectory) -> Relation:
-        """Which predicted call is which reference call.
+        """Relates the predicted calls to the reference calls.
 
         Raises:
             RecursionError: Inputs are nested deeper than Python can compare.
@@ -111,7 +111,7 @@ class Sameness:
         return self._equal(part, whole)
 
     def _at(self, given: Any, path: str) -> Any:
-        """The value under a key, or under a dotted path where there is no such key."""
+        """Returns the value at a key, or at a dotted path if there is no such key."""
         if isinstance(given, dict) and path in given:
             return given[path]
         for step in path.split("."):
@@ -120,7 +120,7 @@ class Sameness:
 
 
 def _exactly(predicted: Trajectory, reference: Trajectory) -> list[int]:
-    """What nearly all runs ask for, calls whose inputs are equal as JSON, without any detour."""
+    """Relates calls by JSON equality; a fast path for the default options."""
     masks = []
     for call in predicted:
         name, given = call.tool_name, call.tool_input

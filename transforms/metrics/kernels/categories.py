@@ -1,4 +1,4 @@
-"""Which characters are punctuation, symbols and numbers: general categories P*, S* and N* of Unicode 17.0.
+"""The characters that are punctuation, symbols and numbers: categories P*, S* and N* of Unicode 17.0.
 
 Fixed here so that a score does not depend on the Unicode version of the Python that computes it; the data are those of
 https://www.unicode.org/Public/17.0.0/ucd/extracted/DerivedGeneralCategory.txt as inclusive ranges in hexadecimal.

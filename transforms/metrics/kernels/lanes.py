@@ -1,7 +1,12 @@
-"""Alignments of many pairs of lines at once: bit vectors in the lanes of numpy arrays (see union.py for the algorithm).
+"""Aligns many pairs of lines at once, as bit vectors in the lanes of numpy arrays (see union.py for the algorithm).
 
-A lane is one line of a reference and one of a response. The loop runs over the tokens of the response lines, the
-longest first, so that the lanes still running are a prefix.
+A lane is a line of a reference paired with a line of a response. The loop runs over the columns of the response lines.
+Lanes are sorted by length, longest first, so that the running lanes of each column are a prefix of the arrays:
+
+    lane 0   a b c d
+    lane 1   a b c
+    lane 2   a
+    running  3 2 2 1
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 LIMB = 63
-"""Reference tokens in each 64-bit word of a line of several; the topmost bit takes the carry."""
+"""Reference tokens per 64-bit word of a multi-word line; the topmost bit takes the carry."""
 _ONE, _LIMB_BITS = np.uint64(1), np.uint64((1 << LIMB) - 1)
 
 
@@ -20,11 +25,11 @@ class Lanes:
     """The pairs of lines to align.
 
     Attributes:
-        masks: Unsigned[words, ...]: bits of the reference line's tokens that equal a token.
-        offsets: int64, where in `masks` the reference line of each lane begins: the bits for token t are at offset + t.
-        tokens: int64, tokens of the response lines, one line after the other.
-        starts: int64, first token of each lane's response line.
-        sizes: int64, its tokens, at least 1; descending.
+        masks: Unsigned[words, ...], bits of the reference line's tokens that equal a token.
+        offsets: int64, start of each lane's reference line in `masks`; the bits for token t are at offset + t.
+        tokens: int64, tokens of all response lines, concatenated.
+        starts: int64, index of the first token of each lane's response line.
+        sizes: int64, number of its tokens, at least 1; descending.
     """
 
     masks: np.ndarray
@@ -34,16 +39,16 @@ class Lanes:
     sizes: np.ndarray
 
     def running(self) -> list[int]:
-        """Number of lanes that have a token in each column."""
+        """Returns the number of lanes that have a token in each column."""
         return np.searchsorted(-self.sizes, -np.arange(int(self.sizes[0])), side="left").tolist()
 
     def used(self) -> np.ndarray:
-        """Unsigned[words, lanes], the bits of the reference tokens that each lane's alignment uses."""
+        """Returns the bits of the reference tokens that each lane's alignment uses, unsigned[words, lanes]."""
         return _narrow(self)[None] if len(self.masks) == 1 else _wide(self)
 
 
 def _narrow(lanes: Lanes) -> np.ndarray:
-    """Reference lines of one word, of 16, 32 or 64 bits, all of which may be used: a carry out of it is lost."""
+    """Aligns reference lines of one word of 16, 32 or 64 bits; all bits are used, since a carry out may be lost."""
     masks, kind = lanes.masks[0], lanes.masks.dtype
     running, count = lanes.running(), len(lanes.sizes)
     matches, reaches = np.empty((2, int(lanes.sizes.sum())), kind)
@@ -89,7 +94,7 @@ def _smear(bits: np.ndarray, spare: np.ndarray) -> None:
 
 
 def _wide(lanes: Lanes) -> np.ndarray:
-    """Reference lines of several words of 63 bits."""
+    """Aligns reference lines of several words of 63 bits."""
     count = len(lanes.sizes)
     history = _wide_forward(lanes)
     found = np.zeros(len(lanes.masks) * count, np.uint64)
@@ -111,7 +116,7 @@ def _wide(lanes: Lanes) -> np.ndarray:
 
 
 def _wide_forward(lanes: Lanes) -> list[tuple[np.ndarray, np.ndarray]]:
-    """For each column the bits of M and of M | D, [words, lanes running]."""
+    """Returns the bits of M and of M | D for each column, [words, running lanes]."""
     words, history = len(lanes.masks), []
     state = np.full((words, len(lanes.sizes)), _LIMB_BITS)
     for column, n in enumerate(lanes.running()):
@@ -129,7 +134,7 @@ def _wide_forward(lanes: Lanes) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def _descend(bits: np.ndarray, word: np.ndarray, reach: np.ndarray) -> None:
-    """Lanes that find nothing in their word go on in the next lower ones, all of whose bits are still below."""
+    """Moves lanes without a bit in their word to the next lower words, all of whose bits are still below."""
     empty = np.flatnonzero((bits == 0) & (word > 0))
     while len(empty):
         word[empty] -= 1

@@ -1,4 +1,4 @@
-"""Lengths of longest common subsequences: rapidfuzz on strings whose characters are tokens."""
+"""Lengths of longest common subsequences, by rapidfuzz on strings whose characters are tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SURROGATES, _LAST = 0xD800, 0x10FFFF
 
 
 def lcs_length(candidate: Sequence[Hashable], reference: Sequence[Hashable]) -> int:
-    """Length of a longest common subsequence of one pair of token lists."""
+    """Computes the length of a longest common subsequence of one pair of token lists."""
     both = set(candidate) & set(reference)
     number = {token: i for i, token in enumerate(both)}
     ours, theirs = ([number[t] for t in side if t in both] for side in (candidate, reference))
@@ -25,10 +25,10 @@ def lcs_length(candidate: Sequence[Hashable], reference: Sequence[Hashable]) -> 
 
 
 def lcs_lengths(grams: Grams) -> np.ndarray:
-    """int64, length of a longest common subsequence of the two texts of each row.
+    """Computes the length of a longest common subsequence of the two texts of each row, int64[rows].
 
-    Tokens that one side alone has are left out, which changes no length; the others stand for characters by their
-    number within the row, so that few rows have more than the 256 that rapidfuzz is fastest with.
+    Tokens that only one side has are dropped, which does not change the length. The others become characters by their
+    number within the row, so that few rows exceed the 256 distinct characters for which rapidfuzz is fastest.
     """
     at = np.flatnonzero(grams.numbers)
     text = _text(grams.numbers[at])
@@ -37,7 +37,7 @@ def lcs_lengths(grams: Grams) -> np.ndarray:
 
 
 def _text(numbers: np.ndarray) -> str:
-    """The numbers as characters, narrow where they are few."""
+    """Converts numbers to characters: Latin-1 if all are below 256, else code points that skip the surrogates."""
     if numbers.max(initial=0) < 256:
         return numbers.astype(np.uint8).tobytes().decode("latin-1")
     codes = numbers + (numbers >= _SURROGATES) * 0x800

@@ -1,4 +1,4 @@
-"""BLEU's tokens, as sacrebleu 2 cuts them: intl, 13a, zh, none, char.
+"""The tokens of BLEU, by the tokenizers of sacrebleu 2: intl, 13a, zh, none, char.
 
 `intl`, `13a` and `zh` set marks apart: symbols (for zh also Chinese characters) always, and runs of other marks (all
 punctuation for intl, else full stop and comma) by rules that regular expressions, one after the other, define. Their
@@ -31,12 +31,12 @@ _CHINESE = (
     *((0x3200, 0x33FF), (0x3400, 0x4DB5), (0x4E00, 0x9FBB), (0xF900, 0xFA2D), (0xFA30, 0xFA6A), (0xFA70, 0xFAD9)),
     *((0xFE10, 0xFE1F), (0xFE30, 0xFE4F), (0xFF00, 0xFFEF), (0x2600, 0x27BF)),
 )
-"""What sacrebleu takes for Chinese; the first range is how Python reads what it writes for U+20000 to U+2A6D6."""
+"""sacrebleu's ranges of Chinese characters; the first is how Python reads its escapes for U+20000 to U+2A6D6."""
 _SYMBOLS_13A = re.compile(r"[{-~\[-` -&(-+:-@/]")
 
 
 def prepared(text: str, tokenizer: str, lowercase: bool) -> str:
-    """The text as the tokenizer's rules see it: case, trailing space and 13a's entities and line ends settled."""
+    """Prepares a text for the tokenizer's rules: case, trailing spaces, and 13a's entities and line ends."""
     if lowercase:
         text = text.lower()
     text = text.rstrip()
@@ -48,7 +48,7 @@ def prepared(text: str, tokenizer: str, lowercase: bool) -> str:
 
 
 def marks(text: str, tokenizer: str, lowercase: bool) -> list[str]:
-    """Tokens of one text, by the regular expressions one after the other."""
+    """Tokenizes one text by sacrebleu's regular expressions, one after the other."""
     text = prepared(text, tokenizer, lowercase)
     if tokenizer == "char":
         return [char for char in text if not char.isspace()]
@@ -82,7 +82,7 @@ def _class(ranges: Sequence[tuple[int, int]]) -> str:
 
 
 def mark_tokens(texts: Sequence[str], tokenizer: str, lowercase: bool) -> Tokens:
-    """Tokens of many texts at once; their lines are not kept."""
+    """Tokenizes many texts at once; the result has no lines."""
     if lowercase or tokenizer in _WESTERN:
         ready = [prepared(text, tokenizer, lowercase) for text in texts]
     else:
@@ -95,7 +95,7 @@ def mark_tokens(texts: Sequence[str], tokenizer: str, lowercase: bool) -> Tokens
 
 
 def _codes(text: str) -> tuple[np.ndarray, np.ndarray]:
-    """The text as numbers of 8 or 32 bits, and the code point of each number."""
+    """Encodes a text as numbers of 8 or 32 bits; returns them and the code point of each number."""
     if text.isascii():
         return np.frombuffer(text.encode("ascii"), np.uint8), np.arange(128)
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
@@ -108,7 +108,7 @@ def _codes(text: str) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=len(TOKENIZERS))
 def _kinds(tokenizer: str) -> np.ndarray:
-    """uint8, what each code point is to a tokenizer."""
+    """Returns the kind of each code point for a tokenizer, uint8."""
     kinds = np.zeros(0x110000, np.uint8)
     if tokenizer == "intl":
         for kind, ranges in ((_DIGIT, NUMBERS), (_RUN, PUNCTUATION), (_ALONE, SYMBOLS)):
@@ -137,14 +137,14 @@ def _kinds_of(codes: np.ndarray, alphabet: np.ndarray, tokenizer: str) -> np.nda
 
 
 def _cut(kinds: np.ndarray, ends: np.ndarray, tokenizer: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where tokens are.
+    """Finds the tokens.
 
     Args:
-        kinds: Of all characters; before and after each text is a space.
-        ends: Places of these spaces.
+        kinds: Kinds of all characters; before and after each text is a space.
+        ends: Indices of these spaces.
 
     Returns:
-        (for each character whether it belongs to a token, place before each token, place of its last character).
+        (bool for each character, true within tokens; index before each token; index of its last character)
     """
     alone = kinds == _ALONE
     sticks = np.empty(0, np.int64)
@@ -161,7 +161,7 @@ def _cut(kinds: np.ndarray, ends: np.ndarray, tokenizer: str) -> tuple[np.ndarra
 
 
 def _runs(kinds: np.ndarray, ends: np.ndarray, alone: np.ndarray, *, edge_is_digit: bool) -> np.ndarray:
-    """Sets in `alone` the marks that stand apart; gives the places that stay with the mark before them."""
+    """Sets in `alone` the marks that are tokens of their own; returns the indices joined to the mark before them."""
     at = np.flatnonzero(kinds == _RUN)
     edges = changes(at - np.arange(len(at)))
     starts, lengths = at[edges[:-1]], np.diff(edges)

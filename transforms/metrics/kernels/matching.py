@@ -1,7 +1,14 @@
-"""JSON equality, and matchings between two short lists of things.
+"""JSON equality, and matchings between two short lists.
 
-A relation between n predicted and m reference calls is a list of n bit masks: bit j of mask i says that predicted call
-i and reference call j are the same call. All counting on it is integer arithmetic.
+A relation between n predicted and m reference calls is a list of n bit masks. Bit j of mask i is set if predicted call
+i and reference call j are the same call:
+
+    predicted  reference  masks
+    search     search     0b001
+    book       book       0b110     (book equals the reference calls 1 and 2)
+               book
+
+All counting on it is integer arithmetic.
 """
 
 from __future__ import annotations
@@ -13,12 +20,12 @@ _INFINITY = float("inf")
 
 
 def json_equal(a: Any, b: Any) -> bool:
-    """Whether two JSON values are equal: key order ignored, list order kept, 1 == 1.0, true != 1, "1" != 1."""
+    """Compares two JSON values: key order is ignored, list order is not, 1 == 1.0, true != 1, "1" != 1."""
     return a == b and _same_booleans(a, b)
 
 
 def _same_booleans(a: Any, b: Any) -> bool:
-    """Whether two values that Python calls equal have booleans at the same places (to Python, True == 1)."""
+    """Returns true if two values that are equal in Python have booleans at the same positions (in Python True == 1)."""
     if a is b:
         return True
     kind = type(a)
@@ -35,11 +42,11 @@ def _same_booleans(a: Any, b: Any) -> bool:
 
 
 def json_key(value: Any, strict: bool = True) -> Hashable:
-    """A hashable key; two values have equal keys iff `json_equal` says they are equal.
+    """Returns a hashable key; two values have equal keys if and only if they are equal by `json_equal`.
 
     Args:
         value: A JSON value.
-        strict: `False` takes true for 1 and false for 0, as Python's `==` does.
+        strict: `False` treats true as 1 and false as 0, as Python's `==` does.
     """
     kind = type(value)
     if kind is dict:
@@ -52,12 +59,12 @@ def json_key(value: Any, strict: bool = True) -> Hashable:
 
 
 def matched(masks: Sequence[int], equivalence: bool = True) -> int:
-    """Number of pairs in a largest one-to-one matching of masks to bits.
+    """Counts the pairs of a largest one-to-one matching of masks to bits.
 
     Args:
         masks: A relation, see above.
-        equivalence: Whether the relation comes from an equivalence between calls, so that taking the first free bit
-            is already best; otherwise augmenting paths are searched.
+        equivalence: True if the relation comes from an equivalence between calls, for which taking the first free bit
+            is optimal; otherwise augmenting paths are searched.
     """
     free = union(masks)
     most = min(free.bit_count(), len(masks) - list(masks).count(0))
@@ -80,7 +87,7 @@ def matched(masks: Sequence[int], equivalence: bool = True) -> int:
 
 
 def _augment(masks: Sequence[int], owners: dict[int, int], start: int) -> None:
-    """Gives mask `start` a bit, moving others to their other bits, where that is possible (breadth first)."""
+    """Finds a bit for mask `start`, if possible by moving other masks to other bits (breadth-first search)."""
     came_from: dict[int, int] = {}
     seen, queue = 0, [start]
     for i in queue:
@@ -102,7 +109,7 @@ def _augment(masks: Sequence[int], owners: dict[int, int], start: int) -> None:
 
 
 def union(masks: Sequence[int]) -> int:
-    """Bits that stand in any of the masks."""
+    """Returns the bits that are set in any of the masks."""
     bits = 0
     for mask in masks:
         bits |= mask
@@ -110,7 +117,7 @@ def union(masks: Sequence[int]) -> int:
 
 
 def best_assignment(weights: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
-    """The one-to-one pairing of rows with columns whose weights have the largest sum (the Hungarian method).
+    """Pairs rows with columns one-to-one for the largest sum of weights (the Hungarian method).
 
     Args:
         weights: n rows of m finite weights each, n <= m.
@@ -120,7 +127,7 @@ def best_assignment(weights: Sequence[Sequence[float]]) -> list[tuple[int, int]]
     """
     n, m = len(weights), len(weights[0]) if weights else 0
     row_price, column_price = [0.0] * (n + 1), [0.0] * (m + 1)
-    row_of, previous = [0] * (m + 1), [0] * (m + 1)  # column 0 is where each new row starts from
+    row_of, previous = [0] * (m + 1), [0] * (m + 1)  # column 0 is a dummy, from which each new row starts
     for row in range(1, n + 1):
         row_of[0], column = row, 0
         slack, done = [_INFINITY] * (m + 1), [False] * (m + 1)

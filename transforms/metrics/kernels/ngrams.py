@@ -1,5 +1,7 @@
-"""Clipped n-gram matches: for each row, how many n-grams of the response the reference has too, counted at most as
-often as in either. ROUGE-N and BLEU are quotients of these numbers."""
+"""Counts clipped n-gram matches: the n-grams that response and reference share, each as often as in both.
+
+ROUGE-N and BLEU are quotients of these counts.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _KEY_BITS = 64
 
 
 def clipped(candidate: Sequence[Hashable], reference: Sequence[Hashable], n: int) -> int:
-    """Clipped matches of one pair of token lists, n >= 1."""
+    """Counts the clipped matches of one pair of token lists, n >= 1."""
     if n > 1:
         candidate = list(zip(*(candidate[i:] for i in range(n)), strict=False))
         reference = list(zip(*(reference[i:] for i in range(n)), strict=False))
@@ -25,11 +27,11 @@ def clipped(candidate: Sequence[Hashable], reference: Sequence[Hashable], n: int
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """N-grams of one order, row by row, equal ones of a row together.
+    """N-grams of one order, row by row, with equal n-grams of a row in one group.
 
     Attributes:
         places: Positions of the n-grams' first tokens.
-        edges: Where in `places` the groups of equal ones begin, and the end.
+        edges: Start of each group in `places`, and the end.
         clipped: Clipped matches of each group.
         rows: Index of each row's first group, and the end.
     """
@@ -40,18 +42,18 @@ class _Groups:
     rows: np.ndarray
 
     def matches(self) -> np.ndarray:
-        """int64, clipped matches of each row."""
+        """Returns the clipped matches of each row, int64[rows]."""
         return np.diff(running(self.clipped)[self.rows])
 
     def numbered(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers for the n-grams that both sides of their row have.
+        """Numbers the n-grams that both sides of their row have.
 
         Args:
             count: Tokens of the chunk.
 
         Returns:
-            (int32, for each token the number within its row, from 1 on, of the n-gram that begins there, 0 where one
-            side alone has it or none begins; int64[rows + 1], how many numbers the rows before have)
+            (int32[tokens], the number within its row, from 1, of the n-gram that starts at each token, 0 if only one
+            side has it or none starts there; int64[rows + 1], the count of numbers in the rows before each row)
         """
         shared = self.clipped > 0
         before = running(shared)
@@ -64,19 +66,22 @@ class _Groups:
 
 
 class Grams:
-    """Clipped matches of all rows of a chunk, by sorting the n-grams of each row.
+    """Counts the clipped matches of all rows of a chunk by sorting the n-grams of each row.
 
-    A token that one side of its row alone has is given up at once, since no n-gram that contains it can match. The
-    others are numbered within their row, so that a sort key has room for several: the n-grams of several orders, each
-    the beginning of the next, are counted after one sort. Beyond that, the longest n-grams so far get numbers in turn.
+    A token that only one side of its row has is dropped, since no n-gram with it can match. The others are numbered
+    within their row, so that a sort key has room for several tokens: n-grams of several orders, each a prefix of the
+    next, are counted after one sort. For higher orders, the longest n-grams so far are numbered in turn.
 
-    A sort key holds digits, then the place and side of the n-gram's first token. 64 bits are enough for two digits, the
-    least there must be room for, if a chunk has at most 2**21 tokens.
+    A sort key has digits, then the position and the side of the n-gram's first token:
+
+        | digit 1 | digit 2 | ... | position | side |      64 bits
+
+    Two digits always fit into 64 bits, which is the minimum needed, if a chunk has at most 2**21 tokens.
 
     Attributes:
         tokens: The tokens.
-        numbers: int32, for each token its number within its row, from 1 on; 0 where one side alone has it.
-        base: int64[rows + 1], how many different tokens that both sides have the rows before have.
+        numbers: int32, number of each token within its row, from 1; 0 if only one side has it.
+        base: int64[rows + 1], number of distinct tokens that both sides have, in the rows before each row.
     """
 
     def __init__(self, tokens: Tokens) -> None:
@@ -93,15 +98,15 @@ class Grams:
         self._tail = self._digits(self.numbers)
 
     def matches(self, n: int) -> list[np.ndarray]:
-        """int64, clipped matches of each row, of the orders 1 to n >= 1."""
+        """Returns the clipped matches of each row, int64[rows], for the orders 1 to n >= 1."""
         while len(self._matches) < n:
             self._extend(n - len(self._matches))
         return self._matches[:n]
 
     def _extend(self, most: int) -> None:
-        """Counts the n-grams of as many further orders as fit, at most so many.
+        """Counts the n-grams of as many further orders as fit into a sort key, at most `most`.
 
-        They begin with an n-gram of the last order that both sides have, and go on with a token that both have.
+        They start with an n-gram of the last order that both sides have, followed by a token that both have.
         """
         numbers = self.numbers
         if len(self._matches) > 1:
@@ -118,12 +123,12 @@ class Grams:
         self._count(heads.take(at), tails, self._marks.take(at), rows)
 
     def _count(self, heads: np.ndarray, tails: list[np.ndarray], marks: np.ndarray, rows: np.ndarray) -> None:
-        """Counts n-grams of an order for each further digit.
+        """Counts the n-grams of one order per further digit.
 
         Args:
             heads: First digits of the n-grams.
             tails: Further digits.
-            marks: Their places and sides.
+            marks: Their positions and sides.
             rows: Index of each row's first n-gram, and the end.
         """
         width = max(map(_bits, tails))
@@ -150,12 +155,12 @@ class Grams:
             self._matches.append(self._last.matches())
 
     def _digits(self, numbers: np.ndarray) -> np.ndarray:
-        """uint32, the number + 1, or where it is 0 the side, so that it equals no digit of the other side."""
+        """Returns the digits, uint32: the number + 1, or the side if it is 0, so that sides never have equal digits."""
         digits = (numbers > 0) | self._sides
         return (numbers + digits).view(np.uint32)
 
     def _following(self, digits: np.ndarray) -> np.ndarray:
-        """For each token the digit of the next one; none after a text's last."""
+        """Returns the digit of the next token for each token; the last token of a text has none."""
         found = np.empty_like(digits)
         found[:-1] = digits[1:]
         ends = self.tokens.bounds[self.tokens.bounds > 0] - 1
@@ -164,5 +169,5 @@ class Grams:
 
 
 def _bits(digits: np.ndarray) -> int:
-    """Bits that the digits take."""
+    """Returns the number of bits of the largest digit."""
     return int(digits.max(initial=0)).bit_length()

@@ -1,8 +1,8 @@
-"""Pairs of texts and what metrics count in them, each thing worked out once, by arrays or row by row.
+"""Counts for text metrics over pairs of texts, each computed once, by arrays or row by row.
 
-`TextPairs` spreads the rows of a batch: stretches of rows become chunks that numpy works on as a whole, giant rows a
-chunk each; a few short rows, where a chunk's fixed costs exceed its gain, and rows beyond all bounds go one by one
-through plain Python. Both ways give the same integers.
+`TextPairs` divides the rows of a batch: runs of rows become chunks that numpy processes as a whole, and a giant row is
+a chunk of its own. A few short rows, for which the fixed costs of a chunk exceed its gain, and rows too large for
+arrays are counted one by one in plain Python. Both give the same integers.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from .words import WordRule, word_tokens, words
 T = TypeVar("T")
 
 CHUNK_CHARACTERS = 1 << 20
-"""Characters of both sides of a chunk: its arrays stay near the processor's caches."""
+"""Maximum characters of both sides of a chunk, so that its arrays fit the processor's caches."""
 MARKS_CHARACTERS = 1 << 19
-"""Characters whose marks are worked at once: BLEU has more tokens than ROUGE and keeps none of them."""
+"""Maximum characters tokenized at once for BLEU, which has more tokens than ROUGE and keeps none of them."""
 GIANT_CHARACTERS = 100_000
-"""Characters of both sides of a row that is a chunk of its own."""
+"""A row with more characters on both sides is a chunk of its own."""
 MOST_CHARACTERS = 1 << 21
-"""Characters of both sides of a row that arrays can count: beyond, sort keys might not fit into 64 bits."""
+"""Maximum characters of both sides of a row for arrays; for larger rows sort keys might exceed 64 bits."""
 FEWEST_ROWS, FEWEST_CHARACTERS = 3, 3_000
-"""Rows and characters of both sides; with less of both a chunk is not worth it."""
+"""Rows and characters of both sides; a chunk with less of both is slower than plain Python."""
 
 
 class Counts(Protocol):
-    """What is counted: int64[rows, ...] arrays, rows in the order of the pairs."""
+    """The counts: int64[rows, ...] arrays, with rows in the order of the pairs."""
 
     def ngrams(self, rule: WordRule, n: int) -> np.ndarray:
         """[rows, 3]: clipped matches of order n, n-grams of the response, n-grams of the reference."""
@@ -50,7 +50,7 @@ class Counts(Protocol):
     def union(self, rule: WordRule, splitter: str | None) -> np.ndarray:
         """[rows, 3]: union of the lines' subsequences, words of the response, words of the reference.
 
-        Lines are those of the text, or sentences where a splitter is named.
+        Lines are those of the text, or sentences if there is a splitter.
         """
         ...
 
@@ -70,7 +70,7 @@ class _Memo:
 
 
 class RowCounts(_Memo):
-    """One pair, in plain Python: what the arrays must agree with."""
+    """The counts of one pair in plain Python, with which those of the arrays must agree."""
 
     def __init__(self, response: str, reference: str) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ def _row(*numbers: int) -> np.ndarray:
 
 
 class ChunkCounts(_Memo):
-    """Many pairs at once."""
+    """The counts of many pairs, by arrays."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         super().__init__()
@@ -171,7 +171,7 @@ def _columns(*columns: np.ndarray) -> np.ndarray:
 
 
 class TextPairs:
-    """The pairs of a batch, spread over chunks and single rows; see `Counts` for what can be asked."""
+    """The counts of a batch, divided into chunks and single rows; see `Counts`."""
 
     def __init__(self, responses: Sequence[str], references: Sequence[str]) -> None:
         self._parts: list[Counts] = []

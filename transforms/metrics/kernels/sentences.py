@@ -1,4 +1,4 @@
-"""Sentences as lines, for ROUGE-Lsum with split summaries."""
+"""Splits texts into sentences, for ROUGE-Lsum with split summaries."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def lines_of_sentences(text: str, splitter: str) -> str:
-    """The text with each of its sentences on a line of its own.
+    """Puts each sentence of a text on its own line.
 
     Args:
-        text: Any text; a line end inside a sentence becomes a space, as it separates words only.
+        text: Any text; a line end inside a sentence becomes a space, since it only separates words.
         splitter: "sentencex" (its English rules, data included) or "punkt" (NLTK's English model, which must be
             installed).
 
@@ -25,7 +25,7 @@ def lines_of_sentences(text: str, splitter: str) -> str:
 
 @cache
 def splitter_of(name: str) -> Callable[[str], list[str]]:
-    """The function that gives a text's sentences.
+    """Returns the function that splits a text into sentences.
 
     Raises:
         ImportError, LookupError: Of punkt: nltk or its model is not installed.

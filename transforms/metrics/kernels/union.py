@@ -24,11 +24,11 @@ Line = Sequence[Hashable]
 Columns = Sequence[Hashable | None]
 
 STORED_BYTES = 1 << 25
-"""Bytes of stored bit vectors above which a line is worked in blocks, each computed twice."""
+"""Bytes of stored bit vectors above which a line is processed in blocks, each computed twice, to bound memory."""
 
 
 def union_hits(candidate: Sequence[Line], reference: Sequence[Line]) -> int:
-    """Clipped size of the union of one pair of texts, given as lines of tokens."""
+    """Computes the clipped size of the union for one pair of texts, given as lines of tokens."""
     counts: Counter[Hashable] = Counter()
     for line in candidate:
         counts.update(line)
@@ -46,7 +46,7 @@ def union_hits(candidate: Sequence[Line], reference: Sequence[Line]) -> int:
 
 
 def _columns(line: Line, known: dict[Hashable, list[int]]) -> Columns:
-    """The line with runs of unknown tokens as one None; none in front, where they change nothing."""
+    """Replaces each run of unknown tokens by one `None`; leading ones are dropped, since they have no effect."""
     columns: list[Hashable | None] = []
     for token in line:
         if token in known:
@@ -75,7 +75,7 @@ class _Reference:
 
     @staticmethod
     def _smear_steps(lines: Collection[Line]) -> list[tuple[int, int]]:
-        """(distance, bits that have a bit so far above them in their line) for 1, 2, 4 ..."""
+        """Returns (distance, mask of bits with a bit at this distance above them in their line) for 1, 2, 4 ..."""
         longest, steps, distance = max(map(len, lines), default=0), [], 1
         while distance < longest:
             texts = ("1" * max(len(x) - distance, 0) + "0" * (min(distance, len(x)) + 1) for x in lines)
@@ -84,7 +84,7 @@ class _Reference:
         return steps
 
     def at(self, bits: int) -> Iterator[tuple[Hashable, int]]:
-        """The token at each set bit, and how often its line occurs."""
+        """Yields the token at each set bit, and how often its line occurs."""
         text = bin(bits)[:1:-1]
         place = text.find("1")
         while place >= 0:
@@ -92,7 +92,7 @@ class _Reference:
             place = text.find("1", place + 1)
 
     def aligned(self, columns: Columns) -> int:
-        """Bits of the reference tokens that the alignments with one response line use, over all lines."""
+        """Returns the bits of the reference tokens that alignments with one response line use, over all lines."""
         block = len(columns)
         if block > self._room:
             block = max(int(block**0.5), 1)
@@ -111,7 +111,7 @@ class _Reference:
         return found
 
     def _forward(self, columns: Columns, state: int) -> list[int]:
-        """States after each column: the complement of D, without guard bits."""
+        """Returns the state after each column: the complement of D, without guard bits."""
         states, inside = [], self.inside
         for token in columns:
             if token is not None:
@@ -121,7 +121,7 @@ class _Reference:
         return states
 
     def _backward(self, columns: Columns, states: list[int], below: int) -> tuple[int, int]:
-        """Bits used on the way back through the columns, and those still at or below the present ones."""
+        """Returns the bits used when tracing back through the columns, and the bits at or below the current ones."""
         found = 0
         for token, state in zip(reversed(columns), reversed(states), strict=True):
             mask = 0 if token is None else self._mask(token)
@@ -135,7 +135,7 @@ class _Reference:
         return found, below
 
     def _smeared(self, bits: int) -> int:
-        """Every bit at or below the highest set one of its line."""
+        """Sets every bit at or below the highest set bit of its line."""
         for distance, mask in self._steps:
             bits |= (bits >> distance) & mask
         return bits
@@ -156,5 +156,5 @@ class _Reference:
 
 
 def _number(bits: Iterator[str]) -> int:
-    """The integer whose bits, lowest first, the texts give."""
+    """Returns the integer with these bits, lowest first."""
     return int("".join(bits)[::-1] or "0", 2)

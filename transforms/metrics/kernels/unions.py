@@ -12,18 +12,18 @@ from .ngrams import Grams
 from .union import union_hits
 
 BLOCK_BYTES = 1 << 16
-"""Bytes of a vector over the lanes worked at once: a block's vectors stay in the second-level cache."""
+"""Bytes of one vector over the lanes of a block, so that a block's vectors stay in the second-level cache."""
 MOST_LANES = 1 << 17
-"""Lanes laid out at once: bounds the memory of rows with thousands of lines."""
+"""Maximum lanes processed at once; bounds the memory of rows with thousands of lines."""
 MOST_WORDS = 256
-"""Words of a row's reference lines above which one big integer for all of them is faster."""
+"""64-bit words of a row's reference lines above which one big integer for all of them is faster."""
 FEWEST_WIDE_ROWS = 4
-"""Rows with lines of one width of several words, or as long as the longest, below which a vector's fixed costs exceed
-those of big integers."""
+"""Minimum rows with multi-word lines of one width, or with lines of about the maximum length; for fewer rows the fixed
+costs of vectors exceed those of big integers."""
 LONG_LINE = 1000
-"""Tokens of a response line that is never too long for vectors."""
+"""Response lines of up to this number of tokens are never too long for vectors."""
 FEWEST_LANES = 4096
-"""Lanes of 16 or 32 bits below which they join the next wider ones."""
+"""Minimum lanes of 16 or 32 bits; fewer lanes are processed with the next wider ones."""
 _NARROW = {16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
@@ -32,7 +32,7 @@ class _Side:
     """Lines with at least one shared token, of the responses or of the references of a chunk.
 
     Attributes:
-        tokens: For each token its number within its row counted from 1, or 0 for unknown ones in between.
+        tokens: Number of each token within its row, from 1; 0 for unknown tokens in between.
         starts, sizes: First token and number of tokens of each line.
         rows: Row of each line, ascending.
         at: Positions of the tokens in the chunk.
@@ -46,12 +46,12 @@ class _Side:
 
 
 def union_hits_of(grams: Grams, lcs: np.ndarray) -> np.ndarray:
-    """int64, clipped size of the union of each row.
+    """Computes the clipped size of the union of each row, int64[rows].
 
     Args:
         grams: Unigrams of the chunk, whose tokens have lines.
-        lcs: Length of a longest common subsequence of each row: where only one line on each side has shared tokens,
-            that is the union's size.
+        lcs: Length of a longest common subsequence of each row; it is the union's size of rows in which only one line
+            on each side has shared tokens.
     """
     rows, base = grams.tokens.rows, grams.base
     ours, theirs = _sides(grams)
@@ -83,7 +83,7 @@ def _sides(grams: Grams) -> tuple[_Side, _Side]:
 
 
 def _widths(sizes: np.ndarray) -> np.ndarray:
-    """Bits for lines of so many tokens: 16, 32, 64, then 64 times 2, 3, 4, 6, 8, 12 ..., so that few kinds occur."""
+    """Returns the bits for lines of these sizes: 16, 32, 64, then 64 × 2, 3, 4, 6, 8 ..., so that widths are few."""
     narrow = np.where(sizes <= 16, 16, np.where(sizes <= 32, 32, 64))
     exact = -(-sizes // LIMB)
     power = 1 << np.ceil(np.log2(np.maximum(exact, 1))).astype(np.int64)
@@ -91,7 +91,7 @@ def _widths(sizes: np.ndarray) -> np.ndarray:
 
 
 def _odd(rows: np.ndarray, widths: np.ndarray, several: np.ndarray) -> np.ndarray:
-    """Rows that go one by one through big integers."""
+    """Selects the rows to process one by one with big integers."""
     odd = np.bincount(rows, -(-widths // 64), len(several)) > MOST_WORDS
     for width in np.unique(widths[widths > 64]).tolist():
         having = np.unique(rows[widths == width])
@@ -101,7 +101,7 @@ def _odd(rows: np.ndarray, widths: np.ndarray, several: np.ndarray) -> np.ndarra
 
 
 def _overlong(ours: _Side, several: np.ndarray) -> np.ndarray:
-    """Rows with a response line far longer than those of the others: all its tokens are steps of almost empty lanes."""
+    """Selects rows with a response line far longer than the others', most of whose steps would have few lanes."""
     longest = np.zeros(len(several), np.int64)
     np.maximum.at(longest, ours.rows, ours.sizes)
     common = np.sort(longest[several])[-FEWEST_WIDE_ROWS:][0] if np.count_nonzero(several) >= FEWEST_WIDE_ROWS else 0
@@ -109,7 +109,7 @@ def _overlong(ours: _Side, several: np.ndarray) -> np.ndarray:
 
 
 def _join_few(widths: np.ndarray, lanes: np.ndarray) -> None:
-    """Widens, in place, the lines of narrow kinds that have few lanes."""
+    """Doubles, in place, the width of narrow lines if there are few lanes of their width."""
     for narrow in (16, 32):
         if lanes[widths == narrow].sum() < FEWEST_LANES:
             widths[widths == narrow] = 2 * narrow
@@ -121,7 +121,7 @@ def _lines(side: _Side, row: int) -> list[list[int]]:
 
 
 def _clipped(grams: Grams, at: np.ndarray) -> np.ndarray:
-    """Tokens at these positions of the references, each counted at most as often as the response has it."""
+    """Counts the tokens at these positions of the references, each at most as often as the response has it."""
     row, numbers, size = grams.tokens.row_of_token(), grams.numbers, int(grams.base[-1])
     ours = np.flatnonzero((numbers > 0) & ~grams.tokens.sides())
     token = numbers + grams.base[row] - 1
@@ -145,7 +145,7 @@ def _align(ours: _Side, theirs: _Side, chosen: np.ndarray, width: int, base: np.
 
 
 def _tokens_of(side: _Side, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each token of the chosen lines: which of them, its place in the line, its index."""
+    """Returns, for each token of the chosen lines: the line, its index in the line, its index in `tokens`."""
     sizes = side.sizes[chosen]
     which = np.repeat(np.arange(len(chosen)), sizes)
     place = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -153,7 +153,7 @@ def _tokens_of(side: _Side, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray,
 
 
 def _unions(ours: _Side, rows: np.ndarray, masks: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Unsigned[words, lines]: bits of each reference line that its alignments with all response lines use."""
+    """Returns the bits of reference lines that alignments with all response lines use, unsigned[words, lines]."""
     first = np.searchsorted(ours.rows, rows)
     partners = np.searchsorted(ours.rows, rows, side="right") - first
     ends = np.cumsum(partners)
@@ -171,7 +171,7 @@ def _unions(ours: _Side, rows: np.ndarray, masks: np.ndarray, offsets: np.ndarra
 
 
 def _found(ours: _Side, partner: np.ndarray, offset: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    """Unsigned[words, lanes]: bits that each lane's alignment uses, worked in blocks of lanes of similar length."""
+    """Returns the bits that each lane's alignment uses, unsigned[words, lanes]; blocks have lanes of similar length."""
     found = np.empty((len(masks), len(partner)), masks.dtype)
     order = np.argsort((65535 - ours.sizes[partner]).astype(np.uint16), kind="stable")
     block = BLOCK_BYTES // masks.itemsize // len(masks)

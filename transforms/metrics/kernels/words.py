@@ -1,9 +1,9 @@
-"""ROUGE's words: what rouge-score 0.1.2 counts as a token, and what google-adk 2.13 does for all scripts.
+"""The words of ROUGE: the tokens of rouge-score 0.1.2, and those of google-adk 2.13 for all scripts.
 
-The default tokenizer lower-cases and keeps runs of [a-z0-9], so any other script vanishes. The Unicode one keeps
-alphanumeric characters and combining marks of every script (NFKC, lower case), takes each Chinese, Japanese or Korean
-character as a word and cuts Thai, Lao, Khmer and Burmese into a base character with its marks.
-Both work on UTF-8 bytes: of all characters only U+0130 and U+212A have ASCII letters in their lower case.
+The default tokenizer lower-cases text and keeps runs of [a-z0-9], so other scripts have no words. The Unicode tokenizer
+keeps alphanumeric characters and combining marks of every script (NFKC, lower case); each Chinese, Japanese or Korean
+character is a word, and in Thai, Lao, Khmer and Burmese each base character with its marks.
+Both work on UTF-8 bytes, which is exact because only U+0130 and U+212A have ASCII letters in their lower case.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SPACE, _NEWLINE = 32, 10
 
 @dataclass(frozen=True, slots=True)
 class WordRule:
-    """How a text becomes words: all scripts or [a-z0-9] only, stemmed or not."""
+    """How a text is split into words: all scripts or only [a-z0-9], stemmed or not."""
 
     unicode: bool = False
     stem: bool = False
@@ -43,7 +43,7 @@ _UNSPACED = ((0x0E00, 0x0E7F), (0x0E80, 0x0EFF), (0x1780, 0x17FF), (0x1000, 0x10
 
 
 def _spaced(char: str) -> str:
-    """What a character becomes so that splitting at spaces gives words."""
+    """Returns the replacement of a character, so that splitting at spaces gives words."""
     code = ord(char)
     if any(low <= code <= high for low, high in _CHARACTER_WORDS):
         return f" {char} "
@@ -54,7 +54,7 @@ def _spaced(char: str) -> str:
 
 
 class _Spacing(dict[int, str]):
-    """`str.translate` table that works a character out when it first meets it; at most one entry for each."""
+    """A `str.translate` table that is filled on first use of each character."""
 
     def __missing__(self, code: int) -> str:
         image = self[code] = _spaced(chr(code))
@@ -65,7 +65,7 @@ _spacing = _Spacing()
 
 
 def _prepared(text: str, rule: WordRule) -> bytes:
-    """UTF-8 bytes of the text in which every word is a run of word bytes."""
+    """Returns the UTF-8 bytes of the text, in which every word is a run of word bytes."""
     if not text.isascii():
         if rule.unicode:
             text = unicodedata.normalize("NFKC", text).lower().translate(_spacing)
@@ -75,13 +75,13 @@ def _prepared(text: str, rule: WordRule) -> bytes:
 
 
 def words(text: str, rule: WordRule) -> list[bytes]:
-    """Words of one text, in order, lower case, UTF-8."""
+    """Splits one text into words, in order, lower case, UTF-8."""
     found = _prepared(text, rule).translate(_UNICODE_TABLE if rule.unicode else _ASCII_TABLE).split()
     return stems(found) if rule.stem else found
 
 
 def word_tokens(texts: Sequence[str], rule: WordRule) -> Tokens:
-    """Words of many texts at once; the lines of a text are those that "\n" ends."""
+    """Splits many texts into words at once; lines of a text end at "\n"."""
     parts = [text.encode() if text.isascii() else _prepared(text, rule) for text in texts]
     united = b"\n".join((b"", *parts, b"")).translate(_UNICODE_TABLE if rule.unicode else _ASCII_TABLE)
     codes = np.frombuffer(united, np.uint8)
