@@ -97,8 +97,7 @@ def compare(
         confidence: Level of the intervals, in (0, 1).
 
     Raises:
-        ConfigError: A folder holds no run with a table, a metric or a column is not there, or the runs have no instance
-            in common.
+        ConfigError: A folder holds no finished run, a metric or column is missing, or no instance is in both runs.
     """
     runs = _Runs(EvaluationResult.load(before), EvaluationResult.load(after))
     named = (*listed(metrics, "metrics"), *tolerances)
