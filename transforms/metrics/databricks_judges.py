@@ -61,9 +61,9 @@ class AgentJudge(JudgedMetric):
 
     def judged(self, example: Example) -> Judging:
         row, judge = self.row(example), words.JUDGES[self.task]
-        if self.rows == "documented" and not words.runs(judge, row.get):
+        if self.rows == "documented" and not words.runs_by_default(judge, row.get):
             return Score(status="not_applicable")
-        error = words.obstacle(judge, row.get)
+        error = words.find_obstacle(judge, row.get)
         if error is not None:
             made = Score.skipped if error.code == words.MISSING else Score.failed
             return made(error.code, error.message)
