@@ -288,7 +288,7 @@ def test_what_a_command_line_may_name(folder, tmp_path, capsys):
     assert "  turn 1: roll 6" in shown.out
     assert "results: " in shown.err
     for words, args in {
-        "there is no eval set 'nobody'": ["nobody"],
+        "no eval set 'nobody'": ["nobody"],
         "no case 'z' (allowed: a, b)": ["mine:z"],
         "no .test.json in": [str(tmp_path / "out")],
     }.items():

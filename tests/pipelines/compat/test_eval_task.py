@@ -229,7 +229,7 @@ ROWS = [{"prompt": "a", "response": "a", "reference": "a"}]
         ({"autorater_config": object()}, {}, "autorater_config: autorater_config is object"),
         ({}, {"model": str, "runnable": str}, "both model and runnable"),
         ({}, {"model": 3}, "model: found int .allowed: a function from the prompt"),
-        ({}, {"output_file_name": "x.csv"}, "output_file_name: nowhere to put it"),
+        ({}, {"output_file_name": "x.csv"}, "output_file_name: has no folder"),
         ({"output_uri_prefix": "out"}, {"output_file_name": "x.txt"}, "found 'x.txt' .allowed: csv, jsonl, parquet"),
         ({}, {"prompt_template": "{b}"}, "prompt_template: no column 'b' .allowed: prompt, response, reference"),
         ({"dataset": "rows.jsonl"}, {"prompt_template": "{a}"}, "prompt_template: a template needs the rows in memory"),
