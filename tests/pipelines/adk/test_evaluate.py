@@ -336,7 +336,7 @@ def test_criteria_that_a_judge_decides_are_named_before_any_call(agents, tmp_pat
     monkeypatch.setattr(registry, "names", lambda kind: known)
     config = read_config({"criteria": {"safety_v1": 1, "hallucinations_v1": 0.5, "response_match_score": 1}}, "x")
     path = eval_set(tmp_path / "x.evalset.json", case("c", roll(6)))
-    with pytest.raises(ConfigError, match="safety_v1, hallucinations_v1: decided by a judge model"):
+    with pytest.raises(ConfigError, match="safety_v1, hallucinations_v1: needs a judge model"):
         adk_evaluate(agents.dice_agent(), [path], config)
 
 
