@@ -233,7 +233,7 @@ ROWS = [{"prompt": "a", "response": "a", "reference": "a"}]
         ({"output_uri_prefix": "out"}, {"output_file_name": "x.txt"}, "found 'x.txt' .allowed: csv, jsonl, parquet"),
         ({}, {"prompt_template": "{b}"}, "prompt_template: no column 'b' .allowed: prompt, response, reference"),
         ({"dataset": "rows.jsonl"}, {"prompt_template": "{a}"}, "prompt_template: a template needs the rows in memory"),
-        ({"metric_column_mapping": {"reference": "t", "response": "t"}}, {}, "is used as both 'reference' and 'response'"),
+        ({"metric_column_mapping": {"reference": "t", "response": "t"}}, {}, "as both 'reference' and 'response'"),
         ({"metrics": [3]}, {}, "metrics: found int"),
         ({"metrics": ["fluent"]}, {}, "no metric named 'fluent'"),
         ({}, {"timeout": 3}, "unknown key 'timeout'"),
