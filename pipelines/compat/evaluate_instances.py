@@ -66,11 +66,8 @@ def evaluate_instances(
     uses = [ConfiguredMetric(one.name, _build_metric(one, autorater, judges)) for one in asked]
     built = build_judges(_parse_judges(judges or {}), uses)
     scores = [_compute_scores(one, use, built) for one, use in zip(asked, uses, strict=True)]
-    return {
-        key: value
-        for one, found in zip(asked, scores, strict=True)
-        for key, value in build_response(one, found).items()
-    }
+    parts = (build_response(one, values) for one, values in zip(asked, scores, strict=True))
+    return {key: value for part in parts for key, value in part.items()}
 
 
 def _build_metric(asked: Asked, autorater: Autorater, judges: Mapping[str, Any] | None) -> Metric:

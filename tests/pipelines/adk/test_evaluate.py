@@ -288,7 +288,7 @@ def test_what_a_command_line_may_name(folder, tmp_path, capsys):
     assert "  turn 1: roll 6" in shown.out
     assert "results: " in shown.err
     for words, args in {
-        "there is no eval set 'nobody'": ["nobody"],
+        "no eval set 'nobody'": ["nobody"],
         "no case 'z' (allowed: a, b)": ["mine:z"],
         "no .test.json in": [str(tmp_path / "out")],
     }.items():
@@ -336,7 +336,7 @@ def test_criteria_that_a_judge_decides_are_named_before_any_call(agents, tmp_pat
     monkeypatch.setattr(registry, "names", lambda kind: known)
     config = read_config({"criteria": {"safety_v1": 1, "hallucinations_v1": 0.5, "response_match_score": 1}}, "x")
     path = eval_set(tmp_path / "x.evalset.json", case("c", roll(6)))
-    with pytest.raises(ConfigError, match="safety_v1, hallucinations_v1: decided by a judge model"):
+    with pytest.raises(ConfigError, match="safety_v1, hallucinations_v1: needs a judge model"):
         adk_evaluate(agents.dice_agent(), [path], config)
 
 

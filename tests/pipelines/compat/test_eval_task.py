@@ -183,7 +183,7 @@ def test_a_queryable_agent_gives_its_steps_and_a_failing_one_is_not_scored() -> 
 
 def test_the_experiment_is_noted_and_said_to_be_noted_only() -> None:
     task = EvalTask(dataset=[{"response": "a", "reference": "a"}], metrics=["exact_match"], experiment="smart-home")
-    with pytest.warns(UserWarning, match="no service keeps it"):
+    with pytest.warns(UserWarning, match="in no service"):
         result = task.evaluate(experiment_run_name="monday", evaluation_service_qps=5, retry_timeout=1)
     assert result.metadata == {"experiment": "smart-home", "experiment_run": "monday"}
 
@@ -229,11 +229,11 @@ ROWS = [{"prompt": "a", "response": "a", "reference": "a"}]
         ({"autorater_config": object()}, {}, "autorater_config: autorater_config is object"),
         ({}, {"model": str, "runnable": str}, "both model and runnable"),
         ({}, {"model": 3}, "model: found int .allowed: a function from the prompt"),
-        ({}, {"output_file_name": "x.csv"}, "output_file_name: nowhere to put it"),
+        ({}, {"output_file_name": "x.csv"}, "output_file_name: has no folder"),
         ({"output_uri_prefix": "out"}, {"output_file_name": "x.txt"}, "found 'x.txt' .allowed: csv, jsonl, parquet"),
         ({}, {"prompt_template": "{b}"}, "prompt_template: no column 'b' .allowed: prompt, response, reference"),
         ({"dataset": "rows.jsonl"}, {"prompt_template": "{a}"}, "prompt_template: a template needs the rows in memory"),
-        ({"metric_column_mapping": {"reference": "t", "response": "t"}}, {}, "stands for 'reference' and 'response'"),
+        ({"metric_column_mapping": {"reference": "t", "response": "t"}}, {}, "as both 'reference' and 'response'"),
         ({"metrics": [3]}, {}, "metrics: found int"),
         ({"metrics": ["fluent"]}, {}, "no metric named 'fluent'"),
         ({}, {"timeout": 3}, "unknown key 'timeout'"),
