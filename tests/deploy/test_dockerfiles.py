@@ -18,7 +18,7 @@ def project(root: Path) -> dict[str, object]:
 def test_the_extras_are_those_there_are(root: Path, project: dict[str, dict[str, object]], folder: str) -> None:
     text = (root / "deploy" / folder / "Dockerfile").read_text()
     (named,) = re.findall(r"# Names of extras, with commas: (.*)\.\n", text)
-    assert named.split(", ") == sorted(set(project["optional-dependencies"]) - {"dev"})
+    assert named.split(", ") == sorted(set(project["optional-dependencies"]) - {"dev", "docs"})
     assert re.findall(r"^ARG EXTRAS=(.*)$", text, re.MULTILINE) == ["text"]
 
 
