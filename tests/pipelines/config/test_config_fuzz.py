@@ -162,11 +162,11 @@ def test_a_presets_body_is_a_mapping_and_a_parts_own_parameters_are_named_in_ful
     assert outcome({**config, **asked}) == "judges.default.api_key"
 
 
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("batch", range(2))
 def test_changed_configurations(batch: int) -> None:
-    found = fuzzed(f"few {batch}", 500)
-    assert found["valid"] > 50
-    assert found["refused"] > 200
+    found = fuzzed(f"few {batch}", 300)
+    assert found["valid"] > 30
+    assert found["refused"] > 120
 
 
 @pytest.mark.parity
