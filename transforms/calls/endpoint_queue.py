@@ -212,13 +212,8 @@ class EndpointQueue:
             client.stopped = why
             self.loop.call_soon(self.stop, client, why)
         if why is not None:
-            self._ended(
-                pending,
-                add_earlier_usage(None, pending.earlier),
-                class_of_reason(why),
-                "NotCalled",
-                f"not called: {why}",
-            )
+            spent, message = add_earlier_usage(None, pending.earlier), f"not called: {why}"
+            self._ended(pending, spent, class_of_reason(why), "NotCalled", message)
             return
         self.in_flight += 1
         pending.attempts += 1

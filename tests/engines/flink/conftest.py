@@ -19,7 +19,7 @@ import yaml
 from waiting import ended, until
 from written import tables
 
-from evalbeam.pipelines.demo.__main__ import arguments
+from evalbeam.pipelines.demo.__main__ import build_arguments
 
 ROOT = Path(__file__).resolve().parents[3]
 IN_FLIGHT = 32
@@ -174,7 +174,7 @@ class Bench:
 
     def run_demo(self, output: str, *options: str) -> str:
         """Runs the demo to its good end."""
-        return ended(self.command(*arguments(["--output", str(self.folder / output), *options])), 0)
+        return ended(self.command(*build_arguments(["--output", str(self.folder / output), *options])), 0)
 
     def tables(self, output: str) -> dict[str, bytes]:
         """The bytes of a run's tables, by name."""

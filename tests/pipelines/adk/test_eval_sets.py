@@ -73,10 +73,10 @@ def test_a_run_becomes_a_set_that_expects_its_answers(tmp_path):
 
 
 def test_cases_of_one_name_get_names_of_their_own(tmp_path):
-    from evalbeam.pipelines.adk.eval_sets import _recorded
+    from evalbeam.pipelines.adk.eval_sets import _convert_rows
 
     rows = [{"status": "ok", "trial": trial, "eval_id": "a", "response": "r"} for trial in (0, 0, 1, 0)]
-    assert [c["eval_id"] for c in _recorded(iter(rows), lambda _: "p")] == ["a", "a-0", "a-1", "a-2"]
+    assert [c["eval_id"] for c in _convert_rows(iter(rows), lambda _: "p")] == ["a", "a-0", "a-1", "a-2"]
 
 
 @pytest.mark.parametrize("command", ["to-evalset", "adk-migrate"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from evalbeam.pipelines.display import remote_progress as remote
 from evalbeam.pipelines.runners import lease
 from evalbeam.schemas.calls import Outcome
-from evalbeam.transforms.journal.segments import encoded
+from evalbeam.transforms.journal.segments import encode_record
 
 
 def test_calls_are_counted_as_journals_grow(tmp_path: Path) -> None:
@@ -17,8 +17,8 @@ def test_calls_are_counted_as_journals_grow(tmp_path: Path) -> None:
     assert counts()["calls_done"] == 0
     folder = tmp_path / "journal" / "f1" / "0a"
     folder.mkdir(parents=True)
-    good = encoded("k1", "run", Outcome({"response": 'kind":"ok'}))
-    bad = encoded("k2", "run", Outcome(kind="timeout", error_type="TimeoutError"))
+    good = encode_record("k1", "run", Outcome({"response": 'kind":"ok'}))
+    bad = encode_record("k2", "run", Outcome(kind="timeout", error_type="TimeoutError"))
     growing = folder / "seg-1.open"
     growing.write_bytes(good + bad + good[:20])
     assert (counts()["calls_done"], counts()["calls_failed"]) == (2, 1)
@@ -41,7 +41,7 @@ def test_a_folder_with_the_characters_of_a_glob_is_counted(tmp_path: Path) -> No
     for name, calls in (("run[1]", 2), ("run1", 1)):
         folder = tmp_path / name / "journal" / "f1" / "0a"
         folder.mkdir(parents=True)
-        (folder / "seg-1").write_bytes(encoded("k1", "run", Outcome("x")) * calls)
+        (folder / "seg-1").write_bytes(encode_record("k1", "run", Outcome("x")) * calls)
     assert remote.JournalCounts(str(tmp_path / "run[1]"))()["calls_done"] == 2
 
 
@@ -62,7 +62,7 @@ def test_both_are_shown_while_a_run_goes_on(tmp_path: Path, monkeypatch) -> None
     monkeypatch.setattr(remote, "LOCAL_TICK", 0.01)
     folder = tmp_path / "journal" / "f1" / "0a"
     folder.mkdir(parents=True)
-    (folder / "seg-1").write_bytes(encoded("k1", "run", Outcome({"response": "x"})))
+    (folder / "seg-1").write_bytes(encode_record("k1", "run", Outcome({"response": "x"})))
     text = io.StringIO()
     with remote.show_remote_progress(text, str(tmp_path), True, lambda: "RUNNING") as progress:
         while not text.getvalue():

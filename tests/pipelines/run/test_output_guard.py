@@ -202,7 +202,7 @@ def test_rows_that_cannot_be_written_leave_what_would_be_overwritten() -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("path", "rows.jsonl"), ("format", "csv")])
 def test_rows_in_memory_are_no_files(key: str, value: str) -> None:
-    with pytest.raises(ConfigError, match=rf"dataset_options\.{key}: found '{value}', and the dataset is in memory"):
+    with pytest.raises(ConfigError, match=rf"dataset_options\.{key}: found '{value}', but the dataset is in memory"):
         evaluate(IN_MEMORY, ["exact_match"], output="out", dataset_options={key: value})
 
 

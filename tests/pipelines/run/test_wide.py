@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evalbeam import evaluate
-from evalbeam.pipelines.display.html import page
+from evalbeam.pipelines.display.html import render_page
 from evalbeam.schemas import tables
 
 VALUES: tuple[Callable[[int, int], Any], ...] = (
@@ -62,7 +62,7 @@ def test_names_that_differ_from_row_to_row(tmp_path: Path) -> None:
 
 def test_the_page_shows_a_part_of_many_columns(tmp_path: Path) -> None:
     result = evaluate(_dense(3, 300), ["exact_match"], output=tmp_path / "out")
-    shown = page(result)
+    shown = render_page(result)
     assert "<dt>c100</dt>" in shown
     assert "<dt>c299</dt>" not in shown
     assert "more columns of the dataset are in the instances table" in shown

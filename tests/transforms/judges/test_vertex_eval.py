@@ -94,7 +94,9 @@ def test_a_score_beyond_the_range_is_no_score(tmp_path: Path) -> None:
     with serving(Service(score=7.0)) as service:
         judges = {"default": {"target": judge(service)}}
         rows = [{"prompt": "p", "response": "r"}]
-        result = evaluate(rows, [{"metric": "fluency", "service": True}], judges=judges, output=str(tmp_path / "out"))
+        metrics = [{"metric": "fluency", "service": True}]
+        with pytest.warns(UserWarning, match="no row was scored"):
+            result = evaluate(rows, metrics, judges=judges, output=str(tmp_path / "out"))
     assert result.metrics_table["fluency/error"].tolist() == ["invalid_verdict: the service's score is 7"]
 
 

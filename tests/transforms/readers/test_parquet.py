@@ -66,9 +66,9 @@ def rows_of(blocks: list[RowBlock]) -> list[dict[str, Any]]:
 
 
 def without_nulls(value: Any) -> Any:
-    """pyarrow's Python value under the rules: no null fields in structs, no NaN, maps as dicts."""
+    """pyarrow's Python value under the rules: no null fields in structs, no NaN, infinities as text, maps as dicts."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, None if math.isnan(value) else value)
     if isinstance(value, list) and any(isinstance(v, tuple) for v in value):
         return {k: without_nulls(v) for k, v in value}
     if isinstance(value, list):
