@@ -39,7 +39,7 @@ REASONS = {
 }
 """Why a block is not run. A new reason is added here, where it is seen."""
 _BLOCK = re.compile(r"(?:<!-- ([^>]*) -->\n)?^```(\w+)\n(.*?)^```$", flags=re.S | re.M)
-_DEMO = "import sys; from evalbeam.pipelines.demo import __main__ as demo; sys.exit(demo.main(demo.build_arguments([])))"
+_DEMO = "import sys; from evalbeam.pipelines.demo import __main__ as m; sys.exit(m.main(m.build_arguments([])))"
 _SHOWN = re.compile(r"^(?:print\(.*|.*exit code \$\?\")\s+# (.*)$", flags=re.M)
 
 
