@@ -25,7 +25,7 @@ import evalbeam
 from evalbeam.pipelines.cli import catalogue
 from evalbeam.pipelines.cli.main import make_parser
 from evalbeam.schemas import tables
-from evalbeam.schemas.config import calls, evaluation, storage
+from evalbeam.schemas.config import calls, evaluation, gate, storage
 from evalbeam.transforms import registry
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,6 +42,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     "judges.<name>": (evaluation.JudgeConfig, ""),
     "prices.<model>": (evaluation.PriceConfig, ""),
     "criteria[]": (evaluation.CriterionConfig, "`{metric: 0.9}` is short for `[{metric: metric, min: 0.9}]`."),
+    "gate": (gate.GateConfig, "See [Gate a release in CI](../how-to/ci.md)."),
     "budget": (evaluation.BudgetConfig, ""),
     "statistics": (evaluation.StatisticsConfig, ""),
     "output": (storage.OutputConfig, ""),
@@ -190,6 +191,7 @@ def _tables() -> Iterator[str]:
         "instances": tables.instance_columns((), [tables.MetricColumns("<metric>", tuple(_OPTIONAL))]),
         "summary": tables.SUMMARY,
         "errors": tables.ERRORS,
+        "comparison": tables.COMPARISON,
     }
     words = yaml.safe_load((ROOT / "docs" / "columns.yaml").read_text())
     for name, found in columns.items():

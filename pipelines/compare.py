@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby, islice
-from operator import itemgetter
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import islice, product
+from typing import TYPE_CHECKING, Any
 
 from ..schemas import tables
+from ..schemas.comparison import Difference
+from ..schemas.config.gate import GateConfig
 from ..schemas.errors import ConfigError
 from ..schemas.json import Json
-from ..schemas.names import PERFORMANCE
-from ..schemas.run_folder import FINISHED
-from ..schemas.values import mean, slice_text
 from ..transforms.io import storage
 from ..transforms.registry import build, find
-from ..transforms.statistics.paired import Difference, Pairs
-from ..transforms.statistics.slices import SliceValues, distinct_slices, slice_order
+from ..transforms.statistics.gains import Cell, judge
+from ..transforms.statistics.paired import Pairs
+from ..transforms.statistics.slices import SliceValues, distinct_slices
 from ..transforms.write import GROUP_ROWS
 from ..transforms.writers.base import Writer
 from .config.arguments import convert_to_list
-from .run.result import EXIT_CRITERION, EXIT_PASSED, EvaluationResult
-from .run.tables import columns_of_instances, rows_of
+from .paired_runs import PairedRuns, make_slicer, sort_key
+from .run.result import EXIT_CRITERION, EXIT_INCONCLUSIVE, EXIT_PASSED, EvaluationResult
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _FORMATS = ("jsonl", "csv", "parquet")
+_EXITS = {"PASSED": EXIT_PASSED, "FAILED": EXIT_CRITERION, "INCONCLUSIVE": EXIT_INCONCLUSIVE}
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,8 @@ class Comparison:
         only_before: Instances that only the first run has.
         only_after: Instances that only the second run has.
         notes: Other differences between the runs, as text.
-        deciding: Metrics that decide the exit code: those that were named, and all that are not measured.
-        named: Metrics that were named.
+        deciding: Metrics that decide the verdict: those that were named, else all that are not measured.
+        gate: What the comparison has to show.
     """
 
     before: str
@@ -55,63 +53,108 @@ class Comparison:
     only_after: int
     notes: tuple[str, ...] = ()
     deciding: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
+    gate: GateConfig = GateConfig()
+
+    @property
+    def decisive(self) -> tuple[Difference, ...]:
+        """The differences that decide: of the deciding metrics, in all slices where a run scored them."""
+        scored = (d for d in self.differences if not d.slice or d.coverage is not None or d.gained)
+        return tuple(d for d in scored if d.metric in self.deciding)
+
+    @property
+    def uncovered(self) -> tuple[Difference, ...]:
+        """The deciding metrics, over all instances, whose coverage is below the gate's."""
+        least = self.gate.min_coverage
+        whole = (d for d in self.decisive if not d.slice and d.coverage is not None)
+        return tuple(d for d in whole if least is not None and d.coverage is not None and d.coverage < least)
+
+    @property
+    def verdict(self) -> str:
+        """ "FAILED" if a deciding metric is worse or lost too many scores, "INCONCLUSIVE" if one is, else "PASSED".
+
+        `gate.inconclusive` makes "PASSED" or "FAILED" of "INCONCLUSIVE".
+        """
+        verdicts = {d.verdict for d in self.decisive}
+        if "WORSE" in verdicts or self.uncovered:
+            return "FAILED"
+        if "INCONCLUSIVE" not in verdicts:
+            return "PASSED"
+        return {"pass": "PASSED", "fail": "FAILED", None: "INCONCLUSIVE"}[self.gate.inconclusive]
 
     @property
     def exit_code(self) -> int:
-        """1 if a deciding metric got worse, overall or in a slice, or if a named metric has no pairs; else 0."""
-        failed = any(d.verdict == "WORSE" and d.metric in self.deciding for d in self.differences)
-        missing = any(d.verdict == "NOT_COMPARED" and d.metric in self.named and not d.slice for d in self.differences)
-        return EXIT_CRITERION if failed or missing else EXIT_PASSED
+        """0 passed, 1 failed, 4 inconclusive."""
+        return _EXITS[self.verdict]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The differences as rows of the comparison table; `slice` is a dict."""
+        return [{**asdict(d), "slice": dict(d.slice)} for d in self.differences]
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row for each slice and metric, columns as `transforms.paired.Difference`; `slice` is a dict."""
+        """One row for each slice and metric; `slice` is a dict."""
         import pandas as pd
 
-        return pd.DataFrame([{**asdict(d), "slice": dict(d.slice)} for d in self.differences])
+        return pd.DataFrame(self.rows, columns=[c.name for c in tables.COMPARISON])
 
 
 def compare(
     before: str | os.PathLike[str],
     after: str | os.PathLike[str],
     *,
-    metrics: Sequence[str] = (),
-    slices: Sequence[str | Sequence[str]] = (),
-    tolerance: float = 0.0,
-    tolerances: Mapping[str, float] = MappingProxyType({}),
-    confidence: float = 0.95,
+    metrics: Sequence[str] | None = None,
+    slices: Sequence[str | Sequence[str]] | None = None,
+    margin: float | None = None,
+    margins: Mapping[str, float] | None = None,
+    min_coverage: float | None = None,
+    inconclusive: str | None = None,
+    confidence: float | None = None,
 ) -> Comparison:
     """Compares the scores of two runs on the instances that are in both.
 
-    Instances are paired by id; the trials of an instance are averaged first. Both tables are read once, in parallel,
-    with bounded memory.
+    Instances are paired by id; the trials of an instance are averaged first. Both tables are read once, in parallel.
+    Memory grows with the instances that changed alone. What is not given is taken from `gate` in the second run's
+    configuration.
 
     Args:
         before: Folder of the first run, with tables in any format.
         after: Folder of the second run.
-        metrics: Names of metrics to compare; default: all that both runs have.
+        metrics: Names of metrics that decide; default: all that both runs have and that are not measured.
         slices: Dataset columns, or lists of them, whose values in the second run break down the comparison.
-        tolerance: Allowed change of a mean, at least 0.
-        tolerances: Tolerances of single metrics by name.
-        confidence: Level of the intervals, in (0, 1).
+        margin: The loss that counts as none, at least 0 (default: 0).
+        margins: Margins of single metrics by name; these metrics decide, too.
+        min_coverage: Lowest share of the first run's scores that the second run must have as well.
+        inconclusive: "pass" or "fail": what an inconclusive comparison is.
+        confidence: Level of the intervals and tests, in (0, 1) (default: 0.95).
 
     Raises:
-        ConfigError: A folder has no run with a table, a metric or column does not exist, or the runs share no instance.
+        ConfigError: A folder has no run with a table, a metric or column does not exist, a margin is beyond a metric's
+            range, no metric decides, or the runs share no instance.
     """
-    runs = _Runs(EvaluationResult.load(before), EvaluationResult.load(after))
-    named = (*convert_to_list(metrics, "metrics"), *tolerances)
-    names = runs.metrics(named, only=bool(metrics))
-    allowed = _tolerances(tolerance, tolerances, names)
-    _check_level(confidence)
-    facts = runs.facts()
-    found, alone = _pair_scores(runs, names, slices)
-    differences = tuple(
-        pairs.difference(name, s, facts[name]["better"] != "higher", allowed[name], confidence, _most(facts[name]))
-        for (rank, s, name), pairs in sorted(found.items(), key=lambda item: _place(*item[0], names))
+    runs = PairedRuns(EvaluationResult.load(before), EvaluationResult.load(after))
+    gate = _find_gate(runs.after).changed(
+        {
+            "metrics": metrics if metrics is None else convert_to_list(metrics, "metrics"),
+            "slices": slices if slices is None else _list_slices(slices),
+            "margin": margin,
+            "margins": margins,
+            "min_coverage": min_coverage,
+            "inconclusive": inconclusive,
+            "confidence": confidence,
+        }
     )
+    named = (*(gate.metrics or ()), *gate.margins)
+    names = runs.metrics(named, only=bool(gate.metrics))
     deciding = tuple(name for name in names if name in named or not runs.measured(name))
-    return Comparison(runs.before.output, runs.after.output, differences, *alone, runs.notes(names), deciding, named)
+    if not deciding:
+        raise ConfigError("no metric decides, the family is empty", where="metrics", allowed=", ".join(names) or "none")
+    margins = _find_margins(gate, names, runs)
+    cells, alone = _pair_scores(runs, names, gate.slices)
+    differences = judge(cells, deciding, margins, gate.confidence)
+    return Comparison(
+        runs.before.output, runs.after.output, tuple(differences), *alone, runs.notes(names), deciding, gate
+    )
 
 
 def changes(
@@ -121,7 +164,7 @@ def changes(
 
     A missing score is `None`. Arguments and errors are those of `compare`.
     """
-    runs = _Runs(EvaluationResult.load(before), EvaluationResult.load(after))
+    runs = PairedRuns(EvaluationResult.load(before), EvaluationResult.load(after))
     names = runs.metrics(metrics, only=bool(metrics))
     for old, new in runs.side_by_side(names, []):
         for name in names:
@@ -130,36 +173,51 @@ def changes(
 
 
 def _pair_scores(
-    runs: _Runs, names: Sequence[str], asked: Sequence[str | Sequence[str]]
-) -> tuple[dict[tuple[int, SliceValues, str], Pairs], tuple[int, int]]:
-    """Pairs the scores of instances by (index of the slice columns, slice, metric); counts unpaired instances.
+    runs: PairedRuns, names: Sequence[str], slices: Iterable[Sequence[str]]
+) -> tuple[dict[Cell, Pairs], tuple[int, int]]:
+    """Pairs the scores of instances by slice and metric, in the order of the table; counts unpaired instances.
 
     Returns:
         (pairs, (instances only in the first run, instances only in the second)).
     """
-    slices = distinct_slices(
-        [one] if isinstance(one, str) else convert_to_list(one, "slices") for one in convert_to_list(asked, "slices")
-    )
-    places = {column: runs.column(column) for one in slices for column in one}
-    keys = [_slicer(one, places) for one in slices]
-    pairs: dict[tuple[int, SliceValues, str], Pairs] = {}
-    lost = gained = 0
+    wanted, clusters = distinct_slices(slices), runs.clusters()
+    places = {column: runs.column(column) for one in [*wanted, clusters] for column in one}
+    keys = [make_slicer(one, places) for one in wanted]
+    unit_of, scales = make_slicer(clusters, places), runs.scales(names)
+    found: dict[tuple[int, SliceValues, str], Pairs] = {}
+    only = [0, 0]
     for old, new in runs.side_by_side(names, list(places.values())):
-        if old is None or new is None:
-            lost, gained = lost + (new is None), gained + (old is None)
+        only[0] += new is None
+        only[1] += old is None
+        if old is None:
             continue
-        for rank, key in enumerate(keys):
-            slice_ = key(new.row)
-            for name in names:
-                pairs.setdefault((rank, slice_, name), Pairs()).add(old.scores[name], new.scores[name])
-    if not pairs:
+        row = (new or old).row
+        unit = repr(unit_of(row)) if clusters and new else old.base
+        known = [
+            (rank, key(row)) for rank, key in enumerate(keys) if new or all(places[c] in row for c in wanted[rank])
+        ]
+        for name, place in product(names, known):
+            if (pairs := found.get((*place, name))) is None:
+                pairs = found[*place, name] = Pairs(scales[name], bool(clusters))
+            if new is not None:
+                pairs.add(unit, old.scores[name], new.scores[name])
+            elif old.scores[name] is not None:
+                pairs.add_gone()
+    if not any(pairs.instances for pairs in found.values()):
         same = f"no instance is in both {runs.before.output!r} and {runs.after.output!r}"
         raise ConfigError(same, allowed="runs over the same inputs, from which the ids are computed")
-    return pairs, (lost, gained)
+    ordered = sorted(found.items(), key=lambda item: sort_key(*item[0], names))
+    return {(slice_, name): pairs for (_, slice_, name), pairs in ordered}, (only[0], only[1])
 
 
-def write_changes(found: Iterator[dict[str, Json]], path: str) -> None:
-    """Writes changes to a file, in the format of its ending.
+def write_table(rows: Iterator[dict[str, Json]], columns: Sequence[tables.Column], path: str, where: str) -> None:
+    """Writes rows to a file, in the format of its ending.
+
+    Args:
+        rows: The rows.
+        columns: Columns of the table.
+        path: The file.
+        where: The option that names the file.
 
     Raises:
         ConfigError: The ending is not a known format.
@@ -167,172 +225,38 @@ def write_changes(found: Iterator[dict[str, Json]], path: str) -> None:
     name = path.rpartition(".")[2]
     if name not in _FORMATS:
         allowed = f"a name that ends in .{', .'.join(_FORMATS)}"
-        raise ConfigError(f"found {path!r}", where="changes", allowed=allowed)
-    writer: Writer = build(find("writer", name), {}, "changes")
-    with storage.create(path) as stream, writer.open(stream, tables.schema(tables.CHANGES)) as sink:
-        while rows := list(islice(found, GROUP_ROWS)):
-            sink.write(tables.table(rows, tables.CHANGES))
+        raise ConfigError(f"found {path!r}", where=where, allowed=allowed)
+    writer: Writer = build(find("writer", name), {}, where)
+    with storage.create(path) as stream, writer.open(stream, tables.schema(columns)) as sink:
+        while some := list(islice(rows, GROUP_ROWS)):
+            sink.write(tables.table(some, columns))
 
 
-class _Instance(NamedTuple):
-    """An instance of a run: mean scores over its trials by metric, and the row of the first trial."""
-
-    id: str
-    scores: dict[str, float | None]
-    row: dict[str, Json]
+def write_changes(found: Iterator[dict[str, Json]], path: str) -> None:
+    """Writes changes to a file; raises as `write_table` does."""
+    write_table(found, tables.CHANGES, path, "changes")
 
 
-class _Runs(NamedTuple):
-    before: EvaluationResult
-    after: EvaluationResult
-
-    def metrics(self, asked: Iterable[str], only: bool) -> list[str]:
-        """Lists the metrics to compare, in the order of the second run: those of both runs, or `only` those named."""
-        known = [_list_scored(run) for run in self]
-        both = [name for name in self.facts() if name in known[0] and name in known[1]]
-        for name in asked:
-            if name not in both:
-                missing = self.after if name in known[0] else self.before
-                found = f"{missing.output!r} has no metric {name!r} to compare"
-                raise ConfigError(found, where="metrics", allowed=", ".join(both) or "none")
-        return [name for name in both if name in set(asked)] if only else both
-
-    def column(self, name: str) -> str:
-        """Returns the name of a dataset column in the second run's table."""
-        known = columns_of_instances(self.after)
-        column = f"dataset.{name}" if f"dataset.{name}" in known else name
-        if column not in known:
-            shown = ", ".join(c for c in known if "/" not in c)
-            raise ConfigError(f"{self.after.output!r} has no column {name!r}", where="slices", allowed=shown)
-        return column
-
-    def measured(self, metric: str) -> bool:
-        """Returns true if a metric's scores are measured, so that they differ from run to run."""
-        columns = self.after.manifest["tables"]["instances"]["columns"]
-        return any(c.get("volatile", False) for c in columns if c.get("is", c["name"]) == _column(metric))
-
-    def facts(self) -> dict[str, dict[str, Json]]:
-        """Returns the metrics of the second run's manifest by name: which scores are better, and the best one.
-
-        Raises:
-            ConfigError: The manifest does not describe its metrics.
-        """
-        found = self.after.manifest.get("metrics")
-        if found is None:
-            allowed = "a run of this version: evalbeam run --replay scores the answers again"
-            raise ConfigError("does not say which scores are better", where=self.after.output, allowed=allowed)
-        return {one["name"]: one for one in found}
-
-    def notes(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Lists the differences between the runs other than the answers."""
-        found = [f"{r.output} is {r.state}: rows it left have no score" for r in self if r.state != FINISHED]
-        only = [sorted(set(_list_scored(a)) - set(_list_scored(b))) for a, b in (self, self[::-1])]
-        found += [f"only {r.output} has {', '.join(n)}" for r, n in zip(self, only, strict=True) if n]
-        for words, part in (
-            ("is configured differently", _get_configs),
-            ("asked its judges differently", _get_prompts),
-        ):
-            old, new = part(self.before), part(self.after)
-            found += [f"{name} {words}" for name in names if old.get(name) != new.get(name)]
-        return tuple(found)
-
-    def side_by_side(
-        self, names: Sequence[str], columns: Sequence[str]
-    ) -> Iterator[tuple[_Instance | None, _Instance | None]]:
-        """Yields the instances of both runs in the order of their ids (a merge join); `None` for a missing instance."""
-        facts = self.facts()
-        bests = {name: facts[name]["best"] if facts[name]["better"] == "nearer" else None for name in names}
-        left, right = (_instances(run, bests, columns) for run in self)
-        old, new = next(left, None), next(right, None)
-        while old or new:
-            if new is None or (old is not None and old.id < new.id):
-                yield old, None
-                old = next(left, None)
-            elif old is None or new.id < old.id:
-                yield None, new
-                new = next(right, None)
-            else:
-                yield old, new
-                old, new = next(left, None), next(right, None)
+def write_comparison(comparison: Comparison, path: str) -> None:
+    """Writes the comparison to a file; raises as `write_table` does."""
+    rows = ({**row, "slice": tables.json_text(row["slice"])} for row in comparison.rows)
+    write_table(rows, tables.COMPARISON, path, "output")
 
 
-def _instances(run: EvaluationResult, bests: Mapping[str, float | None], columns: Sequence[str]) -> Iterator[_Instance]:
-    """Yields the instances of a run's table, which is sorted by id.
-
-    Args:
-        run: A run.
-        bests: Best score of each metric if it is within the range, else `None`; distances from it replace the scores.
-        columns: Dataset columns to read, if the run has them.
-    """
-    places = {name: _column(name) for name in bests}
-    rows = rows_of(run, "instances", ["instance_id", *places.values(), *columns])
-    for id_, trials in groupby(rows, key=itemgetter("instance_id")):
-        same = list(trials)
-        scores = {name: _mean([row[place] for row in same], bests[name]) for name, place in places.items()}
-        yield _Instance(id_, scores, same[0])
+def _find_gate(run: EvaluationResult) -> GateConfig:
+    return GateConfig.parse((run.manifest.get("config") or {}).get("gate") or {}, f"{run.output}: gate")
 
 
-def _column(metric: str) -> str:
-    return metric if metric in PERFORMANCE else f"{metric}/score"
+def _list_slices(slices: Any) -> list[list[str]]:
+    return [[s] if isinstance(s, str) else convert_to_list(s, "slices") for s in convert_to_list(slices, "slices")]
 
 
-def _mean(scores: Iterable[float | None], best: float | None) -> float | None:
-    """Returns the mean of the finite scores, or of their distances from the best one; `None` without scores."""
-    found = [float(score) for score in scores if score is not None and math.isfinite(score)]
-    values = found if best is None else [abs(score - best) for score in found]
-    return mean(values) if values else None
-
-
-def _list_scored(run: EvaluationResult) -> list[str]:
-    """Lists the metrics of a run that have scores, in the order of its table.
-
-    Raises:
-        ConfigError: The run wrote no instances table.
-    """
-    files = run.files("instances")
-    if not files or files[0].endswith(".evalset_result.json"):
-        why = "its instances are in ADK's result files" if files else run.manifest.get("reason") or run.state
-        raise ConfigError(f"the run wrote no instances table: {why}", where=run.output)
-    columns = columns_of_instances(run)
-    named = [name.removesuffix("/score") for name in columns if name.endswith("/score") or name in PERFORMANCE]
-    relative = {name.removesuffix("/pairwise_choice") for name in columns if name.endswith("/pairwise_choice")}
-    return [name for name in named if name not in relative]
-
-
-def _get_configs(run: EvaluationResult) -> dict[str, Json]:
-    return {one["name"]: one for one in run.manifest["config"]["metrics"]}
-
-
-def _get_prompts(run: EvaluationResult) -> dict[str, Json]:
-    judging = run.manifest.get("judging") or {"spent": (), "prompts": {}}
-    models: dict[str, list[str]] = {}
-    for one in judging["spent"]:
-        models.setdefault(one["metric"], []).append(str(one["model"]))
-    return {name: (prompts, sorted(models.get(name, ()))) for name, prompts in judging["prompts"].items()}
-
-
-def _slicer(columns: Sequence[str], places: Mapping[str, str]) -> Callable[[Mapping[str, Json]], SliceValues]:
-    return lambda row: tuple((c, slice_text(row[places[c]])) for c in columns)
-
-
-def _place(rank: int, slice_: SliceValues, metric: str, metrics: Sequence[str]) -> tuple[Any, ...]:
-    return rank, [slice_order(value) for _, value in slice_], metrics.index(metric)
-
-
-def _tolerances(whole: float, single: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
-    found = {name: single.get(name, whole) for name in names}
-    for name, value in found.items():
-        if not 0 <= value < math.inf:
-            raise ConfigError(f"found {value!r} for {name}", where="tolerance", allowed="a number, 0 or more")
+def _find_margins(gate: GateConfig, names: Iterable[str], runs: PairedRuns) -> dict[str, float]:
+    scales = runs.scales(list(names))
+    found = {name: gate.margins.get(name, gate.margin) for name in names}
+    for name, margin in found.items():
+        most = scales[name].most
+        if most is not None and margin >= most:
+            words = f"found {margin:g} for {name}, whose scores are at most {most:g} apart"
+            raise ConfigError(words, where="margin", allowed=f"a number below {most:g}")
     return found
-
-
-def _most(metric: Mapping[str, Json]) -> float | None:
-    """Returns the largest possible difference of two scores, or of two distances from the best; `None` if unbounded."""
-    worst, best = metric["worst"], metric["best"]
-    return None if worst is None or best is None else abs(best - worst) or None
-
-
-def _check_level(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise ConfigError(f"found {confidence!r}", where="confidence", allowed="a number between 0 and 1")

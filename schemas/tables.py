@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from .comparison import Difference
 from .conversation import turn_out
 from .instance import (
     Chunk,
@@ -145,6 +146,15 @@ _SUMMARY_TYPES: Mapping[str, str] = {
     **dict.fromkeys(("judge_calls", "judge_input_tokens", "judge_output_tokens"), "int64"),
 }
 SUMMARY = tuple(Column(f.name, _SUMMARY_TYPES.get(f.name, "float64")) for f in fields(Summary))
+
+_DIFFERENCE_TYPES: Mapping[str, str] = {
+    "slice": "json",
+    **dict.fromkeys(("metric", "verdict", "reason"), "string"),
+    **dict.fromkeys(("family", "instances", "pairs", "better", "worse", "newly_failing", "fixed"), "int64"),
+    **dict.fromkeys(("lost", "gained"), "int64"),
+}
+COMPARISON = tuple(Column(f.name, _DIFFERENCE_TYPES.get(f.name, "float64")) for f in fields(Difference))
+"""Columns of the table of a comparison of two runs."""
 
 
 def dataset_column(name: str, metrics: Sequence[MetricColumns]) -> str:

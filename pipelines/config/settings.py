@@ -28,7 +28,7 @@ def make_reader(option: str, key: str) -> Callable[[str], Setting]:
             return option, key, split_words(text)
         if option == "--slices":
             return option, key, parse_slices(text)
-        if option in ("--agent", "--output", "--replay"):
+        if option in ("--agent", "--output", "--replay", "--gate-against"):
             return option, key, text
         from ...schemas.config.yaml_text import load_yaml
 

@@ -1,9 +1,13 @@
-"""Finds the instances table of the run that pairwise metrics compare with."""
+"""Finds earlier runs: the one that pairwise metrics compare with, and the one of the gate."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from ...schemas.config.gate import GateConfig
 from ...schemas.errors import ConfigError
 from ...schemas.run_folder import FINISHED
+from ...transforms.statistics.slices import MetricFacts
 from .result import EvaluationResult
 
 
@@ -24,3 +28,36 @@ def baseline_files(folder: str) -> tuple[str, ...]:
         shown = files[0] if files else "no instances table"
         raise ConfigError(f"found {shown}", where="baseline", allowed="a run with output.format: parquet")
     return tuple(files)
+
+
+def check_gate(gate: GateConfig, metrics: Collection[MetricFacts]) -> None:
+    """Checks before a run begins that its gate can be asked when it has ended.
+
+    Raises:
+        ConfigError: A metric does not exist, a margin is beyond its range, or there is no finished run to compare with.
+    """
+    known = {one.name: one for one in metrics if not one.pairwise}
+    for where, names in (("gate.metrics", gate.metrics or ()), ("gate.margins", gate.margins)):
+        for name in names:
+            if name not in known:
+                raise ConfigError(f"no metric named {name!r}", where=where, allowed=", ".join(known))
+    for name, one in known.items():
+        if gate.metrics is not None and name not in gate.metrics:
+            continue
+        most = None if one.worst is None or one.best is None else abs(one.best - one.worst)
+        margin = gate.margins.get(name, gate.margin)
+        if most is not None and margin >= most:
+            key = f"gate.margins.{name}" if name in gate.margins else "gate.margin"
+            found = f"found {margin:g} for {name}, whose scores are at most {most:g} apart"
+            raise ConfigError(found, where=key, allowed=f"a number below {most:g}")
+    if gate.against is None:
+        return
+    try:
+        described = EvaluationResult.load(gate.against).manifest.get("metrics") or ()
+    except ConfigError:
+        raise ConfigError(f"no finished run at {gate.against!r}", where="gate.against") from None
+    there = [one["name"] for one in described]
+    for name in (*(gate.metrics or ()), *gate.margins):
+        if name not in there:
+            found = f"{gate.against!r} has no metric {name!r} to compare"
+            raise ConfigError(found, where="gate", allowed=", ".join(there) or "none")

@@ -15,7 +15,7 @@ from ...transforms.judges.replay import Replay
 from ...transforms.readers._files import expand
 from ...transforms.statistics import criteria
 from ..runners.packages import collect
-from .baseline import baseline_files
+from .baseline import baseline_files, check_gate
 from .batches import check_batches
 from .judges import build_judges, full_names
 from .output_guard import refuse_others
@@ -49,6 +49,7 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
     ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
     criteria.check(config.criteria, ends, config.slices)
+    check_gate(config.gate, facts)
     written = () if rows is None else config.dataset.paths
     files = [] if written else expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
     rules, writer = build_rules(config, agent), build_writer(config)
@@ -68,6 +69,11 @@ def _check_others(config: EvaluationConfig, agent: Any, judges: Mapping[str, Jud
         found = "without an agent the rows carry the answers"
         raise ConfigError(found, where="replay", allowed="with the agent whose answers they are (--agent)")
     runs = {f"judges.{name}.run": use.judge.run for name, use in judges.items() if isinstance(use.judge, Replay)}
-    for where, run in {"replay": config.replay, "baseline": config.baseline, **runs}.items():
+    for where, run in {
+        "replay": config.replay,
+        "baseline": config.baseline,
+        "gate.against": config.gate.against,
+        **runs,
+    }.items():
         if run is not None and storage.same(run, config.output.path):
             raise ConfigError(f"{run} is this run's own output.path", where=where, allowed="another run's folder")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXIT_PASSED, EXIT_CRITERION, EXIT_CONFIG, EXIT_RUN = 0, 1, 2, 3
+EXIT_INCONCLUSIVE = 4
+"""Of a comparison that shows too little to pass or fail."""
 RATES = ("/candidate_model_win_rate", "/baseline_model_win_rate", "/tie_rate")
 """Endings of the summary rows that a pairwise metric has instead of one of its own."""
 

@@ -16,6 +16,7 @@ from ..errors import ConfigError
 from ..values import slice_text
 from .calls import CallPolicy
 from .explain import explain_error, show_value
+from .gate import GateConfig
 from .storage import ConfigPart, DatasetConfig, OutputConfig, Shards
 from .yaml_text import load_yaml
 
@@ -245,6 +246,7 @@ class EvaluationConfig(ConfigPart):
         prices: Prices of judge models by model name; the cost of other models is unknown.
         criteria: Bounds that decide the verdict: {metric: minimum} or a list of criteria.
         slices: Lists of dataset columns whose values break down the summary.
+        gate: What a comparison with an earlier run has to show.
         trials: Number of agent runs for each row.
         budget: Bounds on what the run spends.
         replay: Output folder of another run; its answers are scored instead of calling the agent.
@@ -263,6 +265,7 @@ class EvaluationConfig(ConfigPart):
     prices: dict[str, PriceConfig] = {}
     criteria: list[CriterionConfig] = []
     slices: list[list[str]] = []
+    gate: GateConfig = GateConfig()
     trials: int = Field(default=1, ge=1, le=1000)
     budget: BudgetConfig = BudgetConfig()
     replay: str | None = None

@@ -17,6 +17,7 @@ from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.compare import changes
 from evalbeam.pipelines.display.console import width
 from evalbeam.pipelines.display.differences import render
+from evalbeam.schemas import tables
 
 ROWS = [{"prompt": f"p{i}", "reference": "yes", "locale": "de" if i % 3 else "en"} for i in range(60)]
 
@@ -41,18 +42,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 def test_differences_are_those_of_the_rows_that_both_runs_scored(runs: tuple[str, str]) -> None:
     found = compare(*runs, slices=[["locale"]])
-    assert (found.only_before, found.only_after, found.exit_code) == (1, 1, 1)
+    assert (found.only_before, found.only_after, found.exit_code) == (1, 1, 4)
     whole = {d.metric: d for d in found.differences if not d.slice}
     assert list(whole) == ["latency_in_seconds", "failure", "exact_match", "rouge_l"]
     exact = whole["exact_match"]
     assert (exact.instances, exact.pairs, exact.lost, exact.gained) == (59, 58, 1, 0)
-    assert (exact.better, exact.worse, exact.verdict) == (5, 18, "WORSE")
-    assert whole["latency_in_seconds"].verdict == "NOT_COMPARED"
-    assert (whole["failure"].worse, whole["failure"].verdict) == (1, "NOT_SHOWN")
+    assert (exact.better, exact.worse, exact.newly_failing, exact.fixed) == (5, 18, 18, 5)
+    assert (exact.p, exact.family, exact.verdict) == (pytest.approx(0.010622, abs=1e-6), 9, "INCONCLUSIVE")
+    assert (whole["latency_in_seconds"].pairs, whole["latency_in_seconds"].family) == (0, 0)
+    assert (whole["failure"].worse, whole["failure"].verdict) == (1, "INCONCLUSIVE")
     by_locale = {dict(d.slice)["locale"]: d for d in found.differences if d.slice and d.metric == "exact_match"}
     assert list(by_locale) == ["de", "en"]
     assert [sum(getattr(d, name) for d in by_locale.values()) for name in ("pairs", "better", "worse")] == [58, 5, 18]
-    assert list(found.table.columns[:3]) == ["metric", "slice", "instances"]
+    assert list(found.table.columns) == [c.name for c in tables.COMPARISON] == list(found.rows[0])
     assert any("bleu" in note for note in found.notes)
 
 
@@ -73,17 +75,19 @@ def test_the_other_way_round_it_is_better(runs: tuple[str, str]) -> None:
     assert found.exit_code == 0
 
 
-def test_a_tolerance_allows_a_change(runs: tuple[str, str]) -> None:
-    assert compare(*runs, tolerances={"exact_match": 0.5, "rouge_l": 0.5}).exit_code == 0
-    assert compare(*runs, tolerance=0.5).exit_code == 0
-    assert compare(*runs, tolerance=0.5, tolerances={"exact_match": 0.0}).exit_code == 1
+def test_a_margin_allows_a_loss(runs: tuple[str, str]) -> None:
+    assert compare(*runs, metrics=["exact_match"]).exit_code == 1
+    assert compare(*runs, margins={"exact_match": 0.5, "rouge_l": 0.5}, margin=0.5).exit_code == 0
+    assert compare(*runs, margin=0.5).exit_code == 0
+    assert compare(*runs, metrics=["exact_match"], margin=0.5, margins={"exact_match": 0.0}).exit_code == 1
+    assert compare(*runs, metrics=["exact_match"], margins={"exact_match": 0.2}).exit_code == 4
 
 
 def test_a_named_metric_that_cannot_be_compared_does_not_pass(runs: tuple[str, str]) -> None:
-    found = compare(*runs, metrics=["failure", "latency_in_seconds"])
-    assert [d.verdict for d in found.differences] == ["NOT_COMPARED", "NOT_SHOWN"]
-    assert found.exit_code == 1
-    assert compare(*runs, metrics=["failure"]).exit_code == 0
+    found = compare(*runs, metrics=["failure", "latency_in_seconds"], margin=0.2)
+    assert [d.verdict for d in found.differences] == ["INCONCLUSIVE", "NO_WORSE"]
+    assert found.exit_code == 4
+    assert compare(*runs, metrics=["failure"], margin=0.2).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -94,7 +98,7 @@ def test_every_form_of_a_table_gives_the_same(runs: tuple[str, str], tmp_path: P
     other = str(tmp_path / "other")
     evaluate(rows, ["exact_match", "rouge_l", "bleu"], output=other, output_options=form)
     assert compare(other, runs[1]).differences == compare(*runs).differences
-    assert {d.verdict for d in compare(other, runs[0]).differences} == {"NOT_SHOWN", "NOT_COMPARED"}
+    assert {d.verdict for d in compare(other, runs[0]).differences} == {"INCONCLUSIVE"}
 
 
 def test_trials_of_an_instance_are_averaged(tmp_path: Path) -> None:
@@ -116,9 +120,9 @@ def test_a_measured_metric_decides_only_where_it_is_named(tmp_path: Path) -> Non
         evaluate(timed, ["exact_match"], output=paths[-1])
     found = compare(*paths)
     assert {d.metric: d.verdict for d in found.differences}["latency_in_seconds"] == "WORSE"
-    assert found.exit_code == 0
-    assert compare(*paths, tolerances={"latency_in_seconds": 0.05}).exit_code == 1
-    assert compare(*paths, tolerances={"latency_in_seconds": 0.15}).exit_code == 0
+    assert "latency_in_seconds" not in found.deciding
+    assert compare(*paths, margin=0.2, margins={"latency_in_seconds": 0.05}).exit_code == 1
+    assert compare(*paths, margin=0.2, margins={"latency_in_seconds": 0.15}).exit_code == 0
 
 
 def test_where_the_best_score_lies_within_distances_are_compared(tmp_path: Path) -> None:
@@ -127,11 +131,11 @@ def test_where_the_best_score_lies_within_distances_are_compared(tmp_path: Path)
 
     paths = [str(tmp_path / name) for name in ("long", "short")]
     for path, rating in zip(paths, (2, -1), strict=True):
-        rows = [{"prompt": "p", "instruction": "i", "context": f"c{i}", "response": "r"} for i in range(8)]
+        rows = [{"prompt": f"p{i}", "instruction": "i", "context": f"c{i}", "response": "r"} for i in range(8)]
         named = {"metric": "summarization_verbosity"}
         evaluate(rows, [named], output=path, judges={"default": judge(rating)})
     (found,) = compare(*paths, metrics=["summarization_verbosity"]).differences
-    assert (found.before, found.after, found.difference, found.verdict) == (2.0, 1.0, -1.0, "BETTER")
+    assert (found.before, found.after, found.gain, found.verdict) == (2.0, 1.0, 1.0, "BETTER")
 
 
 def test_what_else_differs_is_said(runs: tuple[str, str], tmp_path: Path) -> None:
@@ -161,10 +165,27 @@ def test_the_command_shows_what_changed(runs: tuple[str, str], capsys: pytest.Ca
     assert main(["compare", *runs, "--slices", "locale", "--metrics", "exact_match", "--confidence", "0.9"]) == 1
     shown = capsys.readouterr().out
     assert "59 instances in both, 1 only before, 1 only after" in shown
+    assert "a family of 3 (metrics that decide × slices)" in shown
     assert "locale=en" in shown
     assert "WORSE" in shown
-    assert main(["compare", *runs, "--tolerance", "0.5"]) == 0
-    assert "WORSE" not in capsys.readouterr().out
+    assert "Gate: FAILED" in shown
+    assert main(["compare", *runs, "--margin", "0.5"]) == 0
+    shown = capsys.readouterr().out
+    assert "WORSE" not in shown
+    assert "Gate: PASSED" in shown
+
+
+def test_the_comparison_as_a_table(runs: tuple[str, str], tmp_path: Path) -> None:
+    found = compare(*runs, slices=["locale"])
+    for ending, read in (("csv", pd.read_csv), ("parquet", pd.read_parquet)):
+        path = tmp_path / f"comparison.{ending}"
+        assert main(["compare", *runs, "--slices", "locale", "--output", str(path)]) == 4
+        table = read(path)
+        assert [*table.columns] == [c.name for c in tables.COMPARISON]
+        assert table["metric"].tolist() == [d.metric for d in found.differences]
+        p_values = [float("nan") if d.p is None else d.p for d in found.differences]
+        assert table["p"].tolist() == pytest.approx(p_values, nan_ok=True)
+        assert json.loads(table["slice"].iloc[-1]) == dict(found.differences[-1].slice)
 
 
 def test_slices_are_written_as_those_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,7 +204,7 @@ def test_slices_are_written_as_those_of_a_run(tmp_path: Path, capsys: pytest.Cap
             one for one, metric in zip(summary["slice"], summary["metric"], strict=True) if metric == "exact_match"
         ]
     capsys.readouterr()
-    assert main(["compare", out, out, *slices, "--metrics", "exact_match"]) == 0
+    assert main(["compare", out, out, *slices, "--metrics", "exact_match"]) == 4
     assert capsys.readouterr().out == render(found, width())
 
 
@@ -199,11 +220,19 @@ def test_the_table_fits_the_terminal(runs: tuple[str, str]) -> None:
     [
         (["--metrics", "exact"], "has no metric 'exact' to compare (allowed: latency_in_seconds, failure, exact_match"),
         (["--metrics", "bleu"], "has no metric 'bleu' to compare"),
-        (["--tolerance", "nope=1"], "has no metric 'nope' to compare"),
-        (["--tolerance", "much"], "--tolerance: found 'much' (allowed: a number, 0 or more, or METRIC=NUMBER)"),
-        (["--tolerance", "-1"], "tolerance: found -1.0 for latency_in_seconds (allowed: a number, 0 or more)"),
-        (["--tolerance", "exact_match=nan"], "tolerance: found nan for exact_match"),
-        (["--confidence", "95"], "confidence: found 95.0 (allowed: a number between 0 and 1)"),
+        (["--margin", "nope=1"], "has no metric 'nope' to compare"),
+        (["--margin", "much"], "--margin: found 'much' (allowed: a number, 0 or more, or METRIC=NUMBER)"),
+        (["--margin", "-1"], "margin: found -1.0 (allowed: greater than or equal to 0)"),
+        (["--margin", "exact_match=nan"], "margins.exact_match: found nan"),
+        (["--confidence", "95"], "confidence: found 95.0 (allowed: less than 1)"),
+        (
+            ["--margin", "2"],
+            "margin: found 2 for failure, whose scores are at most 1 apart (allowed: a number below 1)",
+        ),
+        (["--min-coverage", "90"], "min_coverage: found 90.0 (allowed: less than or equal to 1)"),
+        (["--inconclusive", "ok"], "inconclusive: found 'ok' (allowed: 'pass' or 'fail')"),
+        (["--metrics", ""], "metrics: found [] (allowed: at least one)"),
+        (["--output", "table.xlsx"], "output: found 'table.xlsx' (allowed: a name that ends in .jsonl, .csv"),
         (["--slices", "locale,language"], "has no column 'language' (allowed: instance_id, trial, "),
         (["--changes", "changed.xlsx"], "changes: found 'changed.xlsx' (allowed: a name that ends in .jsonl, .csv"),
     ],

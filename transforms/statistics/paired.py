@@ -1,162 +1,306 @@
-"""Compares the scores of a metric in two runs on the same instances."""
+"""Pairs of scores of a metric in two runs on the same instances, and what they show of its mean gain."""
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from statistics import NormalDist
 
-from .accumulators import Accumulator, Distribution, counted
-from .intervals import about_mean, clipped, normal_quantile, t_quantile, within
-from .slices import SliceValues
-
-Change: TypeAlias = Literal["BETTER", "WORSE", "NOT_SHOWN", "NOT_COMPARED"]
-"""Verdict on a metric: changed beyond the tolerance in one direction, not shown to have, or not comparable."""
+from .criteria import Threshold
+from .paired_intervals import Part, square_and_add, tango
+from .permutation import BUCKETS, FLIPS, bucket_of, fold, key_of, sign_flip, sign_test
 
 _HELD = 4096
+_POWER = 0.8
+_ROUNDING = 1e-12
+"""A variance this small, relative to the squares from which it is computed, is a rounding error of 0."""
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """How a metric changed on the instances of a slice.
-
-    Means, difference and interval are of the pairs: the instances that have a score in both runs.
+class Scale:
+    """What the scores of a metric mean.
 
     Attributes:
-        metric, slice: The metric and the slice.
-        instances: Instances that are in both runs.
-        pairs: Those with a score in both.
-        lost, gained: Those with a score in the first run only, and in the second one only.
-        before, after: Means of the pairs.
-        difference: Mean of after - before; `None` without pairs.
-        ci_low, ci_high: Its interval by Student's t, within what scores can differ by; `None` for less than two pairs.
-        better, worse: Pairs whose score changed for the better and for the worse; the other pairs are equal.
-        p_value: Two-sided sign test of better against worse (of scores 0 and 1, McNemar's exact test).
-        tolerance: Change of the mean that is tolerated.
-        verdict: The verdict.
+        lower_is_better: Which direction is the better one.
+        worst, best: Ends of its range; `None` without a range.
+        threshold: Threshold that a score must meet to pass.
     """
 
-    metric: str
-    slice: SliceValues
-    instances: int
+    lower_is_better: bool = False
+    worst: float | None = None
+    best: float | None = None
+    threshold: Threshold | None = None
+
+    @property
+    def most(self) -> float | None:
+        """The largest possible change of a score; `None` without a range."""
+        return None if self.worst is None or self.best is None else abs(self.best - self.worst) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What gains show of their mean.
+
+    Attributes:
+        pairs: Number of gains.
+        gain: Their mean; `None` without pairs.
+        low, high: Its confidence interval; `None` if there is none.
+        p: Two-sided p-value of the mean gain 0.
+        error: Standard error of the mean; `None` for less than two units.
+        step: Mean magnitude of the gains that are not 0; `None` if all are.
+    """
+
     pairs: int
-    lost: int
-    gained: int
-    before: float | None
-    after: float | None
-    difference: float | None
-    ci_low: float | None
-    ci_high: float | None
-    better: int
-    worse: int
-    p_value: float
-    tolerance: float
-    verdict: Change
+    gain: float | None
+    low: float | None
+    high: float | None
+    p: float
+    error: float | None
+    step: float | None
+
+
+@dataclass(slots=True)
+class Gains:
+    """Gains of pairs, added one by one. Pairs of one unit (a row, a conversation) depend on each other.
+
+    Memory does not grow with pairs that did not change, nor beyond `BUCKETS` units that did. If the pairs of a unit do
+    not follow each other (`clustered`), it does not grow beyond as many units either: then units share a cluster.
+    """
+
+    clustered: bool = False
+    pairs: int = 0
+    risen: int = 0
+    fallen: int = 0
+    largest: float = 0.0
+    units: int = 0
+    _open: tuple[str, int, float, float] = ("", 0, 0.0, 0.0)
+    _clusters: dict[int, tuple[int, float, float]] = field(default_factory=dict)
+    _sums: list[float] = field(default_factory=lambda: [0.0] * 8)
+    _flips: dict[int, float] = field(default_factory=dict)
+    _folded: bool = False
+    _magnitude: float | None = None
+    _equal: bool = True
+
+    def add(self, unit: str, gain: float) -> None:
+        """Adds the gain of a pair."""
+        self.pairs += 1
+        rise, fall = (gain, 0.0) if gain > 0 else (0.0, 0.0 - gain)
+        if gain:
+            self.risen += rise > 0
+            self.fallen += fall > 0
+            self.largest = max(self.largest, rise, fall)
+        if self.clustered:
+            self._add_to_cluster(key_of(unit), rise, fall)
+            return
+        name, size, rises, falls = self._open
+        if name == unit:
+            self._open = (name, size + 1, rises + rise, falls + fall)
+            return
+        if rises or falls:
+            self._close(key_of(name), size, rises, falls)
+        elif size:
+            self._close_unchanged(size)
+        self._open = (unit, 1, rise, fall)
+
+    def _add_to_cluster(self, key: int, rise: float, fall: float) -> None:
+        size, rises, falls = self._clusters.get(key, (0, 0.0, 0.0))
+        self._clusters[key] = (size + 1, rises + rise, falls + fall)
+        if len(self._clusters) > 2 * BUCKETS:
+            parts = [fold({k: float(c[i]) for k, c in self._clusters.items()}) for i in range(3)]
+            self._clusters = {k: (int(n), parts[1][k], parts[2][k]) for k, n in parts[0].items()}
+
+    def _close_unchanged(self, size: int) -> None:
+        self.units += 1
+        self._sums[2] += size * size
+
+    def _close(self, key: int, size: int, rise: float, fall: float) -> None:
+        """Adds a unit with all its pairs to the sums."""
+        self._close_unchanged(size)
+        products = rise, fall, 0.0, size * rise, size * fall, rise * rise, fall * fall, rise * fall
+        self._sums = [total + part for total, part in zip(self._sums, products, strict=True)]
+        change = rise - fall
+        if not change:
+            return
+        self._equal &= self._magnitude in (None, abs(change)) and size == 1
+        self._magnitude = abs(change)
+        key = bucket_of(key) if self._folded else key
+        self._flips[key] = self._flips.get(key, 0.0) + change
+        if len(self._flips) > BUCKETS:
+            self._flips, self._folded = fold(self._flips), True
+
+    def evidence(self, binary: bool, most: float | None, confidence: float, flips: int = FLIPS) -> Evidence:
+        """Computes what the gains show. Nothing can be added afterwards.
+
+        Args:
+            binary: Whether all scores are 0 or 1.
+            most: Largest possible gain; the largest one seen if `None` or if it is exceeded.
+            confidence: Level of the interval, in (0, 1).
+            flips: Random outcomes of the test, if there are too many to count all.
+        """
+        self._finish()
+        if not self.pairs:
+            return Evidence(0, None, None, None, 1.0, None, None)
+        rise, fall = self._sums[0], self._sums[1]
+        gain = (rise - fall) / self.pairs
+        p = sign_test(self.risen, self.fallen) if self._equal else sign_flip(self._flips, flips)
+        parts = self._parts()
+        error = math.sqrt(max(parts[0].variance + parts[1].variance - 2 * parts[2], 0.0)) if self.units > 1 else None
+        if binary and self.units == self.pairs:
+            ends = tango(self.risen, self.fallen, self.pairs, confidence)
+        else:
+            widest = self.largest if most is None else max(most, self.largest)
+            ends = square_and_add(*parts, self.units, widest, confidence)
+        low, high = ends or (None, None)
+        changed = self.risen + self.fallen
+        return Evidence(self.pairs, gain, low, high, p, error, (rise + fall) / changed if changed else None)
+
+    def _finish(self) -> None:
+        name, size, rise, fall = self._open
+        self._open = ("", 0, 0.0, 0.0)
+        if size:
+            self._close(key_of(name), size, rise, fall)
+        for key in sorted(self._clusters):
+            self._close(key, *self._clusters[key])
+        self._clusters.clear()
+
+    def _parts(self) -> tuple[Part, Part, float]:
+        """Returns the means of rises and falls with their variances, by units, and the covariance of the two means.
+
+        The variance of a mean over G units of sizes n, of which each has the sum s, is G / (G - 1) * sum of
+        (s - n * mean)**2 / pairs**2 (Liang and Zeger 1986).
+        """
+        rise, fall, sizes, with_rise, with_fall, rises, falls, both = self._sums
+        scale = self.units / (self.units - 1) / self.pairs**2 if self.units > 1 else 0.0
+        up, down = rise / self.pairs, fall / self.pairs
+        squares = (rises - 2 * up * with_rise + up * up * sizes, falls - 2 * down * with_fall + down * down * sizes)
+        exact = [s if s > _ROUNDING * whole else 0.0 for s, whole in zip(squares, (rises, falls), strict=True)]
+        product = both - up * with_fall - down * with_rise + up * down * sizes
+        return Part(up, exact[0] * scale), Part(down, exact[1] * scale), product * scale
 
 
 @dataclass(slots=True)
 class Pairs:
-    """Pairs of scores of a metric, added one by one; memory does not grow with their number."""
+    """Scores of a metric in two runs, instance by instance.
 
+    An instance that only one run scored is no pair. As soon as there is one, the gains are also added up for the worst
+    and for the best case: as if the other run had given it the score that makes its gain the smallest or the largest.
+    """
+
+    scale: Scale = Scale()
+    clustered: bool = False
     instances: int = 0
     lost: int = 0
     gained: int = 0
-    risen: int = 0
-    fallen: int = 0
-    _sums: tuple[Accumulator, ...] = field(default_factory=lambda: (Accumulator(), Accumulator(), Accumulator()))
-    _held: list[tuple[float, float, float]] = field(default_factory=list)
+    gone: int = 0
+    newly_failing: int = 0
+    fixed: int = 0
+    binary: bool = True
+    within: bool = True
+    seen: Gains = field(init=False)
+    worst: Gains | None = None
+    best: Gains | None = None
+    _held: list[tuple[float, float]] = field(default_factory=list)
+    _totals: list[float] = field(default_factory=lambda: [0.0, 0.0])
 
-    def add(self, before: float | None, after: float | None) -> None:
-        """Adds an instance; `None` means that it has no score."""
+    def __post_init__(self) -> None:
+        self.seen = Gains(self.clustered)
+
+    def add(self, unit: str, before: float | None, after: float | None) -> None:
+        """Adds an instance of a unit; `None` means that it has no score. Instances of a unit follow each other."""
         self.instances += 1
         if before is None or after is None:
-            self.lost += before is not None
-            self.gained += after is not None
+            if before is not after:
+                self._add_single(unit, before, after)
             return
-        self.risen += after > before
-        self.fallen += after < before
-        self._held.append((before, after, after - before))
+        gain = before - after if self.scale.lower_is_better else after - before
+        self._look_at(before)
+        if gain:
+            self._look_at(after)
+            self._count_passes(before, after)
+        self.seen.add(unit, gain)
+        if self.worst is not None and self.best is not None:
+            self.worst.add(unit, gain)
+            self.best.add(unit, gain)
+        self._held.append((before, after))
         if len(self._held) == _HELD:
             self._flush()
 
+    def add_gone(self) -> None:
+        """Adds an instance that the first run scored and the second run does not have."""
+        self.gone += 1
+
+    def means(self) -> tuple[float, float] | tuple[None, None]:
+        """Returns the means of the pairs in both runs; `None` without pairs."""
+        self._flush()
+        n = self.seen.pairs
+        return (self._totals[0] / n, self._totals[1] / n) if n else (None, None)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the range of the scores is known, so that worst and best case are."""
+        return self.within and (self.binary or self.scale.most is not None)
+
+    @property
+    def most(self) -> float | None:
+        """The largest possible gain; `None` if it is not known."""
+        if not self.within:
+            return None
+        return self.scale.most or (1.0 if self.binary else None)
+
+    def _look_at(self, score: float) -> None:
+        if self.binary and score != 0 and score != 1:
+            self.binary = False
+        worst, best = self.scale.worst, self.scale.best
+        if worst is not None and best is not None and not (worst <= score <= best or best <= score <= worst):
+            self.within = False
+
+    def _count_passes(self, before: float, after: float) -> None:
+        if self.scale.threshold is not None:
+            passed, passes = self.scale.threshold.met(before), self.scale.threshold.met(after)
+            self.newly_failing += passed and not passes
+            self.fixed += passes and not passed
+
+    def _add_single(self, unit: str, before: float | None, after: float | None) -> None:
+        self.lost += after is None
+        self.gained += before is None
+        if self.worst is None or self.best is None:
+            self.worst, self.best = copy.deepcopy(self.seen), copy.deepcopy(self.seen)
+        for score in (before, after):
+            if score is not None:
+                self._look_at(score)
+        low, high = (1.0, 0.0) if self.scale.lower_is_better else (0.0, 1.0)
+        if self.scale.worst is not None and self.scale.best is not None:
+            low, high = self.scale.worst, self.scale.best
+        sign = -1.0 if self.scale.lower_is_better else 1.0
+        for gains, end in ((self.worst, low), (self.best, high)):
+            if before is not None:
+                gains.add(unit, sign * (end - before))
+        for gains, end in ((self.worst, high), (self.best, low)):
+            if after is not None:
+                gains.add(unit, sign * (after - end))
+
     def _flush(self) -> None:
-        for whole, values in zip(self._sums, zip(*self._held, strict=True), strict=False):
-            whole.absorb(Accumulator(rows=len(values), counts=counted(values)))
+        for i, values in enumerate(zip(*self._held, strict=True)):
+            self._totals[i] += math.fsum(values)
         self._held.clear()
 
-    def difference(
-        self,
-        metric: str,
-        slice_: SliceValues = (),
-        lower_is_better: bool = False,
-        tolerance: float = 0.0,
-        confidence: float = 0.95,
-        most: float | None = None,
-    ) -> Difference:
-        """Compares the pairs that were added.
 
-        The metric is better or worse if the whole interval of the mean difference lies beyond the tolerance. If pairs
-        change by 1 only, as with scores 0 and 1, the sign test must agree at the same level, since the interval is too
-        narrow if few pairs changed.
+def detectable_gain(seen: Evidence, most: float | None, alpha: float) -> float | None:
+    """Returns the smallest gain that is shown with a probability of 80 %; `None` if no possible gain is.
 
-        Args:
-            metric, slice_: The metric and the slice.
-            lower_is_better: Which direction is the better one.
-            tolerance: Change of the mean that is tolerated, at least 0.
-            confidence: Level of the interval, in (0, 1).
-            most: Largest possible change of a score, > 0. `None` means 1 if all scores are 0 or 1, else no bound.
-        """
-        self._flush()
-        before, after, change = (whole.distribution() for whole in self._sums)
-        if most is None and all(value in (0.0, 1.0) for one in (before, after) for value, _ in one.counted):
-            most = 1.0
-        mean, interval = change.mean(), _interval(change, most, confidence)
-        better, worse = (self.fallen, self.risen) if lower_is_better else (self.risen, self.fallen)
-        p_value = sign_test(better, worse)
-        by_one = all(value in (-1.0, 0.0, 1.0) for value, _ in change.counted)
-        verdict: Change = "NOT_COMPARED" if interval is None else "NOT_SHOWN"
-        if interval is not None and not (by_one and p_value > 1 - confidence):
-            verdict = _shown(interval, tolerance, lower_is_better)
-        low, high = interval or (None, None)
-        return Difference(
-            metric, slice_, self.instances, change.n, self.lost, self.gained, before.mean(), after.mean(), mean,
-            low, high, better, worse, p_value, tolerance, verdict,
-        )  # fmt: skip
+    It follows from the standard error of the gains. If few pairs changed, as many must as the exact test needs.
 
-
-def sign_test(better: int, worse: int) -> float:
-    """Returns the two-sided p-value of the exact sign test.
-
-    It is the binomial test of `better` in `better + worse` with share 1/2; 1 if nothing changed.
+    Args:
+        seen: What the pairs show.
+        most: Largest possible gain.
+        alpha: Level of the test, divided by the size of the family.
     """
-    n, few = better + worse, min(better, worse)
-    if 2 * few == n:
-        return 1.0
-    term = total = 1.0
-    for k in range(few, 0, -1):
-        term *= k / (n - k + 1)
-        total += term
-        if term < total * 1e-17:
-            break
-    most = math.lgamma(n + 1) - math.lgamma(few + 1) - math.lgamma(n - few + 1) - n * math.log(2)
-    return min(2 * total * math.exp(most), 1.0)
-
-
-def _interval(change: Distribution, most: float | None, confidence: float) -> tuple[float, float] | None:
-    """Returns the interval of the mean change within -most and most; see `within` if all changes are equal."""
-    mean, error = change.mean(), change.standard_error()
-    if mean is None or error is None:
+    step = seen.step if seen.step is not None else most
+    if step is None or seen.error is None:
         return None
-    ends = None if most is None or max(-(change.low or 0.0), change.high or 0.0) > most else (-most, most)
-    found = about_mean(mean, error, t_quantile(confidence, change.n - 1))
-    if found is None or ends is None:
-        return found
-    low, high = clipped(found, ends)
-    return (low, high) if low < high else within(mean, None, change.n, ends, normal_quantile(confidence))
-
-
-def _shown(interval: tuple[float, float], tolerance: float, lower_is_better: bool) -> Change:
-    low, high = interval
-    if low <= tolerance and high >= -tolerance:
-        return "NOT_SHOWN"
-    return "BETTER" if (low > tolerance) != lower_is_better else "WORSE"
+    needed = 1 + math.ceil(-math.log2(alpha))
+    normal = NormalDist()
+    quantiles = normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(_POWER)
+    found = max(quantiles * seen.error, step * needed / seen.pairs)
+    return None if needed > seen.pairs or (most is not None and found > most) else found

@@ -13,7 +13,7 @@ from ....schemas.errors import ConfigError
 
 SLICES = "by columns, separated by commas; a+b combines two"
 """Help text of the value of --slices."""
-PASSED, CRITERION, CONFIG, RUN = 0, 1, 2, 3
+PASSED, CRITERION, CONFIG, RUN, INCONCLUSIVE = 0, 1, 2, 3, 4
 """Exit codes."""
 
 

@@ -10,53 +10,68 @@ from ....schemas.errors import ConfigError
 from .base import SLICES, reject_arguments
 
 _ABOUT = """\
-Compares two runs over the same dataset, instance by instance. Exits with 1 if a metric got worse: if the whole
-confidence interval of its mean difference lies beyond the tolerance, over all instances or in a slice."""
+Compares two runs over the same dataset, instance by instance. Ends with 0 if every metric that decides is shown to be
+better, or to be worse by less than its margin; with 1 if one is shown to be worse, over all instances or in a slice;
+with 4 if neither is shown. What is not given is taken from `gate` in the second run's configuration."""
 
 
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser("compare", help="compare two runs", description=_ABOUT)
-    parser.add_argument("before", metavar="BEFORE", help="folder of the first run")
+    parser.add_argument("before", metavar="BEFORE", help="folder of the first run, the baseline")
     parser.add_argument("after", metavar="AFTER", help="folder of the second run")
-    parser.add_argument("--metrics", metavar="NAMES", help="metrics to compare, comma-separated (default: all)")
+    words = "metrics that decide, comma-separated (default: all that are not measured)"
+    parser.add_argument("--metrics", metavar="NAMES", help=words)
     parser.add_argument("--slices", metavar="COLUMN,...", help=f"break the comparison down {SLICES}")
-    words = "allowed change of a mean; METRIC=X for one metric; repeatable (default: 0)"
-    parser.add_argument("--tolerance", action="append", default=[], metavar="X", help=words)
-    parser.add_argument(
-        "--confidence", type=_parse_level, default=0.95, metavar="LEVEL", help="confidence level (default: 0.95)"
-    )
+    words = "loss that counts as none; METRIC=X for one metric; repeatable (default: 0)"
+    parser.add_argument("--margin", action="append", default=[], metavar="X", help=words)
+    words = "lowest share of the first run's scores that the second run must have as well"
+    parser.add_argument("--min-coverage", type=_parse_share, metavar="SHARE", help=words)
+    words = "pass or fail: what an inconclusive comparison is (default: exit code 4)"
+    parser.add_argument("--inconclusive", metavar="HOW", help=words)
+    words = "level of the intervals and tests (default: 0.95)"
+    parser.add_argument("--confidence", type=_parse_level, metavar="LEVEL", help=words)
+    words = "write the comparison to a .jsonl, .csv or .parquet file"
+    parser.add_argument("--output", metavar="FILE", help=words)
     words = "write each score that changed to a .jsonl, .csv or .parquet file"
     parser.add_argument("--changes", metavar="FILE", help=words)
     parser.set_defaults(handle=_compare)
 
 
 def _compare(args: argparse.Namespace, rest: list[str]) -> int:
-    from ...compare import changes, compare, write_changes
+    from ...compare import changes, compare, write_changes, write_comparison
     from ...config.settings import parse_slices, split_words
     from ...display.console import say, width
     from ...display.differences import render
 
     reject_arguments(rest)
-    metrics = split_words(args.metrics) if args.metrics is not None else ()
-    slices = parse_slices(args.slices or "")
-    whole, single = _parse_tolerances(args.tolerance)
-    level = args.confidence
+    metrics = None if args.metrics is None else split_words(args.metrics)
+    margin, margins = _parse_margins(args.margin)
     comparison = compare(
-        args.before, args.after, metrics=metrics, slices=slices, tolerance=whole, tolerances=single, confidence=level
+        args.before,
+        args.after,
+        metrics=metrics,
+        slices=None if args.slices is None else parse_slices(args.slices),
+        margin=margin,
+        margins=margins,
+        min_coverage=args.min_coverage,
+        inconclusive=args.inconclusive,
+        confidence=args.confidence,
     )
+    if args.output is not None:
+        write_comparison(comparison, args.output)
     if args.changes is not None:
-        write_changes(changes(args.before, args.after, metrics=metrics), args.changes)
+        write_changes(changes(args.before, args.after, metrics=comparison.gate.metrics or ()), args.changes)
     say(render(comparison, width()))
     return comparison.exit_code
 
 
-def _parse_tolerances(given: Iterable[str]) -> tuple[float, dict[str, float]]:
-    """Returns (tolerance of all metrics, tolerances of single metrics by name)."""
-    whole, single = 0.0, {}
+def _parse_margins(given: Iterable[str]) -> tuple[float | None, dict[str, float]]:
+    """Returns (margin of all metrics, margins of single metrics by name)."""
+    whole, single = None, {}
     for text in given:
         name, equals, value = text.rpartition("=")
-        number = _parse_number(value, "--tolerance", "a number, 0 or more, or METRIC=NUMBER")
+        number = _parse_number(value, "--margin", "a number, 0 or more, or METRIC=NUMBER")
         if equals:
             single[name] = number
         else:
@@ -66,6 +81,10 @@ def _parse_tolerances(given: Iterable[str]) -> tuple[float, dict[str, float]]:
 
 def _parse_level(text: str) -> float:
     return _parse_number(text, "--confidence", "a number between 0 and 1")
+
+
+def _parse_share(text: str) -> float:
+    return _parse_number(text, "--min-coverage", "a number between 0 and 1")
 
 
 def _parse_number(text: str, where: str, allowed: str) -> float:

@@ -7,10 +7,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ....schemas.errors import ConfigError
-from .base import CONFIG, PASSED, SLICES, show_end
+from .base import CONFIG, CRITERION, INCONCLUSIVE, PASSED, SLICES, show_end
 
 if TYPE_CHECKING:
     from ....schemas.config.evaluation import EvaluationConfig
+    from ....schemas.config.gate import GateConfig
+    from ...run.result import EvaluationResult
 
 _RUN_ABOUT = """\
 Runs an evaluation and shows its summary. CONFIG is a YAML or JSON file; the options below override it or replace it.
@@ -81,7 +83,23 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
         write_report(result)
     except OSError as error:
         note(f"the report could not be written: {error}")
-    return show_end(result)
+    return _pass_gate(result, plan.config.gate, show_end(result))
+
+
+def _pass_gate(result: EvaluationResult, gate: GateConfig, code: int) -> int:
+    """Compares a run with the one of its gate, if there is one; returns the worse exit code of both."""
+    from ...compare import compare
+    from ...display.console import note, say, width
+    from ...display.differences import render
+
+    if gate.against is None:
+        return code
+    if code not in (PASSED, CRITERION):
+        note(f"not compared with {gate.against}: the run has no result")
+        return code
+    comparison = compare(gate.against, result.output)
+    say(render(comparison, width()))
+    return max(code, comparison.exit_code, key=(PASSED, INCONCLUSIVE, CRITERION).index)
 
 
 def _check(args: argparse.Namespace, rest: list[str]) -> int:
@@ -153,6 +171,8 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     words = "value of {run_date} in paths, queries and the keys of output.bigquery"
     parser.add_argument("--run-date", metavar="DAY", type=_parse_day, help=words)
     setting("--replay", "replay", "RUN", "score the answers of the run in folder RUN; no agent is called")
+    words = "compare with the run in folder RUN, and end with the worse exit code of both"
+    setting("--gate-against", "gate.against", "RUN", words)
     setting("--format", "output.format", "FORMAT", "parquet, jsonl or csv")
     setting("--trials", "trials", "N", "number of agent runs for each row")
     setting("--slices", "slices", "COLUMN,...", f"break the summary down {SLICES}")

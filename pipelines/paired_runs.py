@@ -1,0 +1,192 @@
+"""Reads two runs side by side: their metrics, their columns, and their instances joined by id."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from ..schemas.config.evaluation import CriterionConfig
+from ..schemas.errors import ConfigError
+from ..schemas.json import Json
+from ..schemas.names import PERFORMANCE
+from ..schemas.run_folder import FINISHED
+from ..schemas.values import mean, slice_text
+from ..transforms.statistics import criteria
+from ..transforms.statistics.paired import Scale
+from ..transforms.statistics.slices import SliceValues, slice_order
+from .run.result import EvaluationResult
+from .run.tables import columns_of_instances, rows_of
+
+
+class PairedInstance(NamedTuple):
+    """An instance of a run: mean scores over its trials by metric, and the row of the first trial."""
+
+    id: str
+    scores: dict[str, float | None]
+    row: dict[str, Json]
+
+    @property
+    def base(self) -> str:
+        """The id without the ordinal that tells equal inputs apart: they are one question, asked again."""
+        return self.id.partition("-")[0]
+
+
+class PairedRuns(NamedTuple):
+    before: EvaluationResult
+    after: EvaluationResult
+
+    def metrics(self, asked: Iterable[str], only: bool) -> list[str]:
+        """Lists the metrics to compare, in the order of the second run: those of both runs, or `only` those named."""
+        known = [_list_scored(run) for run in self]
+        both = [name for name in self.facts() if name in known[0] and name in known[1]]
+        for name in asked:
+            if name not in both:
+                missing = self.after if name in known[0] else self.before
+                found = f"{missing.output!r} has no metric {name!r} to compare"
+                raise ConfigError(found, where="metrics", allowed=", ".join(both) or "none")
+        return [name for name in both if name in set(asked)] if only else both
+
+    def column(self, name: str) -> str:
+        """Returns the name of a dataset column in the second run's table."""
+        known = columns_of_instances(self.after)
+        column = f"dataset.{name}" if f"dataset.{name}" in known else name
+        if column not in known:
+            shown = ", ".join(c for c in known if "/" not in c)
+            raise ConfigError(f"{self.after.output!r} has no column {name!r}", where="slices", allowed=shown)
+        return column
+
+    def measured(self, metric: str) -> bool:
+        """Returns true if a metric's scores are measured, so that they differ from run to run."""
+        columns = self.after.manifest["tables"]["instances"]["columns"]
+        return any(c.get("volatile", False) for c in columns if c.get("is", c["name"]) == _column(metric))
+
+    def facts(self) -> dict[str, dict[str, Json]]:
+        """Returns the metrics of the second run's manifest by name: which scores are better, and the best one.
+
+        Raises:
+            ConfigError: The manifest does not describe its metrics.
+        """
+        found = self.after.manifest.get("metrics")
+        if found is None:
+            allowed = "a run of this version: evalbeam run --replay scores the answers again"
+            raise ConfigError("does not say which scores are better", where=self.after.output, allowed=allowed)
+        return {one["name"]: one for one in found}
+
+    def scales(self, names: Sequence[str]) -> dict[str, Scale]:
+        """Returns what the scores of each metric mean; if the best one lies within, the distances from it."""
+        facts, bounds = self.facts(), self.after.manifest["config"].get("criteria") or ()
+        wanted = [CriterionConfig.model_validate(one) for one in bounds]
+        found = {}
+        for name in names:
+            worst, best, better = (facts[name][key] for key in ("worst", "best", "better"))
+            ends = None if worst is None or best is None else (worst, best)
+            if better == "nearer":
+                found[name] = Scale(True, ends and abs(ends[0] - ends[1]), 0.0)
+            else:
+                found[name] = Scale(better == "lower", worst, best, criteria.threshold(wanted, name, ends))
+        return found
+
+    def clusters(self) -> list[str]:
+        """Lists the dataset columns whose equal values make instances a cluster, by the second run's configuration."""
+        given = (self.after.manifest["config"].get("statistics") or {}).get("cluster") or []
+        return [given] if isinstance(given, str) else list(given)
+
+    def notes(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Lists the differences between the runs other than the answers."""
+        found = [f"{r.output} is {r.state}: rows it left have no score" for r in self if r.state != FINISHED]
+        only = [sorted(set(_list_scored(a)) - set(_list_scored(b))) for a, b in (self, self[::-1])]
+        found += [f"only {r.output} has {', '.join(n)}" for r, n in zip(self, only, strict=True) if n]
+        for words, part in (
+            ("is configured differently", _get_configs),
+            ("asked its judges differently", _get_prompts),
+        ):
+            old, new = part(self.before), part(self.after)
+            found += [f"{name} {words}" for name in names if old.get(name) != new.get(name)]
+        return tuple(found)
+
+    def side_by_side(
+        self, names: Sequence[str], columns: Sequence[str]
+    ) -> Iterator[tuple[PairedInstance | None, PairedInstance | None]]:
+        """Yields the instances of both runs in the order of their ids (a merge join); `None` for a missing instance."""
+        facts = self.facts()
+        bests = {name: facts[name]["best"] if facts[name]["better"] == "nearer" else None for name in names}
+        left, right = (_read_instances(run, bests, columns) for run in self)
+        old, new = next(left, None), next(right, None)
+        while old or new:
+            if new is None or (old is not None and old.id < new.id):
+                yield old, None
+                old = next(left, None)
+            elif old is None or new.id < old.id:
+                yield None, new
+                new = next(right, None)
+            else:
+                yield old, new
+                old, new = next(left, None), next(right, None)
+
+
+def _read_instances(
+    run: EvaluationResult, bests: Mapping[str, float | None], columns: Sequence[str]
+) -> Iterator[PairedInstance]:
+    """Yields the instances of a run's table, which is sorted by id.
+
+    Args:
+        run: A run.
+        bests: Best score of each metric if it is within the range, else `None`; distances from it replace the scores.
+        columns: Dataset columns to read, if the run has them.
+    """
+    places = {name: _column(name) for name in bests}
+    rows = rows_of(run, "instances", ["instance_id", *places.values(), *columns])
+    for id_, trials in groupby(rows, key=itemgetter("instance_id")):
+        same = list(trials)
+        scores = {name: _mean([row[place] for row in same], bests[name]) for name, place in places.items()}
+        yield PairedInstance(id_, scores, same[0])
+
+
+def _column(metric: str) -> str:
+    return metric if metric in PERFORMANCE else f"{metric}/score"
+
+
+def _mean(scores: Iterable[float | None], best: float | None) -> float | None:
+    """Returns the mean of the finite scores, or of their distances from the best one; `None` without scores."""
+    found = [float(score) for score in scores if score is not None and math.isfinite(score)]
+    values = found if best is None else [abs(score - best) for score in found]
+    return mean(values) if values else None
+
+
+def _list_scored(run: EvaluationResult) -> list[str]:
+    """Lists the metrics of a run that have scores, in the order of its table.
+
+    Raises:
+        ConfigError: The run wrote no instances table.
+    """
+    files = run.files("instances")
+    if not files or files[0].endswith(".evalset_result.json"):
+        why = "its instances are in ADK's result files" if files else run.manifest.get("reason") or run.state
+        raise ConfigError(f"the run wrote no instances table: {why}", where=run.output)
+    columns = columns_of_instances(run)
+    named = [name.removesuffix("/score") for name in columns if name.endswith("/score") or name in PERFORMANCE]
+    relative = {name.removesuffix("/pairwise_choice") for name in columns if name.endswith("/pairwise_choice")}
+    return [name for name in named if name not in relative]
+
+
+def _get_configs(run: EvaluationResult) -> dict[str, Json]:
+    return {one["name"]: one for one in run.manifest["config"]["metrics"]}
+
+
+def _get_prompts(run: EvaluationResult) -> dict[str, Json]:
+    judging = run.manifest.get("judging") or {"spent": (), "prompts": {}}
+    models: dict[str, list[str]] = {}
+    for one in judging["spent"]:
+        models.setdefault(one["metric"], []).append(str(one["model"]))
+    return {name: (prompts, sorted(models.get(name, ()))) for name, prompts in judging["prompts"].items()}
+
+
+def make_slicer(columns: Sequence[str], places: Mapping[str, str]) -> Callable[[Mapping[str, Json]], SliceValues]:
+    return lambda row: tuple((c, slice_text(row[places[c]])) for c in columns)
+
+
+def sort_key(rank: int, slice_: SliceValues, metric: str, metrics: Sequence[str]) -> tuple[Any, ...]:
+    return rank, [slice_order(value) for _, value in slice_], metrics.index(metric)

@@ -1,0 +1,181 @@
+"""How often verdicts of a comparison are wrong, and what a comparison costs.
+
+    python tests/benchmarks/bench_statistics.py [SHARE]
+
+SHARE scales the number of simulations (1: as many as the figures below are stated for, 0.1: a quick look). Each line
+names the bound that must hold; the exit code is 1 if one does not.
+
+- Same agent: k of 500 rows changed by chance. Share of verdicts other than INCONCLUSIVE.
+- Family: 20 metrics × 11 slices of 500 rows, nothing changed but by chance. Share of comparisons with any such verdict.
+- Margin: the true loss is exactly the margin. Share of NO_WORSE or BETTER.
+- Cost: microseconds for each instance of six metrics.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from evalbeam.schemas.comparison import Difference
+from evalbeam.transforms.statistics.gains import Cell, judge
+from evalbeam.transforms.statistics.paired import Pairs, Scale
+
+UNIT, STARS = Scale(False, 0.0, 1.0), Scale(False, 1.0, 5.0)
+Make = Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
+
+
+def paired(before: np.ndarray, after: np.ndarray, scale: Scale, clusters: int | None = None) -> Pairs:
+    """The pairs of two columns of scores; `clusters` puts consecutive rows together."""
+    pairs = Pairs(scale)
+    for i, (old, new) in enumerate(zip(before.tolist(), after.tolist(), strict=True)):
+        pairs.add(str(i // clusters if clusters else i), old, new)
+    return pairs
+
+
+def judged(pairs: Pairs, margin: float = 0.0) -> Difference:
+    """What one metric shows by itself."""
+    (found,) = judge({((), "m"): pairs}, ["m"], {"m": margin}, 0.95)
+    return found
+
+
+def same_agent(k: int, sizes: Iterable[float]) -> Make:
+    """500 rows, of which k changed by one of the sizes, up or down."""
+
+    def make(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        before = np.full(500, 3.0)
+        after = before.copy()
+        after[rng.choice(500, k, replace=False)] += rng.choice(list(sizes), k) * rng.choice([-1.0, 1.0], k)
+        return before, after
+
+    return make
+
+
+def false_verdicts(
+    make: Make, scale: Scale, simulations: int, margin: float = 0.0, clusters: int | None = None
+) -> float:
+    """Share of simulations with a verdict other than INCONCLUSIVE."""
+    rng = np.random.default_rng(simulations)
+    found = [judged(paired(*make(rng), scale, clusters), margin).verdict for _ in range(simulations)]
+    return sum(verdict != "INCONCLUSIVE" for verdict in found) / len(found)
+
+
+def wrongly_passed(make: Make, scale: Scale, margin: float, simulations: int) -> float:
+    """Share of simulations in which a loss as large as the margin passes."""
+    rng = np.random.default_rng(simulations)
+    found = [judged(paired(*make(rng), scale), margin).verdict for _ in range(simulations)]
+    return sum(verdict in ("NO_WORSE", "BETTER") for verdict in found) / len(found)
+
+
+def shares(n: int, before: float, fixed: float, broken: float) -> Make:
+    """0/1 scores: shares of rows that pass before, and that are fixed and broken (of all rows)."""
+
+    def make(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        drawn = rng.random(n)
+        old = (drawn < before).astype(float)
+        new = np.where(drawn < broken, 0.0, np.where(drawn > 1 - fixed, 1.0, old))
+        return old, new
+
+    return make
+
+
+def ratings(n: int, falls: dict[int, float]) -> Make:
+    """Ratings from 1 to 5 that fall (or rise, if negative) by some points with some probability."""
+
+    def make(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        steps = rng.choice([0, *falls], n, p=[1 - sum(falls.values()), *falls.values()])
+        before = np.where(steps >= 0, np.maximum(1 + steps, 4), 1)
+        return before.astype(float), (before - steps).astype(float)
+
+    return make
+
+
+def fractions(n: int, loss: float, spread: float) -> Make:
+    """Scores between 0 and 1 that all change a little, and are lower by the loss."""
+
+    def make(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        before = rng.uniform(0.3, 0.7, n)
+        return before, before - loss + rng.uniform(-spread, spread, n)
+
+    return make
+
+
+def family(rng: np.random.Generator, trials: int, metrics: int = 20, slices: int = 10, n: int = 500) -> bool:
+    """Whether any verdict is false in a family of 0/1 metrics in the whole dataset and in ten slices."""
+    cells: dict[Cell, Pairs] = {}
+    place = rng.integers(slices, size=n)
+    for m in range(metrics):
+        level = rng.beta(6, 2, n)
+        before, after = (np.mean(rng.random((trials, n)) < level, axis=0) for _ in range(2))
+        cells[(), f"m{m}"] = paired(before, after, UNIT)
+        for s in range(slices):
+            inside = place == s
+            cells[(("s", str(s)),), f"m{m}"] = paired(before[inside], after[inside], UNIT)
+    names = [f"m{m}" for m in range(metrics)]
+    found = judge(cells, names, dict.fromkeys(names, 0.0), 0.95)
+    return any(one.verdict != "INCONCLUSIVE" for one in found)
+
+
+def family_error(trials: int, simulations: int) -> float:
+    """Share of families with a false verdict."""
+    rng = np.random.default_rng(trials)
+    return sum(family(rng, trials) for _ in range(simulations)) / simulations
+
+
+def cost(n: int) -> float:
+    """Microseconds for each instance of six metrics of which a tenth changed."""
+    rng = np.random.default_rng(0)
+    before = rng.random((n, 6)).round(1)
+    after = np.where(rng.random((n, 6)) < 0.1, rng.random((n, 6)).round(1), before)
+    rows = list(zip(map(str, range(n)), before.tolist(), after.tolist(), strict=True))
+    start = time.process_time()
+    cells: dict[Cell, Pairs] = {((), f"m{m}"): Pairs(UNIT) for m in range(6)}
+    columns = list(cells.values())
+    for unit, old, new in rows:
+        for pairs, a, b in zip(columns, old, new, strict=True):
+            pairs.add(unit, a, b)
+    names = [name for _, name in cells]
+    judge(cells, names, dict.fromkeys(names, 0.0), 0.95)
+    return (time.process_time() - start) / n * 1e6
+
+
+MARGINS: tuple[tuple[str, Make, Scale, float], ...] = (
+    ("0/1, n = 100, margin 0.05", shares(100, 0.9, 0.0, 0.05), UNIT, 0.05),
+    ("0/1, n = 500, margin 0.01", shares(500, 0.9, 0.0, 0.01), UNIT, 0.01),
+    ("0/1, n = 500, margin 0.02, 5 % fixed", shares(500, 0.9, 0.05, 0.07), UNIT, 0.02),
+    ("ratings, n = 500, margin 0.02, by one", ratings(500, {1: 0.02}), STARS, 0.02),
+    ("ratings, n = 500, margin 0.04, by four", ratings(500, {4: 0.01}), STARS, 0.04),
+    ("ratings, n = 200, margin 0.1, up and down", ratings(200, {1: 0.2, -1: 0.1}), STARS, 0.1),
+    ("fractions, n = 30, margin 0.02", fractions(30, 0.02, 0.2), UNIT, 0.02),
+    ("fractions, n = 500, margin 0.02", fractions(500, 0.02, 0.3), UNIT, 0.02),
+)
+"""(name, runs with a true loss of exactly the margin, range, margin)."""
+
+
+def main() -> int:
+    """Prints every figure beside its bound."""
+    part = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+    few, many = max(int(1000 * part), 1), max(int(2000 * part), 1)
+    checks: list[tuple[str, Callable[[], float], float]] = []
+    for k in (3, 4, 6, 10, 20, 21, 30, 50):
+        for words, sizes in (("±0.5", (0.5,)), ("±1 or ±2", (1.0, 2.0))):
+            make = same_agent(k, sizes)
+            checks.append((f"same agent, {k} of 500 by {words}", lambda m=make: false_verdicts(m, STARS, many), 0.055))
+    for trials in (1, 2):
+        checks.append((f"family of 220, trials {trials}", lambda t=trials: family_error(t, few), 0.05))
+    for name, make, scale, margin in MARGINS:
+        call = lambda m=make, s=scale, d=margin: wrongly_passed(m, s, d, many)  # noqa: E731
+        checks.append((f"true loss is the margin: {name}", call, 0.05))
+    missed = 0
+    for name, compute, bound in checks:
+        found = compute()
+        missed += found > bound
+        print(f"{name:60} {found:7.4f}  at most {bound}{'  MISSED' if found > bound else ''}", flush=True)
+    print(f"{'cost for each instance of six metrics':60} {cost(50_000):7.1f}  µs")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

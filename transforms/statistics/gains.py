@@ -1,0 +1,123 @@
+"""Decides what pairs of scores show, over a family of metrics and slices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from ...schemas.comparison import Change, Difference
+from .multiplicity import benjamini_hochberg, holm
+from .paired import Evidence, Pairs, detectable_gain
+from .permutation import FLIPS
+from .slices import SliceValues
+
+Cell = tuple[SliceValues, str]
+"""A slice and a metric."""
+
+_PER_MEMBER = 40
+"""Flips for each member of a large family: with fewer, no p-value could be small enough for it."""
+
+
+def judge(
+    cells: Mapping[Cell, Pairs], deciding: Collection[str], margins: Mapping[str, float], confidence: float
+) -> list[Difference]:
+    """Judges every metric in every slice.
+
+    A gain or a loss is shown if its p-value, adjusted by Holm over the family, is at most 1 - confidence. A loss must
+    also lie beyond the margin with its whole interval. NO_WORSE is shown if the lower end of the interval is above
+    -margin. What holds must hold in the worst and in the best case of the instances that only one run scored.
+
+    Source: Piaggio et al. (2012), Reporting of noninferiority and equivalence randomized trials (figure 1).
+
+    Args:
+        cells: The pairs of each metric in each slice.
+        deciding: Metrics that decide; they are the family. Others are judged by themselves.
+        margins: The loss of each metric that counts as none.
+        confidence: Level of the intervals, in (0, 1).
+    """
+    family = [cell for cell, pairs in cells.items() if cell[1] in deciding and pairs.seen.pairs]
+    flips = max(FLIPS, _PER_MEMBER * len(family))
+    cases = {cell: _weigh_cases(pairs, confidence, flips) for cell, pairs in cells.items()}
+    size = max((len(one) for one in cases.values()), default=1)
+    adjusted = [_adjust(cases, family, case) for case in range(size)]
+    rates = dict(zip(family, benjamini_hochberg([cases[cell][0].p for cell in family]), strict=True))
+    alpha = 1 - confidence
+    found = []
+    for cell, pairs in cells.items():
+        margin = margins[cell[1]]
+        verdicts = [_decide(one, adjusted[i].get(cell, one.p), margin, alpha) for i, one in enumerate(cases[cell])]
+        verdict, reason = _combine(verdicts, cases[cell][0], pairs, margin)
+        tested = adjusted[0].get(cell), rates.get(cell), len(family) if cell in rates else 0
+        found.append(_describe(cell, pairs, cases[cell], (verdict, reason), margin, tested, alpha))
+    return found
+
+
+def _weigh_cases(pairs: Pairs, confidence: float, flips: int) -> list[Evidence]:
+    """What the pairs show as they are, and in the worst and the best case if there are such."""
+    cases = [pairs.seen, pairs.worst, pairs.best] if pairs.bounded else [pairs.seen]
+    return [one.evidence(pairs.binary, pairs.most, confidence, flips) for one in cases if one is not None]
+
+
+def _adjust(cases: Mapping[Cell, Sequence[Evidence]], family: Sequence[Cell], case: int) -> dict[Cell, float]:
+    p_values = [cases[cell][min(case, len(cases[cell]) - 1)].p for cell in family]
+    return dict(zip(family, holm(p_values), strict=True))
+
+
+def _decide(seen: Evidence, p: float, margin: float, alpha: float) -> Change:
+    gain = seen.gain or 0.0
+    if p <= alpha and gain > 0:
+        return "BETTER"
+    if p <= alpha and gain < 0 and (not margin or (seen.high is not None and seen.high < -margin)):
+        return "WORSE"
+    if margin and seen.low is not None and seen.low > -margin:
+        return "NO_WORSE"
+    return "INCONCLUSIVE"
+
+
+def _combine(verdicts: Sequence[Change], seen: Evidence, pairs: Pairs, margin: float) -> tuple[Change, str]:
+    """Returns the verdict that holds in all cases, and why there is none."""
+    single = pairs.lost + pairs.gained
+    words = f"{pairs.lost:,} lost and {pairs.gained:,} gained scores could change it"
+    if single and not pairs.bounded:
+        return "INCONCLUSIVE", f"{words}: the metric has no range"
+    if not seen.pairs:
+        return "INCONCLUSIVE", "no instance has a score in both runs"
+    if len(set(verdicts)) == 1:
+        return verdicts[0], _explain(seen, margin) if verdicts[0] == "INCONCLUSIVE" else ""
+    if set(verdicts) == {"BETTER", "NO_WORSE"}:
+        return "NO_WORSE", ""
+    return "INCONCLUSIVE", words if verdicts[0] != "INCONCLUSIVE" else _explain(seen, margin)
+
+
+def _explain(seen: Evidence, margin: float) -> str:
+    if not margin:
+        return "neither a gain nor a loss is shown"
+    if seen.low is None:
+        return f"too few pairs to exclude a loss of {margin:g}"
+    return f"a loss of {-seen.low:.3g} is not excluded"
+
+
+def _describe(
+    cell: Cell,
+    pairs: Pairs,
+    cases: Sequence[Evidence],
+    verdict: tuple[Change, str],
+    margin: float,
+    tested: tuple[float | None, float | None, int],
+    alpha: float,
+) -> Difference:
+    seen, gains = cases[0], pairs.seen
+    bounds = (cases[1].gain, cases[2].gain) if len(cases) > 1 else (seen.gain, seen.gain)
+    if not pairs.bounded and pairs.lost + pairs.gained:
+        bounds = None, None
+    passes: tuple[int | None, int | None] = (None, None)
+    if pairs.scale.threshold is not None:
+        passes = pairs.newly_failing, pairs.fixed
+    elif pairs.binary and gains.pairs:
+        passes = gains.fallen, gains.risen
+    scored = gains.pairs + pairs.lost + pairs.gone
+    p = seen.p if seen.pairs else None
+    return Difference(
+        cell[1], cell[0], *verdict, *pairs.means(), seen.gain, seen.low, seen.high, margin, p, *tested, *bounds,
+        detectable_gain(seen, pairs.most, alpha / max(tested[2], 1)), pairs.instances, gains.pairs,
+        gains.risen, gains.fallen, *passes, pairs.lost, pairs.gained, gains.pairs / scored if scored else None,
+    )  # fmt: skip
