@@ -20,7 +20,6 @@ from ..transforms.statistics.paired import Pairs
 from ..transforms.statistics.slices import SliceValues, distinct_slices
 from ..transforms.write import GROUP_ROWS
 from ..transforms.writers.base import Writer
-from .config.arguments import convert_to_list
 from .paired_runs import PairedRuns, make_slicer, sort_key
 from .run.result import EXIT_CRITERION, EXIT_INCONCLUSIVE, EXIT_PASSED, EvaluationResult
 
@@ -113,14 +112,13 @@ def compare(
 ) -> Comparison:
     """Compares the scores of two runs on the instances that are in both.
 
-    Instances are paired by id; the trials of an instance are averaged first. Both tables are read once, in parallel.
-    Memory grows with the instances that changed alone. What is not given is taken from `gate` in the second run's
-    configuration.
+    Instances are paired by id; the trials of an instance are averaged first. Both tables are read once, in parallel, in
+    bounded memory. What is not given is taken from `gate` in the second run's configuration.
 
     Args:
         before: Folder of the first run, with tables in any format.
         after: Folder of the second run.
-        metrics: Names of metrics that decide; default: all that both runs have and that are not measured.
+        metrics: Metrics that decide; default: all that are not measured.
         slices: Dataset columns, or lists of them, whose values in the second run break down the comparison.
         margin: The loss that counts as none, at least 0 (default: 0).
         margins: Margins of single metrics by name; these metrics decide, too.
@@ -133,17 +131,12 @@ def compare(
             range, no metric decides, or the runs share no instance.
     """
     runs = PairedRuns(EvaluationResult.load(before), EvaluationResult.load(after))
-    gate = _find_gate(runs.after).changed(
-        {
-            "metrics": metrics if metrics is None else convert_to_list(metrics, "metrics"),
-            "slices": slices if slices is None else _list_slices(slices),
-            "margin": margin,
-            "margins": margins,
-            "min_coverage": min_coverage,
-            "inconclusive": inconclusive,
-            "confidence": confidence,
-        }
-    )
+    what = {"metrics": metrics, "slices": slices, "inconclusive": inconclusive, "confidence": confidence}
+    least = {"margin": margin, "margins": margins, "min_coverage": min_coverage}
+    return _compare_runs(runs, _find_gate(runs.after).changed({**what, **least}))
+
+
+def _compare_runs(runs: PairedRuns, gate: GateConfig) -> Comparison:
     named = (*(gate.metrics or ()), *gate.margins)
     names = runs.metrics(named, only=bool(gate.metrics))
     deciding = tuple(name for name in names if name in named or not runs.measured(name))
@@ -151,10 +144,8 @@ def compare(
         raise ConfigError("no metric decides, the family is empty", where="metrics", allowed=", ".join(names) or "none")
     margins = _find_margins(gate, names, runs)
     cells, alone = _pair_scores(runs, names, gate.slices)
-    differences = judge(cells, deciding, margins, gate.confidence)
-    return Comparison(
-        runs.before.output, runs.after.output, tuple(differences), *alone, runs.notes(names), deciding, gate
-    )
+    found = tuple(judge(cells, deciding, margins, gate.confidence))
+    return Comparison(runs.before.output, runs.after.output, found, *alone, runs.notes(names), deciding, gate)
 
 
 def changes(
@@ -245,10 +236,6 @@ def write_comparison(comparison: Comparison, path: str) -> None:
 
 def _find_gate(run: EvaluationResult) -> GateConfig:
     return GateConfig.parse((run.manifest.get("config") or {}).get("gate") or {}, f"{run.output}: gate")
-
-
-def _list_slices(slices: Any) -> list[list[str]]:
-    return [[s] if isinstance(s, str) else convert_to_list(s, "slices") for s in convert_to_list(slices, "slices")]
 
 
 def _find_margins(gate: GateConfig, names: Iterable[str], runs: PairedRuns) -> dict[str, float]:

@@ -35,6 +35,8 @@ class PairedInstance(NamedTuple):
 
 
 class PairedRuns(NamedTuple):
+    """Two runs, of which the second is judged: its manifest says what the metrics mean."""
+
     before: EvaluationResult
     after: EvaluationResult
 
@@ -185,8 +187,10 @@ def _get_prompts(run: EvaluationResult) -> dict[str, Json]:
 
 
 def make_slicer(columns: Sequence[str], places: Mapping[str, str]) -> Callable[[Mapping[str, Json]], SliceValues]:
+    """Returns a function that finds the slice of a row; `places` names the columns in the second run's table."""
     return lambda row: tuple((c, slice_text(row[places[c]])) for c in columns)
 
 
 def sort_key(rank: int, slice_: SliceValues, metric: str, metrics: Sequence[str]) -> tuple[Any, ...]:
+    """Returns the sort key of a slice and metric: whole dataset first, slices by their columns and values."""
     return rank, [slice_order(value) for _, value in slice_], metrics.index(metric)

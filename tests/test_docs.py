@@ -187,7 +187,7 @@ def test_names_in_the_text_exist(page: Path) -> None:
     typed = re.findall(r"`evalbeam ([a-z][a-z-]+)", text)
     typed += re.findall(r"^evalbeam ([a-z][a-z-]+)", "".join(b.code for b in blocks(page) if b.language == "sh"), re.M)
     assert [name for name in typed if name not in choices] == []
-    sections = {"dataset", "agent", "statistics", "output", "compat", "budget"}
+    sections = {"dataset", "agent", "statistics", "output", "compat", "budget", "gate"}
     named = re.findall(rf"`((?:{'|'.join(sections)})\.[a-z_.]+)`", text)
     known = {*keys(), *(f"output.bigquery.{k}" for k in ("dataset", "run_id", "run_date"))}
     unknown = [key for key in named if key not in known and not key.startswith(("agent.", "dataset.columns."))]

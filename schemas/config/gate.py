@@ -40,7 +40,7 @@ class GateConfig(ConfigPart):
     @field_validator("slices", mode="before")
     @classmethod
     def _slice_lists(cls, value: Any) -> Any:
-        return [[s] if isinstance(s, str) else s for s in value] if isinstance(value, list) else value
+        return [[s] if isinstance(s, str) else s for s in value] if isinstance(value, list | tuple) else value
 
     def changed(self, options: Mapping[str, Any]) -> GateConfig:
         """Returns the gate with some of its keys replaced; `None` keeps a key, margins are added.

@@ -151,14 +151,8 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     def setting(flag: str, key: str, metavar: str, words: str) -> None:
         from ...config.settings import make_reader
 
-        parser.add_argument(
-            flag,
-            action="append",
-            dest="settings",
-            metavar=metavar,
-            type=make_reader(flag, key),
-            help=f"{words} ({key})",
-        )
+        reader, shown = make_reader(flag, key), f"{words} ({key})"
+        parser.add_argument(flag, action="append", dest="settings", metavar=metavar, type=reader, help=shown)
 
     words = "files, folders or globs of JSONL, CSV or Parquet (dataset.path)"
     parser.add_argument("--dataset", nargs="+", action="extend", metavar="PATH", help=words)
@@ -168,11 +162,10 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run (output.overwrite)")
     text = "resume an unfinished run even if its agent has changed (output.resume_anyway)"
     parser.add_argument("--resume-anyway", action="store_true", help=text)
-    words = "value of {run_date} in paths, queries and the keys of output.bigquery"
-    parser.add_argument("--run-date", metavar="DAY", type=_parse_day, help=words)
+    text = "value of {run_date} in paths, queries and the keys of output.bigquery"
+    parser.add_argument("--run-date", metavar="DAY", type=_parse_day, help=text)
     setting("--replay", "replay", "RUN", "score the answers of the run in folder RUN; no agent is called")
-    words = "compare with the run in folder RUN, and end with the worse exit code of both"
-    setting("--gate-against", "gate.against", "RUN", words)
+    setting("--gate-against", "gate.against", "RUN", "compare with that run, too; end with the worse exit code")
     setting("--format", "output.format", "FORMAT", "parquet, jsonl or csv")
     setting("--trials", "trials", "N", "number of agent runs for each row")
     setting("--slices", "slices", "COLUMN,...", f"break the summary down {SLICES}")
