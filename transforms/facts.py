@@ -17,6 +17,7 @@ from apache_beam import coders
 
 from ..schemas.json import Json
 from ..schemas.values import INFINITIES
+from .calls.budget import Bounds
 from .runtime.coders import coder_of
 
 _BOOL, _INT, _FLOAT, _STRING, _NESTED = 1, 2, 4, 8, 16
@@ -33,22 +34,19 @@ SPENT = "of a larger budget no more is spent than is called"
 
 
 @dataclass(frozen=True)
-class RunLimits:
-    """What a dataset may be like for a run to start calling.
+class RunLimits(Bounds):
+    """What a dataset may be like for a run to start calling; the bounds are those of the whole run.
 
     Attributes:
         max_invalid_fraction: Share of rows in [0, 1] that may be unusable.
         limit: Rows that are kept at most.
         calls_per_row: Calls of the agent that each row needs at least.
-        max_calls, max_tokens: Calls and tokens the budget allows; `None` is no bound.
         asked: (calls, tokens) that judges are asked for a row at most, of what `needs` counts.
     """
 
     max_invalid_fraction: float = 1.0
     limit: int | None = None
     calls_per_row: int = 0
-    max_calls: int | None = None
-    max_tokens: int | None = None
     asked: tuple[int, int] = (0, 0)
 
 
@@ -156,11 +154,12 @@ class DatasetStats:
             max(0, count - (self.rows - rows) * most) for count, most in zip(self.asked, allowed.asked, strict=True)
         )
         calls = rows * allowed.calls_per_row + asks
-        if allowed.max_calls is not None and calls > allowed.max_calls:
+        bound = allowed.exceeded(calls, tokens)
+        if bound == "max_calls":
             named = f" ({asks} of them to judges, {SHARED})" if asks else ""
             found = f"{rows} rows need at least {calls} calls{named}, budget.max_calls allows {allowed.max_calls}"
             return f"{found}; {SPENT}" if asks else found
-        if allowed.max_tokens is not None and tokens > allowed.max_tokens:
+        if bound == "max_tokens":
             counted = f"{asks} calls to judges ({SHARED}) take at least {tokens} tokens for their instructions alone"
             return f"{counted}, budget.max_tokens allows {allowed.max_tokens}; {SPENT}"
         return None
