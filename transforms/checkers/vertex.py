@@ -12,12 +12,12 @@ from ...schemas.errors import ConfigError, RowError
 from ...schemas.json import Json
 from ...schemas.judging import CHECK_GROUNDING, Answer, Ask, Message
 from ...schemas.result import ScoreError
+from ..calls.call_each import call_each
 from ..grounding.check import Source
 from ..grounding.discovery import ENDPOINT, Discovery, to_row_error
 from ..grounding.request import Request, build_body
 from ..judging.panel import PanelSlot
 from ..judging.shapes import BOOL, TEXT, Schema, list_of
-from ..runtime.concurrent import call_each
 from .base import AskingChecker, Unjudged, register
 
 _NUMBER: Schema = {"type": "number"}

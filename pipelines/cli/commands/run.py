@@ -46,7 +46,7 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import logs, note, one_line, silence_workers, stoppable
 
     config, flags = config_of(args, rest)
-    from ....transforms.calls.engine import Engine
+    from ....transforms.calls.loop import Loop
     from ...display import progress
     from ...display import remote_progress as remote
     from ...display.html import write_report
@@ -64,7 +64,7 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
         submit(plan, options, note)
         note(f"submitted; follow it with `evalbeam wait {path}`")
         return PASSED
-    with silence_workers(hush), stoppable(hint, Engine.end):
+    with silence_workers(hush), stoppable(hint, Loop.end):
         here = engines.calls_from_here(options)
         limit, trials = config.dataset.limit, config.trials
         judged = bool(plan.judges)
