@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -35,6 +35,7 @@ from .metrics._inputs import (
 )
 from .metrics._judged import is_judged
 from .metrics.base import Derived
+from .runtime.dialogue import Asking
 
 Place: TypeAlias = tuple[str, str, str]
 """Identity of a call across judges: endpoint, prefix of the journal, key."""
@@ -225,7 +226,7 @@ def _place(call: Call) -> Place:
     return call.endpoint, call.prefix, call.key
 
 
-def _each_once(calls: Sequence[Call], known: dict[Place, Outcome]) -> Generator[list[Call], Sequence[Outcome], None]:
+def _each_once(calls: Sequence[Call], known: dict[Place, Outcome]) -> Asking[Call, Outcome, None]:
     """Has the calls made whose outcomes are not known, and adds these.
 
     Those whose prompts begin alike follow one another, since providers keep what they have read of a beginning.
