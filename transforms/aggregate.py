@@ -32,7 +32,7 @@ class SummarizeScores(beam.PTransform):
     statistics: StatisticsConfig = StatisticsConfig()
     compat: CompatConfig = CompatConfig()
 
-    def expand(self, scored: beam.PCollection[ScoredBatch]):
+    def expand(self, scored: beam.PCollection[ScoredBatch]) -> beam.PCollection[Summary]:
         """Wires the steps: partials, a lifted combine, statistics."""
         return (
             scored

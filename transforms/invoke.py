@@ -59,7 +59,7 @@ class InvokeAgent(beam.PTransform):
             return MAX_ROWS
         return max(1, min(MAX_ROWS, MAX_HELD_BYTES // (self.policy.max_answer_bytes * self.trials)))
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(self, input_or_inputs: beam.PCollection[Batch[Instance]]) -> beam.PCollection[Batch[Example]]:
         if isinstance(self.agent, Recording):
             recall = beam.Map(recalled, self.agent, self.trials)
             return input_or_inputs | "Recall" >> recall.with_output_types(Batch)

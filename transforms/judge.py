@@ -111,7 +111,7 @@ class JudgeExamples(beam.PTransform):
     context: RunContext = field(default_factory=RunContext)
     float32: bool = False
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[ScoredBatch]:
         context = self.context
         uses = {n: replace(u, policy=u.policy.for_one_of(context.processes)) for n, u in self.judges.items()}
         caller = JudgeCaller(self.metrics, uses, self.float32)

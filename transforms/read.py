@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.pvalue import PBegin
 
 from ..schemas.batch import RowBlock
 from .readers._files import FileInfo, readers_of
@@ -33,7 +34,7 @@ class ReadRows(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, pbegin: Any) -> beam.PCollection[RowBlock]:
+    def expand(self, pbegin: PBegin) -> beam.PCollection[RowBlock]:
         readers = readers_of(self.files, self.columns, self.options)
         return (
             pbegin

@@ -13,7 +13,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
-from apache_beam.pvalue import AsSingleton
+from apache_beam.pvalue import AsSingleton, PBegin
 
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.errors import ConfigError, EvalbeamError, RunError
@@ -58,7 +58,7 @@ class Evaluate(beam.PTransform):
     plan: Plan
     context: RunContext = field(default_factory=RunContext)
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(self, input_or_inputs: PBegin) -> beam.PCollection[bytes]:
         plan, config, context = self.plan, self.plan.config, self.context
         data, output = config.dataset, config.output
         blocks = input_or_inputs | "Read" >> ReadRows(plan.files, dict(plan.declared), plan.reading(context))

@@ -60,8 +60,8 @@ def source_of(target: Any) -> str | None:
 def prepare(plan: Plan) -> str | None:
     """Makes an output ready for a run and returns the fingerprint its calls are journaled under.
 
-    A finished run is refused unless it may be overwritten, which drops what it paid for. An unfinished one goes on
-    from what it paid for, even if it may be overwritten, unless its agent has changed since.
+    A finished run is refused unless it may be overwritten, which drops what it paid for. An unfinished one
+    resumes with the calls that are missing, even if it may be overwritten, unless its agent has changed since.
 
     Returns:
         The fingerprint; `None` if answers are recorded and nothing is called.

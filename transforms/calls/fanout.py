@@ -85,7 +85,8 @@ class FanOut(beam.PTransform):
     replayed: Mapping[str, str] = field(default_factory=dict)
     handed: Mapping[str, str] = field(default_factory=dict)
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    # Any: what enters and leaves depends on the caller
+    def expand(self, input_or_inputs: beam.PCollection[Any]) -> beam.PCollection[Any]:
         step = _MakeCalls(self.caller, self.context, self.journal, self.replayed, BatchOutbox(self.handed))
         return input_or_inputs | "Call" >> beam.ParDo(step).with_output_types(self.gives)
 

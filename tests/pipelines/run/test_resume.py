@@ -1,4 +1,4 @@
-"""An unfinished run goes on from what it paid for; a changed agent is asked about first."""
+"""An unfinished run resumes with what it paid for; a changed agent is asked about first."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_failing_agent_stops_the_run_and_the_same_command_goes_on(folder: Path
     assert manifest["counts"]["ok"] == 0
     assert manifest["counts"]["failed"] + manifest["counts"]["not_called"] == 120
     assert manifest["counts"]["not_called"] > 90
-    assert "rows were not called, the same command goes on with them" in manifest["reason"]
+    assert "rows were not called; run the same command again to make these calls" in manifest["reason"]
     assert "not_called" in capsys.readouterr().out
     (folder / "up").touch()
     assert command(*arguments) == 0
