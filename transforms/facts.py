@@ -79,12 +79,11 @@ class DatasetStats:
         for name, kind in found:
             known = self.columns.setdefault(name, [0, 0])
             known[0] |= _bits_of_texts(rows, name) if kind is str and name in infinite else _BITS[kind]
-        whole = {name for name, kind in found if kind is int}
-        for row in rows if whole else ():
-            for name in row.keys() & whole:
-                known, value = self.columns[name], row[name]
-                if type(value) is int and not -known[1] <= value <= known[1]:
-                    known[1] = abs(value)
+        for name, kind in found:
+            if kind is int:
+                numbers = [value for row in rows if type(value := row.get(name)) is int]
+                known = self.columns[name]
+                known[1] = max(known[1], max(numbers), -min(numbers))
 
     def name(self, columns: Iterable[str]) -> None:
         """Adds columns of the dataset, whether or not a row has a value in them."""
