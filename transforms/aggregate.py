@@ -34,7 +34,7 @@ class SummarizeScores(beam.PTransform):
 
     def expand(self, scored: beam.PCollection[ScoredBatch]) -> beam.PCollection[Summary]:
         """Wires the steps: partials, a lifted combine, statistics."""
-        return (
+        return (  # type: ignore[return-value]  (`|` gives a PValue)
             scored
             | "Partials" >> beam.FlatMap(self._partials).with_output_types(tuple[SliceKey, Accumulator])
             | "Merge" >> beam.CombinePerKey(MergeAccumulators())

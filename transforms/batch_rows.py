@@ -47,7 +47,7 @@ class BatchRows(beam.PTransform):
     def expand(self, input_or_inputs: beam.PCollection[tuple[int, bytes]]) -> beam.PCollection[Batch[Instance]]:
         step = _Cut(self)
         cutting = beam.ParDo(step, self.facts).with_output_types(Batch)
-        return input_or_inputs | "MeetByShard" >> beam.GroupByKey() | "Cut" >> cutting
+        return input_or_inputs | "MeetByShard" >> beam.GroupByKey() | "Cut" >> cutting  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 class _Cut(beam.DoFn):

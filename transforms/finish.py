@@ -108,7 +108,7 @@ class FinishRun(beam.PTransform):
         asked = () if self.spent is None else (AsList(self.spent),)
         step = beam.Map(_finish, self.record, self.writer, *sides, AsSingleton(self.facts), *asked)
         one = input_or_inputs | "OneRun" >> beam.Create([0], reshuffle=False)
-        return one | "Finish" >> step.with_output_types(bytes)
+        return one | "Finish" >> step.with_output_types(bytes)  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 def _finish(

@@ -37,7 +37,7 @@ class JoinBaseline(beam.PTransform):
     files: tuple[str, ...]
 
     def expand(self, input_or_inputs: beam.PCollection[Batch[Example]]) -> beam.PCollection[Batch[Example]]:
-        return input_or_inputs | "Join" >> beam.ParDo(_Join(self.files)).with_output_types(Batch[Example])
+        return input_or_inputs | "Join" >> beam.ParDo(_Join(self.files)).with_output_types(Batch[Example])  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 class _Group(NamedTuple):

@@ -120,7 +120,7 @@ class JudgeExamples(beam.PTransform):
         handed = {} if folder is None else {ENDPOINT + n: folder.judge_batches(n) for n in batched}
         replayed = {ENDPOINT + n: u.replayed.journal for n, u in self.judges.items() if u.replayed is not None}
         asking = FanOut(caller, context, context.judge_journal, ScoredBatch, replayed=replayed, handed=handed)
-        return input_or_inputs | "Ask" >> asking
+        return input_or_inputs | "Ask" >> asking  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class SumSpending(beam.PTransform):
 
     def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[Spent]:
         parts = input_or_inputs | "Spent" >> beam.FlatMap(_list_spending).with_output_types(Spent)
-        return parts | "Sum" >> beam.CombinePerKey(_sum_tallies).with_output_types(Spent)
+        return parts | "Sum" >> beam.CombinePerKey(_sum_tallies).with_output_types(Spent)  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 def _list_spending(batch: ScoredBatch) -> Iterator[Spent]:

@@ -36,7 +36,7 @@ class ReadRows(beam.PTransform):
 
     def expand(self, pbegin: PBegin) -> beam.PCollection[RowBlock]:
         readers = readers_of(self.files, self.columns, self.options)
-        return (
+        return (  # type: ignore[return-value]  (`|` gives a PValue)
             pbegin
             | "Files" >> beam.Create([tuple(f) for f in self.files]).with_output_types(tuple[str, int, str])
             | "Split" >> beam.ParDo(_Split(readers)).with_output_types(tuple[str, FileRange])

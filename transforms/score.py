@@ -24,7 +24,7 @@ class ScoreExamples(beam.PTransform):
 
     def expand(self, input_or_inputs: beam.PCollection[Batch[Example]]) -> beam.PCollection[ScoredBatch]:
         step = beam.Map(score_examples, self.metrics, self.float32).with_output_types(ScoredBatch)
-        return input_or_inputs | "Score" >> step
+        return input_or_inputs | "Score" >> step  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 def score_examples(batch: Batch[Example], metrics: Sequence[ConfiguredMetric], float32: bool = False) -> ScoredBatch:

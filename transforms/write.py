@@ -94,7 +94,7 @@ class WriteInstances(beam.PTransform):
 
     def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[WrittenFile]:
         write = beam.Map(self._write, self.facts).with_output_types(WrittenFile)
-        return (
+        return (  # type: ignore[return-value]  (`|` gives a PValue)
             input_or_inputs
             | "Encode" >> beam.ParDo(_Encode(self.metrics)).with_output_types(tuple[int, bytes])
             | "OrderByPart" >> beam.GroupByKey()
@@ -262,7 +262,7 @@ class WriteErrors(beam.PTransform):
         rows = beam.Map(_pack_rejected).with_output_types(tuple[int, bytes])
         calls = beam.FlatMap(_pack_failed).with_output_types(tuple[int, bytes])
         marker = rejected.pipeline | "ErrorsMarker" >> beam.Create([0], reshuffle=False)
-        return (
+        return (  # type: ignore[return-value]  (`|` gives a PValue)
             (
                 rejected | "RejectedRows" >> rows,
                 scored | "FailedCalls" >> calls,

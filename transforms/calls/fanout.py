@@ -88,7 +88,7 @@ class FanOut(beam.PTransform):
     # Any: what enters and leaves depends on the caller
     def expand(self, input_or_inputs: beam.PCollection[Any]) -> beam.PCollection[Any]:
         step = _MakeCalls(self.caller, self.context, self.journal, self.replayed, BatchOutbox(self.handed))
-        return input_or_inputs | "Call" >> beam.ParDo(step).with_output_types(self.gives)
+        return input_or_inputs | "Call" >> beam.ParDo(step).with_output_types(self.gives)  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 class _Task(NamedTuple):
