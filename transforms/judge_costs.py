@@ -28,9 +28,9 @@ Spent: TypeAlias = tuple[tuple[str, str, str], tuple[int, int, int, int, int, in
 class SumSpending(beam.PTransform):
     """PCollection[ScoredBatch] -> PCollection[Spent], one for each metric, judge and way its answers came."""
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[Spent]:
         parts = input_or_inputs | "Spent" >> beam.FlatMap(_list_spending).with_output_types(Spent)
-        return parts | "Sum" >> beam.CombinePerKey(_sum_tallies).with_output_types(Spent)
+        return parts | "Sum" >> beam.CombinePerKey(_sum_tallies).with_output_types(Spent)  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 def _list_spending(batch: ScoredBatch) -> Iterator[Spent]:

@@ -131,7 +131,7 @@ def _refused(result: Any) -> None:
 
 
 def _too_long(limit: float) -> RunError:
-    return RunError(f"stopped after {limit:g} seconds (time_limit); the same command goes on")
+    return RunError(f"stopped after {limit:g} seconds (time_limit); run the same command again to resume")
 
 
 def _drop_jar(result: Any) -> None:

@@ -31,6 +31,8 @@ from .segments import OPEN, Record, Torn, encode_record, list_segments, log, rea
 
 KEPT = frozenset(("ok", "permanent", "invalid_answer"))
 """Classes of outcomes that other runs reuse. Calls with other outcomes are made again, except within the same start."""
+BATCH = "batch"
+"""Stands for the start of a run in records of calls of a batch that failed for a passing reason and are tried again."""
 MAX_BUFFERED = 500
 """Most results that are not yet on object storage, which a killed process loses in addition to the calls in flight.
 Writing starts at half as many."""

@@ -44,16 +44,15 @@ def add(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace, rest: list[str]) -> int:
-    from ...display.console import logs, note, silence_workers, stoppable
+    from ...display.console import logs, note, one_line, silence_workers, stoppable
 
     config, flags = config_of(args, rest)
-    from ....transforms.calls.engine import Engine
+    from ....transforms.calls.loop import Loop
     from ...display import progress
     from ...display import remote_progress as remote
     from ...display.html import write_report
     from ...run.build import make_plan
     from ...run.evaluate import run, submit
-    from ...run.resume import paid, state
     from ...runners import options as engines
 
     with logs(args.debug, note):
@@ -62,13 +61,11 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
     live, path = plan.calls, config.output.path
     hush = engines.has_worker_processes(options) and not args.debug
     hint = "; the same command resumes with the remaining calls" if live else ""
-    if reused := paid(path) if live and state(plan) == "unfinished" else 0:
-        note(f"{path} holds an unfinished run: {reused} completed calls are reused")
     if args.no_wait:
-        submit(plan, options)
+        submit(plan, options, note)
         note(f"submitted; follow it with `evalbeam wait {path}`")
         return PASSED
-    with silence_workers(hush), stoppable(hint, Engine.end):
+    with silence_workers(hush), stoppable(hint, Loop.end):
         here = engines.calls_from_here(options)
         limit, trials = config.dataset.limit, config.trials
         judged = bool(plan.judges)
@@ -77,7 +74,7 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
             local or remote.show_remote_progress(sys.stderr, path, live, judged=judged) as bar,
             logs(args.debug, bar.say),
         ):
-            result = run(plan, options)
+            result = run(plan, options, lambda text: bar.say(f"evalbeam: {one_line(text)}"))
     try:
         write_report(result)
     except OSError as error:
