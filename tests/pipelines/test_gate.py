@@ -154,3 +154,29 @@ def test_a_gate_that_cannot_be_asked_is_refused_before_the_run(
     assert run(gated, "same", tmp_path, *options) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "same").exists()
+
+
+def test_printed_in_another_form_the_run_stands_alone_on_the_standard_output(
+    gated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(gated, "same", tmp_path, "--as", "json") == 4
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)
+    assert "Gate: INCONCLUSIVE" in shown.err
+    assert main(["wait", str(tmp_path / "same")]) == 4
+    assert "Gate: INCONCLUSIVE" in capsys.readouterr().out
+
+
+def test_rows_of_a_cluster_are_one_unit(gated: Path, tmp_path: Path) -> None:
+    rows = [{"prompt": str(i), "reference": "y", "response": "y", "talk": str(i % 4)} for i in range(40)]
+    worse = [{**row, "response": "n"} if row["talk"] == "1" else row for row in rows]
+    paths = [str(tmp_path / name) for name in ("before", "after")]
+    for path, answers in zip(paths, (rows, worse), strict=True):
+        evaluate(answers, ["exact_match"], output=path)
+    assert compare(*paths, metrics=["exact_match"]).exit_code == 1
+    place = Path(paths[1]) / "manifest.json"
+    manifest = json.loads(place.read_text())
+    manifest["config"]["statistics"]["cluster"] = ["talk"]
+    place.write_text(json.dumps(manifest))
+    (found,) = compare(*paths, metrics=["exact_match"]).differences
+    assert (found.worse, found.p, found.verdict) == (10, 2 / 2, "INCONCLUSIVE")  # one cluster changed

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ...schemas.usage import known_tokens
-from .journal import KEPT, read_journal
+from .journal import BATCH, KEPT, read_journal
 from .segments import Torn
 
 
@@ -26,6 +27,7 @@ class JournalSummary:
         latency: Percentile (50, 90, 99) to seconds, of successful attempts; empty if there are none.
         input_tokens, output_tokens: Tokens of all attempts, as far as the answers name them.
         torn: Segments that are not read to their end.
+        failed: How often each call of a batch has failed for a passing reason, by its key.
     """
 
     calls: dict[str, int]
@@ -38,6 +40,7 @@ class JournalSummary:
     input_tokens: int
     output_tokens: int
     torn: tuple[Torn, ...] = ()
+    failed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def paid_calls(self) -> int:
@@ -50,10 +53,12 @@ def summarize(folder: str) -> JournalSummary:
     kinds: dict[str, str] = {}
     attempts = refused = given = made = 0
     queued = backoff = 0.0
-    latencies, torn = array("d"), list[Torn]()
-    for key, _, outcome in read_journal(folder, torn.append):
+    latencies, torn, failed = array("d"), list[Torn](), Counter[str]()
+    for key, start, outcome in read_journal(folder, torn.append):
         if kinds.get(key) not in KEPT:
             kinds[key] = outcome.kind
+        if start == BATCH:
+            failed[key] += 1
         attempts += outcome.attempts
         refused += outcome.refused
         queued += outcome.queued_in_seconds
@@ -74,4 +79,5 @@ def summarize(folder: str) -> JournalSummary:
         input_tokens=given,
         output_tokens=made,
         torn=tuple(torn),
+        failed=failed,
     )

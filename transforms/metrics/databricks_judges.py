@@ -18,10 +18,10 @@ from ...schemas.json import Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score
 from ...schemas.values import mean
-from ..judging.panel import PanelSlot, Rule, Vote
+from ..judging.panel import PanelSlot, Rule, Vote, find_unasked
 from ..judging.prompts import Prompt, load_prompt
 from ..judging.shapes import TEXT, object_of, one_of
-from ..judging.side_by_side import find_unasked, run_together
+from ..runtime.dialogue import run_together
 from ._judged import JudgedMetric
 from .base import Derived, Metric, register
 

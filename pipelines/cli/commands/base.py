@@ -7,6 +7,8 @@ that importing a command module takes milliseconds.
 
 from __future__ import annotations
 
+import argparse
+import sys
 from typing import Any
 
 from ....schemas.errors import ConfigError
@@ -15,6 +17,8 @@ SLICES = "by columns, separated by commas; a+b combines two"
 """Help text of the value of --slices."""
 PASSED, CRITERION, CONFIG, RUN, INCONCLUSIVE = 0, 1, 2, 3, 4
 """Exit codes."""
+FORMS = ("text", "json", "markdown", "junit")
+"""Forms in which a run can be printed."""
 
 
 def reject_arguments(rest: list[str]) -> None:
@@ -38,20 +42,55 @@ def read_request(stream: Any, command: str) -> bytes:
     return stream.buffer.read()
 
 
-def show_result(result: Any, say: Any) -> None:
-    """Writes the summary of a run with `say`."""
+def add_form(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that chooses the form in which a run is printed."""
+    words = "print the run as text (default), json, markdown, or junit for CI systems"
+    parser.add_argument("--as", dest="form", default="text", choices=FORMS, metavar="FORM", help=words)
+
+
+def show_result(result: Any, say: Any, form: str = "text") -> None:
+    """Writes the summary of a run in one of `FORMS` with `say`."""
     from ...display.console import width
-    from ...display.terminal import render
+    from ...display.exports import render_as
 
-    say(render(result, width()))
+    say(render_as(form, result, width()))
 
 
-def show_end(result: Any) -> int:
+def show_end(result: Any, form: str = "text") -> int:
     """Shows the summary of a run and, if it failed, the reason; returns the exit code."""
-    from ...display.console import fault, say
+    from ...display.console import fault, note, say
+    from ...display.exports import append_step_summary
 
-    show_result(result, say)
+    show_result(result, say, form)
+    try:
+        append_step_summary(result)
+    except OSError as error:
+        note(f"the summary of the CI job could not be written: {error}")
     if result.exit_code == RUN:
         ended = "finished, but" if result.state == "finished" else f"{result.state}:"
         fault(f"the run {ended} {result.reason or 'no reason given'}")
     return result.exit_code
+
+
+def pass_gate(result: Any, code: int, form: str = "text") -> int:
+    """Compares a run with the one of its gate, if there is one; returns the worse exit code of both.
+
+    The comparison is shown on the standard output, or on the standard error if the run is printed there in another form.
+    """
+    against = (result.manifest["config"].get("gate") or {}).get("against")
+    if against is None:
+        return code
+    from ...compare import compare
+    from ...display.console import note, remark, say, width
+    from ...display.differences import render
+
+    if code not in (PASSED, CRITERION):
+        note(f"not compared with {against}: the run has no result")
+        return code
+    comparison = compare(against, result.output)
+    shown = render(comparison, width())
+    if form == "text":
+        say(shown)
+    else:
+        remark(sys.stderr, shown)
+    return max(code, comparison.exit_code, key=(PASSED, INCONCLUSIVE, CRITERION).index)

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ....schemas.errors import ConfigError
-from .base import PASSED, reject_arguments, show_end
+from .base import PASSED, pass_gate, reject_arguments, show_end
 
 _CANCEL = """\
 Stops the calls of a run, on whatever engine it is active: no call is started, calls in flight may finish, and the run
@@ -55,4 +55,5 @@ def _wait(args: argparse.Namespace, rest: list[str]) -> int:
 
     reject_arguments(rest)
     with stoppable():
-        return show_end(wait(args.output, args.timeout))
+        result = wait(args.output, args.timeout)
+        return pass_gate(result, show_end(result))

@@ -7,12 +7,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ....schemas.errors import ConfigError
-from .base import CONFIG, CRITERION, INCONCLUSIVE, PASSED, SLICES, show_end
+from .base import CONFIG, PASSED, SLICES, add_form, pass_gate, show_end
 
 if TYPE_CHECKING:
     from ....schemas.config.evaluation import EvaluationConfig
-    from ....schemas.config.gate import GateConfig
-    from ...run.result import EvaluationResult
 
 _RUN_ABOUT = """\
 Runs an evaluation and shows its summary. CONFIG is a YAML or JSON file; the options below override it or replace it.
@@ -39,22 +37,22 @@ def add(commands: Any) -> None:
     )
     words = "submit the run and exit (DataflowRunner); `evalbeam wait` follows it"
     run.add_argument("--no-wait", action="store_true", help=words)
+    add_form(run)
     for command, handle in ((run, _run), (check, _check)):
         command.set_defaults(handle=handle)
         add_settings(command)
 
 
 def _run(args: argparse.Namespace, rest: list[str]) -> int:
-    from ...display.console import logs, note, silence_workers, stoppable
+    from ...display.console import logs, note, one_line, silence_workers, stoppable
 
     config, flags = config_of(args, rest)
-    from ....transforms.calls.engine import Engine
+    from ....transforms.calls.loop import Loop
     from ...display import progress
     from ...display import remote_progress as remote
     from ...display.html import write_report
     from ...run.build import make_plan
     from ...run.evaluate import run, submit
-    from ...run.resume import paid, state
     from ...runners import options as engines
 
     with logs(args.debug, note):
@@ -63,13 +61,11 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
     live, path = plan.calls, config.output.path
     hush = engines.has_worker_processes(options) and not args.debug
     hint = "; the same command resumes with the remaining calls" if live else ""
-    if reused := paid(path) if live and state(plan) == "unfinished" else 0:
-        note(f"{path} holds an unfinished run: {reused} completed calls are reused")
     if args.no_wait:
-        submit(plan, options)
+        submit(plan, options, note)
         note(f"submitted; follow it with `evalbeam wait {path}`")
         return PASSED
-    with silence_workers(hush), stoppable(hint, Engine.end):
+    with silence_workers(hush), stoppable(hint, Loop.end):
         here = engines.calls_from_here(options)
         limit, trials = config.dataset.limit, config.trials
         judged = bool(plan.judges)
@@ -78,28 +74,12 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
             local or remote.show_remote_progress(sys.stderr, path, live, judged=judged) as bar,
             logs(args.debug, bar.say),
         ):
-            result = run(plan, options)
+            result = run(plan, options, lambda text: bar.say(f"evalbeam: {one_line(text)}"))
     try:
         write_report(result)
     except OSError as error:
         note(f"the report could not be written: {error}")
-    return _pass_gate(result, plan.config.gate, show_end(result))
-
-
-def _pass_gate(result: EvaluationResult, gate: GateConfig, code: int) -> int:
-    """Compares a run with the one of its gate, if there is one; returns the worse exit code of both."""
-    from ...compare import compare
-    from ...display.console import note, say, width
-    from ...display.differences import render
-
-    if gate.against is None:
-        return code
-    if code not in (PASSED, CRITERION):
-        note(f"not compared with {gate.against}: the run has no result")
-        return code
-    comparison = compare(gate.against, result.output)
-    say(render(comparison, width()))
-    return max(code, comparison.exit_code, key=(PASSED, INCONCLUSIVE, CRITERION).index)
+    return pass_gate(result, show_end(result, args.form), args.form)
 
 
 def _check(args: argparse.Namespace, rest: list[str]) -> int:

@@ -6,7 +6,8 @@ from typing import Any
 
 from evalbeam.schemas.judging import Answer, Ask, Judging
 from evalbeam.schemas.result import Score, ScoreError
-from evalbeam.transforms.judging.side_by_side import find_unasked, run_together
+from evalbeam.transforms.judging.panel import find_unasked
+from evalbeam.transforms.runtime.dialogue import run_together
 
 from .scripted import driven
 
