@@ -62,6 +62,7 @@ class RunRecord:
         prices: Prices of models by their names.
         free: Judges whose answers are another run's: they cost nothing, and missing ones do not leave the run open.
         left_because: Reason why calls are left if nothing stopped them.
+        retry: Number of the retry that the tables are of, 0 before the first.
     """
 
     output: str
@@ -80,6 +81,7 @@ class RunRecord:
     prices: Mapping[str, PriceConfig] = field(default_factory=dict)
     free: tuple[str, ...] = ()
     left_because: str = LEFT
+    retry: int = 0
     started: float = field(default_factory=time.time)
 
 
@@ -211,6 +213,7 @@ def _manifest(
         "tables": described,
         "metrics": [{name: getattr(f, name) for name in _OF_A_METRIC} for f in record.facts],
         "fingerprint": record.fingerprint,
+        **({"retry": record.retry} if record.retry else {}),
         **({"judging": _judging(record, asked)} if record.models else {}),
         "config": record.config,
         "versions": record.versions,

@@ -26,6 +26,7 @@ from ...transforms.finish import FinishRun
 from ...transforms.io import storage
 from ...transforms.join_baseline import JoinBaseline
 from ...transforms.judge_costs import SumSpending
+from ...transforms.journal.ranks import name_start
 from ...transforms.normalize import Normalize
 from ...transforms.read import ReadRows
 from ...transforms.readers._files import expand
@@ -46,7 +47,8 @@ from .build import make_plan
 from .plan import Plan
 from .preflight import require
 from .result import EvaluationResult
-from .resume import allot, prepare
+from .resume import allot, retries
+from .retry import begin
 
 
 @dataclass
@@ -130,7 +132,8 @@ def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave:
     holder = Holder.here(engines.engine(options), engines.master(options), named)
     with lease.held(plan.config.output.path, holder, leave=leave):
         plan, fingerprint = _prepare(plan)
-        context = RunContext(plan.folder, fingerprint or "", engines.processes(options))
+        start = name_start(retries(plan.config.output.path))
+        context = RunContext(plan.folder, fingerprint or "", engines.processes(options), start=start)
         batches.take_in(plan, context)
         batches.hand_over(plan, context)  # what a start that nobody waited for has left
         context = replace(context, budget=allot(plan))
@@ -154,7 +157,7 @@ def _prepare(plan: Plan) -> tuple[Plan, str | None]:
     Rows in memory are written aside first: unusable ones end a start before it touches what an earlier one has left.
     """
     if plan.rows is None:
-        return plan, prepare(plan)
+        return plan, begin(plan)
     from ...transforms.readers.memory import spill
 
     data = plan.config.dataset
@@ -162,7 +165,7 @@ def _prepare(plan: Plan) -> tuple[Plan, str | None]:
     try:
         (written,), _ = spill(plan.rows, aside)
         require_answers(plan, expand([written], data.format))
-        own = prepare(plan)
+        own = begin(plan)
         storage.move(written, data.paths[0])
     finally:
         storage.delete_folder(aside)

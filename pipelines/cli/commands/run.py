@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ....schemas.errors import ConfigError
+from ...config.placeholders import make_run_id
 from .base import CONFIG, PASSED, SLICES, show_end
 
 if TYPE_CHECKING:
     from ....schemas.config.evaluation import EvaluationConfig
+    from ...run.plan import Plan
 
 _RUN_ABOUT = """\
 Runs an evaluation and shows its summary. CONFIG is a YAML or JSON file; the options below override it or replace it.
@@ -37,32 +40,77 @@ def add(commands: Any) -> None:
     )
     words = "submit the run and exit (DataflowRunner); `evalbeam wait` follows it"
     run.add_argument("--no-wait", action="store_true", help=words)
+    words = "if the run has finished, call its failed rows again, as `evalbeam retry` does"
+    run.add_argument("--retry-failed", action="store_true", help=words)
     for command, handle in ((run, _run), (check, _check)):
         command.set_defaults(handle=handle)
         add_settings(command)
 
 
 def _run(args: argparse.Namespace, rest: list[str]) -> int:
-    from ...display.console import logs, note, silence_workers, stoppable
-
-    config, flags = config_of(args, rest)
-    from ....transforms.calls.engine import Engine
-    from ...display import progress
-    from ...display import remote_progress as remote
-    from ...display.html import write_report
-    from ...run.build import make_plan
-    from ...run.evaluate import run, submit
+    from ...display.console import note
     from ...run.resume import paid, state
+
+    run_id = make_run_id()
+    config, flags = config_of(args, rest, run_id)
+    path = config.output.path
+    if own := run_id in path:
+        note(f"the folder of this run is {path}")
+    again = f"; `evalbeam run ... --output {path}`" if own else "; the same command"
+    if args.retry_failed:
+        return retry(args, config, flags, again)
+    plan, options = plan_of(args, config, flags)
+    if reused := paid(path) if plan.calls and state(plan) == "unfinished" else 0:
+        note(f"{path} holds an unfinished run: {reused} completed calls are reused")
+    return execute(args, plan, options, again)
+
+
+def retry(args: argparse.Namespace, config: EvaluationConfig, flags: list[str], again: str) -> int:
+    """Calls again what failed in a finished run; an unfinished one is resumed."""
+    from ...display.console import note
+    from ...run.result import EvaluationResult
+    from ...run.retry import failed_calls, nothing_to_retry
+
+    path = config.output.path
+    if nothing_to_retry(path):
+        note(f"{path}: no call failed, so there is nothing to retry")
+        return show_end(EvaluationResult.load(path))
+    plan, options = plan_of(args, config, flags)
+    if failed := failed_calls(path):
+        note(f"{path}: {failed:,} failed calls are made again")
+    return execute(args, replace(plan, purpose="retry"), options, again)
+
+
+def plan_of(args: argparse.Namespace, config: EvaluationConfig, flags: list[str]) -> tuple[Plan, Any]:
+    """Returns the plan of a configuration, and Beam's options."""
+    from ...display.console import logs, note
+    from ...run.build import make_plan
     from ...runners import options as engines
 
     with logs(args.debug, note):
-        options = engines.pipeline_options(flags)
-        plan = make_plan(config)
-    live, path = plan.calls, config.output.path
+        return make_plan(config), engines.pipeline_options(flags)
+
+
+def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> int:
+    """Runs a plan, shows its progress and its end; returns the exit code.
+
+    Args:
+        args: Arguments of the command.
+        plan: What to run.
+        options: Beam's options.
+        again: The command that resumes the run, for messages.
+    """
+    from ....transforms.calls.engine import Engine
+    from ...display import progress
+    from ...display import remote_progress as remote
+    from ...display.console import logs, note, silence_workers, stoppable
+    from ...display.html import write_report
+    from ...run.evaluate import run, submit
+    from ...runners import options as engines
+
+    config, live, path = plan.config, plan.calls, plan.config.output.path
     hush = engines.has_worker_processes(options) and not args.debug
-    hint = "; the same command resumes with the remaining calls" if live else ""
-    if reused := paid(path) if live and state(plan) == "unfinished" else 0:
-        note(f"{path} holds an unfinished run: {reused} completed calls are reused")
+    hint = f"{again} resumes with the remaining calls" if live else ""
     if args.no_wait:
         submit(plan, options)
         note(f"submitted; follow it with `evalbeam wait {path}`")
@@ -103,16 +151,26 @@ def _check(args: argparse.Namespace, rest: list[str]) -> int:
     return CONFIG if problems else PASSED
 
 
-def config_of(args: argparse.Namespace, rest: list[str]) -> tuple[EvaluationConfig, list[str]]:
+def config_of(
+    args: argparse.Namespace, rest: list[str], run_id: str | None = None
+) -> tuple[EvaluationConfig, list[str]]:
     """Builds the configuration of a command line; returns it with the remaining options, which are Beam's."""
-    from ...config.settings import assemble, split
+    from ...config.settings import assemble
+
+    source, flags = split_rest(args, rest)
+    return assemble(source, settings_of(args), args.run_date, run_id), flags
+
+
+def split_rest(args: argparse.Namespace, rest: list[str]) -> tuple[str | None, list[str]]:
+    """Splits unrecognized arguments into the configuration file and the options of Beam, those of --workers too."""
+    from ...config.settings import split
 
     source, flags = split(rest)
     if args.workers is not None:
         from ...runners.options import local_workers
 
         flags += local_workers(args.workers)
-    return assemble(source, settings_of(args), args.run_date), flags
+    return source, flags
 
 
 def settings_of(args: argparse.Namespace) -> list[tuple[str, str, Any]]:
