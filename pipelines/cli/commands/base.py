@@ -47,20 +47,20 @@ def add_form(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--as", dest="form", default="text", choices=FORMS, metavar="FORM", help=words)
 
 
-def show_result(result: Any, say: Any, form: str = "text") -> None:
-    """Writes the summary of a run in one of `FORMS` with `say`."""
-    from ...display.console import width
+def show_result(result: Any, form: str = "text", whole: bool = False) -> None:
+    """Writes the summary of a run in one of `FORMS` to standard output."""
+    from ...display.console import say, say_in_colour, width
     from ...display.exports import render_as
 
-    say(render_as(form, result, width()))
+    (say_in_colour if form == "text" else say)(render_as(form, result, width(), whole))
 
 
 def show_end(result: Any, form: str = "text") -> int:
     """Shows the summary of a run and, if it failed, the reason; returns the exit code."""
-    from ...display.console import fault, note, say
+    from ...display.console import fault, note
     from ...display.exports import append_step_summary
 
-    show_result(result, say, form)
+    show_result(result, form)
     try:
         append_step_summary(result)
     except OSError as error:

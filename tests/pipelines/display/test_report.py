@@ -16,7 +16,8 @@ import pytest
 from evalbeam import EvaluationResult, evaluate
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.display import digest, html, terminal
-from evalbeam.pipelines.display.terminal import columns_of, cut, number, plain, render, table
+from evalbeam.pipelines.display.run_text import render
+from evalbeam.pipelines.display.terminal import columns_of, cut, number, plain, table
 from evalbeam.pipelines.run import tables
 
 HOSTILE = (

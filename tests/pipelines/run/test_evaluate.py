@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from evalbeam import ConfigError, RunError
-from evalbeam.pipelines.display.terminal import render
+from evalbeam.pipelines.display.run_text import render
 from evalbeam.pipelines.run.evaluate import evaluate
 from evalbeam.pipelines.run.tables import rows_of
 from evalbeam.transforms.readers import _files
