@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .base import PASSED, reject_arguments, show_result
+from .base import PASSED, add_form, reject_arguments, show_result
 
 
 def add(commands: Any) -> None:
@@ -32,6 +32,8 @@ def add(commands: Any) -> None:
         if handle is _journal:
             words = "first compact each journal of a finished run into one Parquet file"
             parser.add_argument("--compact", action="store_true", help=words)
+        else:
+            add_form(parser)
 
 
 def _metrics(args: argparse.Namespace, rest: list[str]) -> int:
@@ -57,7 +59,7 @@ def _show(args: argparse.Namespace, rest: list[str]) -> int:
     from ...run.result import EvaluationResult
 
     reject_arguments(rest)
-    show_result(EvaluationResult.load(args.output), say)
+    show_result(EvaluationResult.load(args.output), say, args.form)
     return PASSED
 
 

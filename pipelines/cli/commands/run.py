@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ....schemas.errors import ConfigError
-from .base import CONFIG, PASSED, SLICES, show_end
+from .base import CONFIG, PASSED, SLICES, add_form, show_end
 
 if TYPE_CHECKING:
     from ....schemas.config.evaluation import EvaluationConfig
@@ -37,6 +37,7 @@ def add(commands: Any) -> None:
     )
     words = "submit the run and exit (DataflowRunner); `evalbeam wait` follows it"
     run.add_argument("--no-wait", action="store_true", help=words)
+    add_form(run)
     for command, handle in ((run, _run), (check, _check)):
         command.set_defaults(handle=handle)
         add_settings(command)
@@ -78,7 +79,7 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
         write_report(result)
     except OSError as error:
         note(f"the report could not be written: {error}")
-    return show_end(result)
+    return show_end(result, args.form)
 
 
 def _check(args: argparse.Namespace, rest: list[str]) -> int:
