@@ -22,10 +22,11 @@ from ..schemas.config.evaluation import CriterionConfig, PriceConfig, Statistics
 from ..schemas.json import Json
 from ..schemas.result import Summary, Tally
 from ..schemas.run_folder import ERRORS, FAILED, FINISHED, INSTANCES, STOPPED, SUMMARY, TABLE_ENDINGS, RunFolder
+from ..schemas.usage import add_known
 from .aggregate import sort_summaries
 from .facts import DatasetStats, RunLimits
 from .io import storage
-from .judge_costs import Spent, add_costs, spending, total
+from .judge_costs import Spent, add_costs, spending
 from .load import LoadTables
 from .statistics import criteria
 from .statistics.slices import MetricFacts
@@ -221,7 +222,7 @@ def _manifest(
 
 def _judging(record: RunRecord, asked: Sequence[Json]) -> dict[str, Json]:
     """Describes the prompts and costs of judges; the total is `None` if any cost is unknown."""
-    return {"cost": total(one["cost"] for one in asked), "spent": asked, "prompts": record.prompts}
+    return {"cost": add_known(one["cost"] for one in asked), "spent": asked, "prompts": record.prompts}
 
 
 def _columns(file: WrittenFile) -> list[dict[str, Any]]:

@@ -10,8 +10,7 @@ from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
 from ..runners import lease
 from ..runners.clusters import jobs_at
-from ..runners.drive import PATIENCE
-from ..runners.jobs import Unreachable
+from ..runners.jobs import PATIENCE, Unreachable
 from .result import EvaluationResult
 
 POLL = 2.0

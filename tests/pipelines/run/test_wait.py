@@ -10,7 +10,7 @@ import pytest
 from evalbeam import ConfigError
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.run.wait import wait
-from evalbeam.pipelines.runners.drive import PATIENCE
+from evalbeam.pipelines.runners.jobs import PATIENCE
 from evalbeam.pipelines.runners.lease import Holder, held, take
 from evalbeam.schemas.errors import RunError
 
