@@ -70,10 +70,10 @@ def render(result: EvaluationResult, width: int = 100, whole: bool = False) -> s
 def headline(result: EvaluationResult) -> str:
     """Returns the verdict in capitals, with the number of criteria that were met; without criteria, the run's state."""
     if result.state != FINISHED or result.reason:
-        return "NO RESULT" if result.state == FINISHED else result.state.upper()
+        return "NO RESULT" if result.state == FINISHED else f"RUN {result.state.upper()}"
     judged = result.manifest.get("criteria") or []
     met = sum(j["verdict"] == "PASSED" for j in judged)
-    return f"{result.verdict} {met}/{len(judged)} criteria" if judged else "FINISHED"
+    return f"{result.verdict} {met}/{len(judged)} criteria" if judged else "RUN FINISHED"
 
 
 def bar(low: float, mean: float, high: float, ends: tuple[float, float]) -> str:
@@ -145,13 +145,17 @@ def _bar_of(row: Row, ends: tuple[float, float] | None) -> str:
 
 def _worst(result: EvaluationResult, summary: Sequence[Row], width: int) -> list[str]:
     """Renders the slices that are surely worse than the whole dataset, the largest distance first."""
-    slices = sum(1 for r in summary if r["slice"])
+    slices = [r["slice"] for r in summary if r["slice"]]
     if not slices:
         return []
-    more = f"All {slices:,} slice rows: evalbeam show {result.output} --all"
+    by_columns: dict[tuple[str, ...], list[Values]] = {}
+    for values in slices:
+        by_columns.setdefault(tuple(values), []).append(tuple(values.values()))
+    notes = [plain(words) for names, cells in by_columns.items() if (words := note_empty_columns(names, cells))]
+    more = f"All {len(slices):,} slice rows: evalbeam show {result.output} --all"
     found = find_worst_slices(result, summary, MOST_WORST)
     if not found:
-        return [f"No slice is surely worse than the whole dataset. {more}"]
+        return [*notes, f"No slice is surely worse than the whole dataset. {more}"]
     cells = [
         [
             slice_name(row["slice"]),
@@ -163,7 +167,7 @@ def _worst(result: EvaluationResult, summary: Sequence[Row], width: int) -> list
         for row, mean in found
     ]
     heads: Columns = (("Worst slices", False), ("Metric", False), ("Mean", True), ("Of all", True), ("Scored", True))
-    return [*table(heads, cells, width, ("Scored", "Of all")), more]
+    return [*notes, *table(heads, cells, width, ("Scored", "Of all")), more]
 
 
 def _slices(summary: Sequence[Row], width: int) -> Iterator[list[str]]:

@@ -107,16 +107,22 @@ def counts_text(result: EvaluationResult) -> str:
 def count_parts(result: EvaluationResult) -> list[str]:
     """Formats each number of rows by outcome, and the duration of the run."""
     manifest, counts = result.manifest, result.manifest["counts"]
-    parts = [f"{counts['rows']:,} rows"]
+    parts = [_count(counts["rows"], "row")]
     trials = (manifest.get("config") or {}).get("trials", 1)
     if trials > 1:
         parts[0] += f" × {trials} trials"
     if counts["rejected"]:
         parts.append(f"{counts['rejected']:,} unusable")
-    for status, words in (("failed", "calls failed"), ("not_called", "not called"), ("over_budget", "over budget")):
+    if counts.get("failed"):
+        parts.append(_count(counts["failed"], "call") + " failed")
+    for status, words in (("not_called", "not called"), ("over_budget", "over budget")):
         if counts.get(status):
             parts.append(f"{counts[status]:,} {words}")
     return [*parts, f"{manifest['measured']['seconds']:,.1f} s"]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def unscored(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[str]]:
