@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+from operator import add
+from typing import Any
+
 from .conversation import usage_of
 from .instance import Usage
 from .json import Json
@@ -41,3 +46,9 @@ def known_tokens(answer: Json) -> tuple[int, int]:
     parts.append(usage_of(told.get("earlier")) if isinstance(told, dict) else None)
     known = [usage for usage in parts if usage is not None]
     return sum(u.input_tokens or 0 for u in known), sum(u.output_tokens or 0 for u in known)
+
+
+def add_known(values: Iterable[float | None]) -> Any:
+    """Returns the sum of counts or prices; `None` if one of them is unknown."""
+    found = list(values)
+    return None if None in found else reduce(add, (v for v in found if v is not None), 0)

@@ -32,9 +32,9 @@ class SummarizeScores(beam.PTransform):
     statistics: StatisticsConfig = StatisticsConfig()
     compat: CompatConfig = CompatConfig()
 
-    def expand(self, scored: beam.PCollection[ScoredBatch]):
+    def expand(self, scored: beam.PCollection[ScoredBatch]) -> beam.PCollection[Summary]:
         """Wires the steps: partials, a lifted combine, statistics."""
-        return (
+        return (  # type: ignore[return-value]  (`|` gives a PValue)
             scored
             | "Partials" >> beam.FlatMap(self._partials).with_output_types(tuple[SliceKey, Accumulator])
             | "Merge" >> beam.CombinePerKey(MergeAccumulators())

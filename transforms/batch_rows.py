@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
 
 import apache_beam as beam
+from apache_beam.pvalue import AsSingleton
 
 from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, raw_size, unpack
 from ..schemas.identity import canonical, position, selection_hash
@@ -35,7 +35,7 @@ class BatchRows(beam.PTransform):
         rows: Most rows of a batch.
     """
 
-    facts: Any
+    facts: AsSingleton
     shards: int
     parts: int | None
     limit: int | None
@@ -44,10 +44,10 @@ class BatchRows(beam.PTransform):
     bulk: bool = False
     rows: int = MAX_ROWS
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(self, input_or_inputs: beam.PCollection[tuple[int, bytes]]) -> beam.PCollection[Batch[Instance]]:
         step = _Cut(self)
         cutting = beam.ParDo(step, self.facts).with_output_types(Batch)
-        return input_or_inputs | "MeetByShard" >> beam.GroupByKey() | "Cut" >> cutting
+        return input_or_inputs | "MeetByShard" >> beam.GroupByKey() | "Cut" >> cutting  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 class _Cut(beam.DoFn):

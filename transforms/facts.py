@@ -1,14 +1,13 @@
-"""DatasetStats: facts about the dataset as a whole, collected in the pass that shuffles it.
+"""Facts about the dataset as a whole, collected in the same pass that shuffles it.
 
-It is a singleton side input of a few kilobytes to the two steps that need it (cut and write). Every global decision
-(column types, refusal, limit, number of parts, line numbers) is made from it.
+They are a side input of a few kilobytes to the two steps that need them: cut and write. Every global decision is made
+from them: column types, refusal, limit, number of parts, line numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -17,6 +16,7 @@ from apache_beam import coders
 
 from ..schemas.json import Json
 from ..schemas.values import INFINITIES
+from .calls.budget import Bounds
 from .runtime.coders import coder_of
 
 _BOOL, _INT, _FLOAT, _STRING, _NESTED = 1, 2, 4, 8, 16
@@ -27,43 +27,40 @@ PART_BYTES = 128 << 20
 MAX_PARTS = 4096
 MAX_COLUMNS = 20_000
 """Most columns of a dataset: each takes about 20 kB of memory in a run, whatever its values."""
-SHARED = "fewer only where rows ask the same"
+SHARED = "fewer only if rows ask the same"
 SPENT = "of a larger budget no more is spent than is called"
-"""What is to be said where questions to judges are counted before they are known."""
+"""Parts of messages about questions to judges, which are counted before they are known."""
 
 
 @dataclass(frozen=True)
-class RunLimits:
-    """What a dataset may be like for a run to start calling.
+class RunLimits(Bounds):
+    """Limits on a dataset: beyond them a run makes no call. The bounds are those of the whole run.
 
     Attributes:
         max_invalid_fraction: Share of rows in [0, 1] that may be unusable.
-        limit: Rows that are kept at most.
-        calls_per_row: Calls of the agent that each row needs at least.
-        max_calls, max_tokens: Calls and tokens the budget allows; `None` is no bound.
-        asked: (calls, tokens) that judges are asked for a row at most, of what `needs` counts.
+        limit: Maximum number of rows kept.
+        calls_per_row: Minimum number of calls of the agent for each row.
+        asked: Maximum (calls, tokens) of judges for a row, among those that `Needs` counts.
     """
 
     max_invalid_fraction: float = 1.0
     limit: int | None = None
     calls_per_row: int = 0
-    max_calls: int | None = None
-    max_tokens: int | None = None
     asked: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
 class DatasetStats:
-    """Facts that merge in any order to the same whole.
+    """Facts of a part of the dataset; merging them in any order gives the same result.
 
     Attributes:
         rows: Rows accepted (after sampling).
-        rejected: Rows and lines refused.
+        rejected: Number of unusable rows and lines.
         bytes: Bytes of the accepted rows as JSON.
         columns: For each dataset column a bit mask of the types seen and the largest absolute integer.
         lines: (file, range) -> lines in it.
         picks: The smallest `limit` selection hashes, sorted; empty without a limit.
-        asked: [calls, tokens] that the accepted rows need of judges at least, where a budget bounds them.
+        asked: Minimum [calls, tokens] of judges for the accepted rows, if a budget bounds them.
     """
 
     rows: int = 0
@@ -75,19 +72,18 @@ class DatasetStats:
     asked: list[int] = field(default_factory=lambda: [0, 0])
 
     def see(self, rows: Sequence[dict[str, Json]], infinite: Collection[str] = ()) -> None:
-        """Takes the types of the rows' values in; in `infinite` columns, infinities (text) are numbers."""
+        """Adds the types of the values in rows; in `infinite` columns, infinities (text) are numbers."""
         found: set[tuple[str, type]] = set()
         for row in rows:
             found.update(zip(row, map(type, row.values()), strict=True))
         for name, kind in found:
             known = self.columns.setdefault(name, [0, 0])
             known[0] |= _bits_of_texts(rows, name) if kind is str and name in infinite else _BITS[kind]
-        whole = {name for name, kind in found if kind is int}
-        for row in rows if whole else ():
-            for name in row.keys() & whole:
-                known, value = self.columns[name], row[name]
-                if type(value) is int and not -known[1] <= value <= known[1]:
-                    known[1] = abs(value)
+        for name, kind in found:
+            if kind is int:
+                numbers = [value for row in rows if type(value := row.get(name)) is int]
+                known = self.columns[name]
+                known[1] = max(known[1], max(numbers), -min(numbers))
 
     def name(self, columns: Iterable[str]) -> None:
         """Adds columns of the dataset, whether or not a row has a value in them."""
@@ -156,11 +152,12 @@ class DatasetStats:
             max(0, count - (self.rows - rows) * most) for count, most in zip(self.asked, allowed.asked, strict=True)
         )
         calls = rows * allowed.calls_per_row + asks
-        if allowed.max_calls is not None and calls > allowed.max_calls:
+        bound = allowed.exceeded(calls, tokens)
+        if bound == "max_calls":
             named = f" ({asks} of them to judges, {SHARED})" if asks else ""
             found = f"{rows} rows need at least {calls} calls{named}, budget.max_calls allows {allowed.max_calls}"
             return f"{found}; {SPENT}" if asks else found
-        if allowed.max_tokens is not None and tokens > allowed.max_tokens:
+        if bound == "max_tokens":
             counted = f"{asks} calls to judges ({SHARED}) take at least {tokens} tokens for their instructions alone"
             return f"{counted}, budget.max_tokens allows {allowed.max_tokens}; {SPENT}"
         return None
@@ -220,9 +217,9 @@ class CombineStats(beam.PTransform):
 
     limit: int | None = None
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(self, input_or_inputs: beam.PCollection[DatasetStats]) -> beam.PCollection[DatasetStats]:
         combined = beam.CombineGlobally(_Merge(self.limit)).with_output_types(DatasetStats)
-        return input_or_inputs | "DatasetStats" >> combined
+        return input_or_inputs | "DatasetStats" >> combined  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 class _Merge(beam.CombineFn):

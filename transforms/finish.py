@@ -15,17 +15,18 @@ from typing import Any
 
 import apache_beam as beam
 import orjson
-from apache_beam.pvalue import AsList, AsSingleton
+from apache_beam.pvalue import AsList, AsSingleton, PBegin
 
 from ..schemas import tables
 from ..schemas.config.evaluation import CriterionConfig, PriceConfig, StatisticsConfig
 from ..schemas.json import Json
 from ..schemas.result import Summary, Tally
 from ..schemas.run_folder import ERRORS, FAILED, FINISHED, INSTANCES, STOPPED, SUMMARY, TABLE_ENDINGS, RunFolder
+from ..schemas.usage import add_known
 from .aggregate import sort_summaries
 from .facts import DatasetStats, RunLimits
 from .io import storage
-from .judge_costs import Spent, add_costs, spending, total
+from .judge_costs import Spent, add_costs, spending
 from .load import LoadTables
 from .statistics import criteria
 from .statistics.slices import MetricFacts
@@ -50,18 +51,18 @@ class RunRecord:
         output: Folder of the run.
         config: The configuration as JSON.
         versions: Versions of the software.
-        allowed: Bounds of the dataset; calls start only within them.
+        allowed: Limits on the dataset; beyond them no call is made.
         facts: The metrics in the order of the config.
         slices, statistics: Settings of the summary.
         criteria: The criteria.
-        fingerprint: Hash of all that the agent's answers depend on beside the rows.
-        replay: Whether the answers are another run's, so that rows without one do not make the run unfinished.
+        fingerprint: Hash of everything except the rows that the agent's answers depend on.
+        replay: True if the answers come from another run. Rows without one then do not leave the run unfinished.
         loading: Loads the tables of a finished run into BigQuery.
-        prompts: For each judge metric the prompts it uses: name, version and hash.
-        models: Model of each judge that is asked.
+        prompts: Name, version and hash of the prompts of each judge metric.
+        models: Name of each judge's model.
         prices: Prices of models by their names.
-        free: Judges whose answers are another run's: they cost nothing, and missing ones do not leave the run open.
-        left_because: Reason why calls are left if nothing stopped them.
+        free: Judges whose answers come from another run: they cost nothing, and missing ones do not leave the run open.
+        left_because: Reason why calls are left, unless the run was stopped.
         retry: Number of the retry that the tables are of, 0 before the first.
     """
 
@@ -98,19 +99,19 @@ class FinishRun(beam.PTransform):
         spent: PCollection[Spent]; `None` if no judge is asked.
     """
 
-    files: Any
-    summaries: Any
-    facts: Any
+    files: beam.PCollection[WrittenFile]
+    summaries: beam.PCollection[Summary]
+    facts: beam.PCollection[DatasetStats]
     record: RunRecord
     writer: Writer
-    spent: Any = None
+    spent: beam.PCollection[Spent] | None = None
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(self, input_or_inputs: PBegin) -> beam.PCollection[bytes]:
         sides = (AsList(self.files), AsList(self.summaries))
         asked = () if self.spent is None else (AsList(self.spent),)
         step = beam.Map(_finish, self.record, self.writer, *sides, AsSingleton(self.facts), *asked)
         one = input_or_inputs | "OneRun" >> beam.Create([0], reshuffle=False)
-        return one | "Finish" >> step.with_output_types(bytes)
+        return one | "Finish" >> step.with_output_types(bytes)  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 def _finish(
@@ -169,7 +170,7 @@ def _stopped(record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Sp
     sign = RunFolder(record.output).stop
     reason = storage.read_bytes(sign).decode("utf-8", "replace") if storage.exists(sign) else record.left_because
     left = f"{rows} rows were not called" if rows else f"{asks} questions to judges were not asked"
-    return f"{reason}; {left}, the same command goes on with them"
+    return f"{reason}; {left}; run the same command again to make these calls"
 
 
 def publish(output: str, files: Sequence[WrittenFile], manifest: bytes, loading: LoadTables | None = None) -> None:
@@ -224,7 +225,7 @@ def _manifest(
 
 def _judging(record: RunRecord, asked: Sequence[Json]) -> dict[str, Json]:
     """Describes the prompts and costs of judges; the total is `None` if any cost is unknown."""
-    return {"cost": total(one["cost"] for one in asked), "spent": asked, "prompts": record.prompts}
+    return {"cost": add_known(one["cost"] for one in asked), "spent": asked, "prompts": record.prompts}
 
 
 def _columns(file: WrittenFile) -> list[dict[str, Any]]:

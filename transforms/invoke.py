@@ -59,17 +59,17 @@ class InvokeAgent(beam.PTransform):
             return MAX_ROWS
         return max(1, min(MAX_ROWS, MAX_HELD_BYTES // (self.policy.max_answer_bytes * self.trials)))
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(self, input_or_inputs: beam.PCollection[Batch[Instance]]) -> beam.PCollection[Batch[Example]]:
         if isinstance(self.agent, Recording):
             recall = beam.Map(recalled, self.agent, self.trials)
-            return input_or_inputs | "Recall" >> recall.with_output_types(Batch)
+            return input_or_inputs | "Recall" >> recall.with_output_types(Batch)  # type: ignore[return-value]  (`|` gives a PValue)
         context = self.context
         policy = self.policy.for_one_of(context.processes)
         caller = AgentCaller(self.agent, policy, self.trials, context.fingerprint, self.given, self.secrets)
         handed = {AGENT: context.folder.agent_batches} if self.batch and context.folder is not None else {}
         replayed = {} if self.replayed is None else {AGENT: self.replayed}
         call = FanOut(caller, context, context.agent_journal, replayed=replayed, handed=handed)
-        return input_or_inputs | "Call" >> call | "Split" >> beam.FlatMap(split).with_output_types(Batch)
+        return input_or_inputs | "Call" >> call | "Split" >> beam.FlatMap(split).with_output_types(Batch)  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 def recalled(batch: Batch[Instance], agent: Recording, trials: int) -> Batch[Example]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apache_beam as beam
 
@@ -36,8 +36,8 @@ class JoinBaseline(beam.PTransform):
 
     files: tuple[str, ...]
 
-    def expand(self, input_or_inputs: Any) -> Any:
-        return input_or_inputs | "Join" >> beam.ParDo(_Join(self.files)).with_output_types(Batch[Example])
+    def expand(self, input_or_inputs: beam.PCollection[Batch[Example]]) -> beam.PCollection[Batch[Example]]:
+        return input_or_inputs | "Join" >> beam.ParDo(_Join(self.files)).with_output_types(Batch[Example])  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 class _Group(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -35,6 +35,7 @@ from .metrics._inputs import (
 )
 from .metrics._judged import is_judged
 from .metrics.base import Derived
+from .runtime.dialogue import Asking
 
 Place: TypeAlias = tuple[str, str, str]
 """Identity of a call across judges: endpoint, prefix of the journal, key."""
@@ -110,7 +111,7 @@ class JudgeExamples(beam.PTransform):
     context: RunContext = field(default_factory=RunContext)
     float32: bool = False
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[ScoredBatch]:
         context = self.context
         uses = {n: replace(u, policy=u.policy.for_one_of(context.processes)) for n, u in self.judges.items()}
         caller = JudgeCaller(self.metrics, uses, self.float32)
@@ -119,7 +120,7 @@ class JudgeExamples(beam.PTransform):
         handed = {} if folder is None else {ENDPOINT + n: folder.judge_batches(n) for n in batched}
         replayed = {ENDPOINT + n: u.replayed.journal for n, u in self.judges.items() if u.replayed is not None}
         asking = FanOut(caller, context, context.judge_journal, ScoredBatch, replayed=replayed, handed=handed)
-        return input_or_inputs | "Ask" >> asking
+        return input_or_inputs | "Ask" >> asking  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,7 @@ def _place(call: Call) -> Place:
     return call.endpoint, call.prefix, call.key
 
 
-def _each_once(calls: Sequence[Call], known: dict[Place, Outcome]) -> Generator[list[Call], Sequence[Outcome], None]:
+def _each_once(calls: Sequence[Call], known: dict[Place, Outcome]) -> Asking[Call, Outcome, None]:
     """Has the calls made whose outcomes are not known, and adds these.
 
     Those whose prompts begin alike follow one another, since providers keep what they have read of a beginning.

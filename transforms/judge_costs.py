@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from functools import reduce
-from operator import add
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import apache_beam as beam
 
 from ..schemas.config.evaluation import PriceConfig
 from ..schemas.json import Json
 from ..schemas.result import ScoredBatch, Summary, Tally
+from ..schemas.usage import add_known
 from .statistics.slices import MetricFacts
 
 LIVE, BATCH = "live", "batch"
@@ -28,9 +27,9 @@ Spent: TypeAlias = tuple[tuple[str, str, str], tuple[int, int, int, int, int, in
 class SumSpending(beam.PTransform):
     """PCollection[ScoredBatch] -> PCollection[Spent], one for each metric, judge and way its answers came."""
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[Spent]:
         parts = input_or_inputs | "Spent" >> beam.FlatMap(_list_spending).with_output_types(Spent)
-        return parts | "Sum" >> beam.CombinePerKey(_sum_tallies).with_output_types(Spent)
+        return parts | "Sum" >> beam.CombinePerKey(_sum_tallies).with_output_types(Spent)  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 def _list_spending(batch: ScoredBatch) -> Iterator[Spent]:
@@ -84,17 +83,11 @@ def spending(
                 "not_asked": tally.open,
                 "input_tokens": tally.input_tokens if known else None,
                 "output_tokens": tally.output_tokens if known else None,
-                "cost": 0.0 if judge in free else total(cost_of(t, price, way) for way, t in tallies.items()),
+                "cost": 0.0 if judge in free else add_known(cost_of(t, price, way) for way, t in tallies.items()),
                 "price_date": price.date.isoformat() if price else None,
             }
         )
     return shown
-
-
-def total(values: Iterable[float | None]) -> Any:
-    """Returns the sum; `None` if one of the values is unknown."""
-    found = list(values)
-    return None if None in found else reduce(add, (v for v in found if v is not None), 0)
 
 
 def add_costs(
@@ -118,8 +111,8 @@ def _add_cost(summary: Summary, asked: Sequence[Mapping[str, Json]]) -> Summary:
     return replace(
         summary,
         judge_calls=sum(one["answers"] + one["failed"] for one in asked),
-        judge_input_tokens=total(one["input_tokens"] for one in asked),
-        judge_output_tokens=total(one["output_tokens"] for one in asked),
-        judge_cost=total(one["cost"] for one in asked),
+        judge_input_tokens=add_known(one["input_tokens"] for one in asked),
+        judge_output_tokens=add_known(one["output_tokens"] for one in asked),
+        judge_cost=add_known(one["cost"] for one in asked),
         judges=[{k: v for k, v in one.items() if k != "metric"} for one in asked],
     )

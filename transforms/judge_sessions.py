@@ -6,12 +6,13 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from ..schemas.instance import Example
-from ..schemas.judging import Answer, Ask, Judging
+from ..schemas.judging import Answer, Ask
 from ..schemas.result import Score
 from .judging.joint_questions import can_join, sort_key
 from .metrics._inputs import ConfiguredMetric
 from .metrics._judged import JudgedMetric
 from .metrics.base import failure_of
+from .runtime.dialogue import Dialogue
 
 
 class Session:
@@ -26,7 +27,7 @@ class Session:
         joinable: Whether its questions may be joined with those of other metrics.
     """
 
-    __slots__ = ("answers", "asks", "joinable", "judging", "metric", "place", "score")
+    __slots__ = ("_dialogue", "answers", "asks", "joinable", "metric", "place", "score")
 
     def __init__(self, use: ConfiguredMetric, example: Example, place: int) -> None:
         assert isinstance(use.metric, JudgedMetric)
@@ -35,26 +36,28 @@ class Session:
         self.answers: list[Answer] = []
         self.score: Score | None = None
         try:
-            self.judging: Judging = use.metric.judged(example)
-            self._send(None)
-        except Exception as error:
+            self._dialogue = Dialogue(use.metric.judged(example))
+            self._take_up()
+        except Exception as error:  # an error of a metric is a failure of the row, and never ends the run
             self.score = failure_of(error)
 
     def advance(self) -> None:
         """Sends the answers to the metric, which asks further questions or returns the score."""
-        self._send(self.answers)
-
-    def _send(self, answers: list[Answer] | None) -> None:
         self.asks = []
-        while self.score is None and not self.asks:
-            try:
-                self.asks = self.judging.send(answers)  # type: ignore[arg-type]  (None starts a generator)
-                answers = []
-            except StopIteration as done:
-                self.score = done.value
-            except Exception as error:  # an error of a metric is a failure of the row, and never ends the run
-                self.score = failure_of(error)
-        self.answers = [Answer()] * len(self.asks)
+        try:
+            self._dialogue.answer(self.answers)
+            self._take_up()
+        except Exception as error:
+            self.score = failure_of(error)
+
+    def _take_up(self) -> None:
+        dialogue = self._dialogue
+        while dialogue.asked == []:
+            dialogue.answer([])
+        if dialogue.asked is None:
+            self.score = dialogue.result
+        else:
+            self.asks, self.answers = dialogue.asked, [Answer()] * len(dialogue.asked)
 
 
 class Part(NamedTuple):

@@ -50,7 +50,8 @@ class Normalize(beam.PTransform):
     bulk: bool = False
     needs: Needs | None = None
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    # Any: Beam has no type for several tagged outputs, the `rows`, `rejected` and `facts` of the class
+    def expand(self, input_or_inputs: beam.PCollection[RowBlock]) -> Any:
         step = beam.ParDo(_Normalize(self.rules, self.shards, self.limit, self.bulk, self.needs))
         typed = step.with_output_types(tuple[int, bytes], rejected=Rejected, facts=DatasetStats)
         return input_or_inputs | "ReadRow" >> typed.with_outputs("rejected", "facts", main="rows")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.pvalue import PBegin
 
 from ..schemas.batch import RowBlock
 from .readers._files import FileInfo, readers_of
@@ -33,9 +34,9 @@ class ReadRows(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, pbegin: Any) -> beam.PCollection[RowBlock]:
+    def expand(self, pbegin: PBegin) -> beam.PCollection[RowBlock]:
         readers = readers_of(self.files, self.columns, self.options)
-        return (
+        return (  # type: ignore[return-value]  (`|` gives a PValue)
             pbegin
             | "Files" >> beam.Create([tuple(f) for f in self.files]).with_output_types(tuple[str, int, str])
             | "Split" >> beam.ParDo(_Split(readers)).with_output_types(tuple[str, FileRange])

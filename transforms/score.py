@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import apache_beam as beam
 
@@ -23,9 +22,9 @@ class ScoreExamples(beam.PTransform):
     metrics: tuple[ConfiguredMetric, ...]
     float32: bool = False
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(self, input_or_inputs: beam.PCollection[Batch[Example]]) -> beam.PCollection[ScoredBatch]:
         step = beam.Map(score_examples, self.metrics, self.float32).with_output_types(ScoredBatch)
-        return input_or_inputs | "Score" >> step
+        return input_or_inputs | "Score" >> step  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 def score_examples(batch: Batch[Example], metrics: Sequence[ConfiguredMetric], float32: bool = False) -> ScoredBatch:

@@ -13,6 +13,7 @@ import apache_beam as beam
 import numpy as np
 import orjson
 import pyarrow as pa
+from apache_beam.pvalue import AsSingleton
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -83,7 +84,7 @@ class WriteInstances(beam.PTransform):
         writer: Writer of the format.
     """
 
-    facts: Any
+    facts: AsSingleton
     metrics: tuple[tables.MetricColumns, ...]
     declared: tuple[tuple[str, str], ...]
     shards: int | None
@@ -91,9 +92,9 @@ class WriteInstances(beam.PTransform):
     output: str
     writer: Writer
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[WrittenFile]:
         write = beam.Map(self._write, self.facts).with_output_types(WrittenFile)
-        return (
+        return (  # type: ignore[return-value]  (`|` gives a PValue)
             input_or_inputs
             | "Encode" >> beam.ParDo(_Encode(self.metrics)).with_output_types(tuple[int, bytes])
             | "OrderByPart" >> beam.GroupByKey()
@@ -250,16 +251,18 @@ def _group_end(sizes: list[np.ndarray]) -> int | None:
 class WriteErrors(beam.PTransform):
     """(rejected: PCollection[Rejected], scored: PCollection[ScoredBatch]) -> PCollection[WrittenFile], one file."""
 
-    facts: Any
+    facts: AsSingleton
     output: str
     writer: Writer
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(
+        self, input_or_inputs: tuple[beam.PCollection[Rejected], beam.PCollection[ScoredBatch]]
+    ) -> beam.PCollection[WrittenFile]:
         rejected, scored = input_or_inputs
         rows = beam.Map(_pack_rejected).with_output_types(tuple[int, bytes])
         calls = beam.FlatMap(_pack_failed).with_output_types(tuple[int, bytes])
         marker = rejected.pipeline | "ErrorsMarker" >> beam.Create([0], reshuffle=False)
-        return (
+        return (  # type: ignore[return-value]  (`|` gives a PValue)
             (
                 rejected | "RejectedRows" >> rows,
                 scored | "FailedCalls" >> calls,

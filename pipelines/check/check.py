@@ -122,7 +122,7 @@ class CheckReport:
         certain = [] if needs is None or data.limit or data.sample else [e.instance for e in self.sample.examples]
         questions = sum(needs.of(instance)[0] for instance in certain) if needs is not None else 0
         calls = (self.evaluated or 0) * allowed.calls_per_row + questions
-        if allowed.max_calls is None or calls <= allowed.max_calls:
+        if allowed.exceeded(calls) is None:
             return None
         found = f"{self.evaluated} rows need at least {calls} calls"
         found += f" ({questions} of them to judges, of the first {len(certain)} rows, {SHARED})" if questions else ""

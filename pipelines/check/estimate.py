@@ -154,17 +154,17 @@ def count_calls(estimates: Sequence[JudgeEstimate], plan: Plan) -> Span:
 
 def _warn_of_budget(estimates: Sequence[JudgeEstimate], plan: Plan, rows: int | None) -> Iterator[str]:
     """Yields a warning for each bound of the budget that the estimate exceeds; only certain excess refuses a run."""
-    budget = plan.config.budget
+    budget = plan.bounds
     if rows is None:
         return
     own = rows * plan.calls_per_row
     calls = own + round(count_calls(estimates, plan)[0])
-    if budget.max_calls is not None and calls > budget.max_calls:
+    if budget.exceeded(calls):
         expected = f"the expected {calls:,} calls ({own:,} of the agent)"
         yield f"warning: budget.max_calls {budget.max_calls:,} is less than {expected}"
     counted = [tokens[0] for one in estimates for tokens in (one.input_tokens, one.output_tokens) if tokens is not None]
     tokens = round(sum(counted))
-    if budget.max_tokens is not None and tokens > budget.max_tokens:
+    if budget.exceeded(tokens=tokens):
         yield f"warning: budget.max_tokens {budget.max_tokens:,} is less than the judges' expected {tokens:,} tokens"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...schemas.instance import Example
 from ...schemas.json import Json
@@ -17,6 +17,7 @@ from ...schemas.json_text import jsonable
 from ...schemas.judging import Answer, Ask
 from ...transforms.judging.shapes import Schema
 from ...transforms.metrics._judged import JudgedMetric
+from ...transforms.runtime.dialogue import Dialogue
 
 SENTENCES = "x" * 200
 """Placeholder as long as the one to three sentences that judges are asked for."""
@@ -87,14 +88,14 @@ def _play(metric: JudgedMetric, example: Example, end: int) -> Bounds:
 
 def _ask_rounds(metric: JudgedMetric, example: Example, end: int) -> Iterator[Sequence[Ask]]:
     """Yields the rounds of questions of a metric, each answered with made-up answers."""
-    answers: Any = None
     try:
-        judging = metric.judged(example)
+        judging = Dialogue(metric.judged(example))
         for _ in range(_MAX_ROUNDS):
-            asks = judging.send(answers)
-            yield asks
-            answers = [Answer(make_up_answer(ask.schema, end)) for ask in asks]
-    except Exception:  # StopIteration with the score, or an error on this row: no more questions either way
+            if judging.asked is None:
+                return
+            yield judging.asked
+            judging.answer([Answer(make_up_answer(ask.schema, end)) for ask in judging.asked])
+    except Exception:  # an error on this row: no more questions
         return
 
 

@@ -48,7 +48,7 @@ def parse_day(text: str) -> str:
 
 def make_run_id() -> str:
     """Makes a name for a run: its start in UTC, by which names sort, and four random digits."""
-    return f"{datetime.datetime.now(datetime.timezone.utc):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+    return f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
 
 
 def fill(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...schemas.errors import ConfigError
 from ...schemas.run_folder import JUDGES
 from ...transforms.journal.summary import JournalSummary, summarize
-from ..run.resume import journals
+from ..run.paid import journals
 
 
 def calls_report(output: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...schemas.json import Json
-from ...transforms.judge_costs import total
+from ...schemas.usage import add_known
 from ..run.result import EvaluationResult
 
 HEADINGS = ("Asked for", "Judge", "Model", "Answers", "Failed", "Tokens in", "Tokens out", "Cost")
@@ -18,7 +18,7 @@ def spent_cells(result: EvaluationResult) -> list[list[str]]:
     """Builds rows of cells under `HEADINGS`, one for each metric and judge, then their sum if there are several."""
     spent: list[dict[str, Json]] = (result.manifest.get("judging") or {}).get("spent") or []
     if len(spent) > 1:
-        sums = {key: total(one[key] for one in spent) for key in (*_COUNTS, "cost")}
+        sums = {key: add_known(one[key] for one in spent) for key in (*_COUNTS, "cost")}
         spent = [*spent, {"metric": "all", "judge": "", "model": "", **sums}]
     return [
         [

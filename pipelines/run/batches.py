@@ -29,9 +29,9 @@ from ...transforms.batch_api.outbox import (
 from ...transforms.calls.context import RunContext
 from ...transforms.calls.errors import RETRIED, classify_error, classify_status
 from ...transforms.io import storage
-from ...transforms.journal.journal import Journal, read_journal
+from ...transforms.journal.journal import BATCH, Journal
 from ...transforms.judge import kept, question, shared
-from . import resume
+from .paid import PaidCalls
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -41,8 +41,6 @@ _ALLOWED = {
     False: "live; or a judge of type openai, google or anthropic",
 }
 """Allowed values of `mode`, for agents (True) and for judges (False)."""
-_PASSING = "batch"
-"""Stands for the start of a run in records of failures that are tried again."""
 _log = logging.getLogger(__name__)
 
 
@@ -99,7 +97,7 @@ def check_batches(plan: Plan) -> None:
             raise ConfigError(found, where=f"{route.where}.mode", allowed=allowed)
 
 
-def take_in(plan: Plan, context: RunContext) -> None:
+def take_in(plan: Plan, context: RunContext, paid: PaidCalls) -> None:
     """Reads the results of finished batches into the journals.
 
     A call that failed for a passing reason goes into the next batch, until it has failed `max_attempts` times. Then the
@@ -119,14 +117,14 @@ def take_in(plan: Plan, context: RunContext) -> None:
             if job is not None and job.trouble:
                 route.tell(batch, job.trouble)
             if paths := batch.results():
-                route.tell(batch, _take(context, batch, paths, route))
+                route.tell(batch, _take(context, batch, paths, route, paid))
             if job is not None or paths:
                 batch.note(**{**batch.job, "state": "ended"})
             else:
                 route.tell(batch, "no answers yet")
 
 
-def hand_over(plan: Plan, context: RunContext) -> None:
+def hand_over(plan: Plan, context: RunContext, paid: PaidCalls) -> None:
     """Writes open calls into batches, as far as the budget allows, and submits the batches.
 
     Raises:
@@ -136,7 +134,7 @@ def hand_over(plan: Plan, context: RunContext) -> None:
     if storage.exists(plan.folder.stop):
         return
     for route in _routes(plan, context):
-        gather(route.folder, route.line, _left(plan, context))
+        gather(route.folder, route.line, _left(plan, context, paid))
         for batch in batches(route.folder) if route.mode == "batch" else ():
             if batch.job["state"] != "going":
                 _submit(batch, route, _handed(plan, context))
@@ -204,12 +202,12 @@ def _handed(plan: Plan, context: RunContext) -> set[str]:
     return {id_ for route in _routes(plan, context) for id_ in handed(route.folder)}
 
 
-def _left(plan: Plan, context: RunContext) -> int | None:
+def _left(plan: Plan, context: RunContext, paid: PaidCalls) -> int | None:
     """Calls that the budget leaves, with submitted ones counted as made; `None` if it has no bound."""
-    budget = resume.allot(plan)
+    budget = paid.budget(plan.bounds)
     if budget is None:
         return None
-    if budget.max_tokens is not None and budget.tokens >= budget.max_tokens:
+    if budget.spent():
         return 0
     if budget.max_calls is None:
         return None
@@ -217,14 +215,14 @@ def _left(plan: Plan, context: RunContext) -> int | None:
     return max(0, budget.max_calls - budget.calls - going)
 
 
-def _take(context: RunContext, batch: Batch, paths: list[str], route: _BatchRoute) -> str:
+def _take(context: RunContext, batch: Batch, paths: list[str], route: _BatchRoute, paid: PaidCalls) -> str:
     """Keeps the answers in result files; returns the number of each kind in words."""
     calls: dict[str, list[Call]] = {}
     for call in batch.calls():
         calls.setdefault(call.key, []).append(call)
     folder, count = route.journal, Counter[str]()
-    failed: Counter[str] | None = None
-    with closing(Journal(folder, context.start)) as settled, closing(Journal(folder, _PASSING)) as passing:
+    failed = paid.failed(folder)
+    with closing(Journal(folder, context.start)) as settled, closing(Journal(folder, BATCH)) as passing:
         for key, reply in _lines(paths, route.callee):
             same = calls.pop(key, ()) if reply is not None else ()
             if not same:  # not worked on, told twice, or of another batch
@@ -233,12 +231,14 @@ def _take(context: RunContext, batch: Batch, paths: list[str], route: _BatchRout
             count[outcome.kind] += len(same)
             journal = settled
             if outcome.kind in RETRIED:
-                if failed is None:
-                    failed = Counter(k for k, run, _ in read_journal(folder) if run == _PASSING)
                 attempts = failed[key] // len(same) + 1
-                journal = settled if attempts >= route.policy.max_attempts else passing
+                if attempts < route.policy.max_attempts:
+                    journal = passing
+                    failed[key] += len(same)
             for place, call in enumerate(same):
-                journal.add(call, shared(outcome) if place else outcome)
+                told = shared(outcome) if place else outcome
+                journal.add(call, told)
+                paid.add(told)
             journal.flush_if_due()
     came = [f"{n} {kind}" for kind, n in sorted(count.items())]
     return ", ".join([*came, f"{sum(map(len, calls.values()))} without an answer"])

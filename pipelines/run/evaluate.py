@@ -13,20 +13,21 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
-from apache_beam.pvalue import AsSingleton
+from apache_beam.pvalue import AsSingleton, PBegin
 
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.errors import ConfigError, EvalbeamError, RunError
 from ...schemas.run_folder import FINISHED
 from ...transforms.aggregate import SummarizeScores
 from ...transforms.batch_rows import BatchRows
+from ...transforms.calls.budget import Budget
 from ...transforms.calls.context import RunContext
 from ...transforms.facts import CombineStats
 from ...transforms.finish import FinishRun
 from ...transforms.io import storage
 from ...transforms.join_baseline import JoinBaseline
-from ...transforms.judge_costs import SumSpending
 from ...transforms.journal.ranks import name_start
+from ...transforms.judge_costs import SumSpending
 from ...transforms.normalize import Normalize
 from ...transforms.read import ReadRows
 from ...transforms.readers._files import expand
@@ -44,10 +45,10 @@ from . import batches
 from .answers import require_answers
 from .baseline import baseline_files
 from .build import make_plan
+from .paid import PaidCalls, retries
 from .plan import Plan
 from .preflight import require
 from .result import EvaluationResult
-from .resume import allot, retries
 from .retry import begin
 
 
@@ -58,12 +59,12 @@ class Evaluate(beam.PTransform):
     plan: Plan
     context: RunContext = field(default_factory=RunContext)
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    def expand(self, input_or_inputs: PBegin) -> beam.PCollection[bytes]:
         plan, config, context = self.plan, self.plan.config, self.context
         data, output = config.dataset, config.output
         blocks = input_or_inputs | "Read" >> ReadRows(plan.files, dict(plan.declared), plan.reading(context))
         normalize = Normalize(plan.rules, plan.shards, data.limit, plan.recorded, plan.needs)
-        rows = blocks | "Normalize" >> normalize
+        rows: Any = blocks | "Normalize" >> normalize  # its outputs are attributes that Beam's types do not know
         facts = rows.facts | "Facts" >> CombineStats(data.limit)
         side = AsSingleton(facts)
         invoke = plan.invoke(context)
@@ -85,34 +86,38 @@ class Evaluate(beam.PTransform):
         files = (instances, errors) | "Files" >> beam.Flatten()
         spent = scored | "Spending" >> SumSpending() if plan.judges else None
         last = FinishRun(files, summaries, facts, plan.record(context), plan.writer.beside, spent)
-        return input_or_inputs | "FinishRun" >> last
+        return input_or_inputs | "FinishRun" >> last  # type: ignore[return-value]  (`|` gives a PValue)
 
 
-def run(plan: Plan, options: PipelineOptions | None = None) -> EvaluationResult:
+def run(
+    plan: Plan, options: PipelineOptions | None = None, tell: Callable[[str], None] | None = None
+) -> EvaluationResult:
     """Runs a plan and waits for it.
 
     Args:
         plan: What to run.
         options: Beam's options; default: in this process.
+        tell: Is told in words how many calls of earlier starts are reused, if any are.
 
     Returns:
         The result, whatever its verdict; a run that refused to start calling has state "failed".
 
     Raises:
         ConfigError: The engine lacks something, or there is a finished run at the output already, an unfinished one
-            of another agent, or one that goes on.
+            of another agent, or one that is still active.
         RunError: The engine failed; nothing was published.
     """
-    _start(plan, options or PipelineOptions([]), drive)
+    _start(plan, options or PipelineOptions([]), drive, tell)
     return EvaluationResult.load(plan.config.output.path)
 
 
-def submit(plan: Plan, options: PipelineOptions) -> None:
-    """Hands a plan to an engine that goes on without this process; `wait` follows the run.
+def submit(plan: Plan, options: PipelineOptions, tell: Callable[[str], None] | None = None) -> None:
+    """Hands a plan to an engine that continues without this process; `wait` follows the run.
 
     Args:
         plan: What to run.
         options: Beam's options, for Dataflow.
+        tell: As for `run`.
 
     Raises:
         ConfigError: As for `run`, or the engine ends with this process.
@@ -121,10 +126,16 @@ def submit(plan: Plan, options: PipelineOptions) -> None:
     if not engines.is_detached(options):
         found = f"a run on {engines.engine(options)} ends with this process"
         raise ConfigError(found, where="--no-wait", allowed="--runner=DataflowRunner")
-    _start(plan, options, hand_over, leave=True)
+    _start(plan, options, hand_over, tell, leave=True)
 
 
-def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave: bool = False) -> None:
+def _start(
+    plan: Plan,
+    options: PipelineOptions,
+    go: Callable[..., None],
+    tell: Callable[[str], None] | None = None,
+    leave: bool = False,
+) -> None:
     require(options, plan)
     if plan.rows is None:
         require_answers(plan, plan.files)
@@ -134,9 +145,7 @@ def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave:
         plan, fingerprint = _prepare(plan)
         start = name_start(retries(plan.config.output.path))
         context = RunContext(plan.folder, fingerprint or "", engines.processes(options), start=start)
-        batches.take_in(plan, context)
-        batches.hand_over(plan, context)  # what a start that nobody waited for has left
-        context = replace(context, budget=allot(plan))
+        context = replace(context, budget=_take_over(plan, context, tell))
         prepare_job(options, holder, plan.packages)
         with _process_for_bulk(), plain_pipelines(), holding() as held:
             try:
@@ -148,7 +157,18 @@ def _start(plan: Plan, options: PipelineOptions, go: Callable[..., None], leave:
             except Exception as error:
                 raise RunError(_cause(error)) from error
         if not leave:
-            batches.hand_over(plan, context)
+            batches.hand_over(plan, context, PaidCalls(plan.folder.path))
+
+
+def _take_over(plan: Plan, context: RunContext, tell: Callable[[str], None] | None) -> Budget | None:
+    """Takes over what earlier starts have left: finished calls and batches; returns the budget that this one has."""
+    paid = PaidCalls(plan.folder.path)
+    if tell is not None and plan.calls and (reused := paid.reused):
+        found = "an unfinished run" if plan.purpose == "run" else "a run"
+        tell(f"{plan.folder.path} holds {found}: {reused:,} completed calls are reused")
+    batches.take_in(plan, context, paid)
+    batches.hand_over(plan, context, paid)  # what a start that nobody waited for has left
+    return paid.budget(plan.bounds)
 
 
 def _prepare(plan: Plan) -> tuple[Plan, str | None]:

@@ -9,8 +9,8 @@ from ...schemas.errors import ConfigError
 from ...schemas.run_folder import INSTANCES, RunFolder
 from ...transforms.io import storage
 from ..runners import lease
+from .paid import journals
 from .result import manifest_at
-from .resume import journals
 
 
 def refuse_others(

@@ -14,13 +14,14 @@ from ...schemas.names import is_rating, registered_names, titles
 from ...schemas.run_folder import RunFolder
 from ...schemas.tables import MetricColumns
 from ...transforms.agents.base import Agent, Recording
+from ...transforms.calls.budget import Bounds
 from ...transforms.calls.context import RunContext
 from ...transforms.dialects._rules import RowRules
 from ...transforms.facts import RunLimits
 from ...transforms.finish import HANDED, LEFT, RunRecord
 from ...transforms.invoke import InvokeAgent
-from ...transforms.judge import JudgeExamples, JudgeUse
 from ...transforms.journal.ranks import retry_of
+from ...transforms.judge import JudgeExamples, JudgeUse
 from ...transforms.judging.needs import Needs
 from ...transforms.load import LoadTables
 from ...transforms.metrics._inputs import ConfiguredMetric
@@ -146,17 +147,20 @@ class Plan:
     @property
     def allowed(self) -> RunLimits:
         """Limits on the dataset; beyond them no call is made."""
-        data, budget = self.config.dataset, self.config.budget
+        data, bounds = self.config.dataset, vars(self.bounds)
         asked = (0, 0) if self.needs is None else self.needs.most
-        return RunLimits(
-            data.max_invalid_fraction, data.limit, self.calls_per_row, budget.max_calls, budget.max_tokens, asked
-        )
+        return RunLimits(data.max_invalid_fraction, data.limit, self.calls_per_row, asked, **bounds)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds of the budget."""
+        budget = self.config.budget
+        return Bounds(max_calls=budget.max_calls, max_tokens=budget.max_tokens)
 
     @property
     def needs(self) -> Needs | None:
         """The least that rows need of judges; `None` if no budget bounds it."""
-        bounded = self.config.budget.max_calls is not None or self.config.budget.max_tokens is not None
-        if not (bounded and self.judges):
+        if not (self.bounds.bounded and self.judges):
             return None
         agent, config = self.agent if isinstance(self.agent, Recording) else None, self.config
         return needs_of(self.judged, self.judges, agent, config.trials, config.baseline is not None)

@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import os
 import sys
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +17,11 @@ from ...schemas.json import Json
 from ...schemas.run_folder import FINGERPRINT_RECORD, FINISHED, JUDGES_RECORD, RunFolder
 from ...transforms import registry
 from ...transforms.agents.base import is_address
-from ...transforms.calls.budget import Budget
 from ...transforms.io import storage
 from ...transforms.journal.journal import compact
-from ...transforms.journal.summary import summarize
 from ..runners import lease
 from .judges import judges_record
+from .paid import earlier_agents, journals, judge_journals
 from .result import manifest_at
 
 if TYPE_CHECKING:
@@ -62,8 +60,8 @@ def source_of(target: Any) -> str | None:
 def prepare(plan: Plan) -> str | None:
     """Makes an output ready for a run and returns the fingerprint its calls are journaled under.
 
-    A finished run is refused unless it may be overwritten, which drops what it paid for. An unfinished one goes on
-    from what it paid for, even if it may be overwritten, unless its agent has changed since.
+    A finished run is refused unless it may be overwritten, which drops what it paid for. An unfinished one
+    resumes with the calls that are missing, even if it may be overwritten, unless its agent has changed since.
 
     Returns:
         The fingerprint; `None` if answers are recorded and nothing is called.
@@ -98,7 +96,7 @@ def take_over(plan: Plan, overwrite: bool = False) -> str | None:
     if plan.config.replay is not None:
         return replayed(plan)
     parts = fingerprint_parts(plan)
-    own, earlier = fingerprint(parts), _earlier(folder.journals)
+    own, earlier = fingerprint(parts), earlier_agents(folder.journals)
     if earlier and own not in earlier:
         if output.resume_anyway:
             return next(iter(earlier))
@@ -124,7 +122,7 @@ def replayed(plan: Plan) -> str:
         ConfigError: There is none, or several of other agents.
     """
     folder = str(plan.config.replay)
-    earlier, own = _earlier(RunFolder(folder).journals), fingerprint(fingerprint_parts(plan))
+    earlier, own = earlier_agents(RunFolder(folder).journals), fingerprint(fingerprint_parts(plan))
     if own in earlier or len(earlier) == 1:
         return own if own in earlier else next(iter(earlier))
     found = (
@@ -156,44 +154,15 @@ def state(plan: Plan) -> str:
     path = plan.config.output.path
     if ended_as(path) == FINISHED:
         return "finished"
-    earlier = {} if plan.recorded or plan.config.replay else _earlier(plan.folder.journals)
+    earlier = {} if plan.recorded or plan.config.replay else earlier_agents(plan.folder.journals)
     if not earlier:
-        return "unfinished" if plan.judges and _votes(path) else "new"
+        return "unfinished" if plan.judges and judge_journals(path) else "new"
     return "unfinished" if fingerprint(fingerprint_parts(plan)) in earlier else "changed"
 
 
 def ended_as(output: str) -> str | None:
     """State in the manifest of a run; `None` if there is no manifest yet."""
     return (manifest_at(output) or {}).get("state")
-
-
-def journals(output: str) -> list[str]:
-    """Folders of the journals of a run: one for each fingerprint its calls were made under, then that of the votes."""
-    folder = RunFolder(output)
-    return [folder.agent_journal(own) for own in sorted(_earlier(folder.journals))] + _votes(output)
-
-
-def paid(output: str) -> int:
-    """Calls in the journals of a run that are not made again."""
-    retry = retries(output)
-    return sum(summarize(folder, retry).settled for folder in journals(output))
-
-
-def retries(output: str) -> int:
-    """The number of retries of a run that were begun."""
-    path = RunFolder(output).retries
-    return orjson.loads(storage.read_bytes(path)) if storage.exists(path) else 0
-
-
-def allot(plan: Plan) -> Budget | None:
-    """The budget of this start, with the spending of earlier starts taken from the journals."""
-    bounds, output = plan.config.budget, plan.config.output.path
-    if bounds.max_calls is None and bounds.max_tokens is None:
-        return None
-    spent = [summarize(folder) for folder in journals(output)]
-    calls, tokens = sum(s.paid_calls for s in spent), sum(s.input_tokens + s.output_tokens for s in spent)
-    folder = plan.folder.temporary("spent", uuid.uuid4().hex)
-    return Budget(folder, bounds.max_calls, bounds.max_tokens, calls, tokens)
 
 
 def cancel(output: str, reason: str = "cancelled by evalbeam cancel", now: bool = False) -> None:
@@ -226,18 +195,6 @@ def _drop(output: str) -> None:
     folder = RunFolder(output)
     for path in (folder.journals, folder.batches):
         storage.delete_folder(path)
-
-
-def _votes(output: str) -> list[str]:
-    """The folder of the votes of judges, in a list that is empty if none were asked."""
-    folder = RunFolder(output).judge_journal
-    return [folder] if storage.exists(storage.join(folder, JUDGES_RECORD)) else []
-
-
-def _earlier(folder: str) -> dict[str, dict[str, Json]]:
-    """Fingerprints that calls are journaled under, and their parts."""
-    records = [path for path in storage.below(folder) if path.endswith("/" + FINGERPRINT_RECORD)]
-    return {path.split("/")[-2]: orjson.loads(storage.read_bytes(path)) for path in records}
 
 
 def _finished(output: str) -> ConfigError:

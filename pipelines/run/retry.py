@@ -15,9 +15,9 @@ from ...schemas.errors import ConfigError
 from ...schemas.json import Json
 from ...schemas.run_folder import FINGERPRINT_RECORD, FINISHED, STOPPED
 from ...transforms.io import storage
-from ...transforms.journal.summary import summarize
-from .resume import fingerprint_parts, journals, prepare, retries, take_over, take_over_votes
+from .paid import PaidCalls, retries
 from .result import manifest_at
+from .resume import fingerprint_parts, prepare, take_over, take_over_votes
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -36,16 +36,10 @@ def config_at(output: str, command: str) -> dict[str, Any]:
     return {**manifest["config"], "output": {**manifest["config"]["output"], "path": output, "overwrite": False}}
 
 
-def failed_calls(output: str) -> int:
-    """The calls in the journals of a run that have no answer."""
-    kinds = (summarize(folder).calls for folder in journals(output))
-    return sum(count for calls in kinds for kind, count in calls.items() if kind != "ok")
-
-
 def nothing_to_retry(output: str) -> bool:
-    """Whether a run has finished, and all its calls have answers."""
+    """Returns whether a run has finished and all its calls have answers."""
     manifest = manifest_at(output)
-    return manifest is not None and manifest["state"] == FINISHED and not failed_calls(output)
+    return manifest is not None and manifest["state"] == FINISHED and not PaidCalls(output).without_answer
 
 
 def begin(plan: Plan) -> str | None:

@@ -1,4 +1,4 @@
-"""Waiting for a run that goes on elsewhere: until its manifest is there, or its job ended without one."""
+"""Waits for a run that is active elsewhere, until its manifest is there, or its job ended without one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
 from ..runners import lease
 from ..runners.clusters import jobs_at
-from ..runners.drive import PATIENCE
-from ..runners.jobs import Unreachable
+from ..runners.jobs import PATIENCE, Unreachable
 from .result import EvaluationResult
 
 POLL = 2.0
@@ -24,7 +23,7 @@ def wait(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> EvaluationResult:
-    """Waits for a run, wherever it goes on.
+    """Waits for a run, wherever it is active.
 
     Args:
         output: Folder of the run.
@@ -44,13 +43,15 @@ def wait(
         if found is None:
             raise ConfigError(f"no run at {output!r}", where="wait", allowed="the output folder of a run")
         if state == "gone":
-            raise RunError(f"{output}: the run ended without a manifest{_why(found.holder)}; the same command goes on")
+            raise RunError(
+                f"{output}: the run ended without a manifest{_why(found.holder)}; run the same command again to resume"
+            )
         heard = clock() if state == "running" else heard
         if clock() - heard > PATIENCE:
             what = f"{output}: nothing was heard of the run for {PATIENCE:.0f} seconds"
             raise RunError(f"{what}; {lease.how_to_free(output, found)}")
         if timeout is not None and clock() - began > timeout:
-            raise RunError(f"{output}: the run still goes on after {timeout:g} seconds")
+            raise RunError(f"{output}: the run is still active after {timeout:g} seconds")
         sleep(POLL)
 
 

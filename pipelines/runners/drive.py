@@ -13,14 +13,12 @@ from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloud
 from ...schemas.errors import RunError
 from . import options as engines
 from .flink import FlinkCluster
-from .jobs import Job, Unreachable
+from .jobs import PATIENCE, Job, Unreachable
 from .lease import Holder
 from .packages import Packages
 
 POLL = 1.0
 """Seconds between two looks at a job."""
-PATIENCE = 300.0
-"""Seconds without an answer of the cluster after which its job is given up."""
 
 
 def prepare_job(options: PipelineOptions, holder: Holder, packages: Packages) -> None:
@@ -131,7 +129,7 @@ def _refused(result: Any) -> None:
 
 
 def _too_long(limit: float) -> RunError:
-    return RunError(f"stopped after {limit:g} seconds (time_limit); the same command goes on")
+    return RunError(f"stopped after {limit:g} seconds (time_limit); run the same command again to resume")
 
 
 def _drop_jar(result: Any) -> None:

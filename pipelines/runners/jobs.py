@@ -7,6 +7,9 @@ from typing import Protocol
 
 from ...schemas.errors import EvalbeamError
 
+PATIENCE = 300.0
+"""Seconds without an answer of the engine after which its job is given up."""
+
 
 class Unreachable(EvalbeamError):
     """The engine does not answer."""

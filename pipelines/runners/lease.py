@@ -227,7 +227,8 @@ def _refuse(output: str, lease: Lease, state: str | None = None) -> None:
 
 def how_to_free(output: str, lease: Lease) -> str:
     """Returns the advice for a lease whose holder cannot be checked from here."""
-    return f"once {lease.holder.who} has ended, delete {_path(output, lease.number)}; the same command then goes on"
+    path = _path(output, lease.number)
+    return f"once {lease.holder.who} has ended, delete {path}; then run the same command again to resume"
 
 
 def _path(output: str, number: int) -> str:

@@ -64,7 +64,7 @@ class LocalEngine(FnApiRunner):
                 return super().run_via_runner_api(pipeline_proto, options)
             except Exception as error:
                 if workers.death is not None:
-                    raise RunError(f"{workers.death}; the same command goes on") from error
+                    raise RunError(f"{workers.death}; run the same command again to resume") from error
                 raise
 
 

@@ -180,7 +180,7 @@ def is_detached(options: PipelineOptions) -> bool:
 
 
 def master(options: PipelineOptions) -> str | None:
-    """Where the engine's jobs are found, see `jobs_at`; `None` where the job ends with this process."""
+    """Where the engine's jobs are found, see `jobs_at`; `None` if the job ends with this process."""
     if is_detached(options):
         cloud = options.view_as(GoogleCloudOptions)
         endpoint = cloud.dataflow_endpoint

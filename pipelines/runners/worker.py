@@ -44,12 +44,12 @@ def serve() -> int:
     """
     from apache_beam.runners.worker import sdk_worker_main
 
-    from ...transforms.calls.engine import Engine
+    from ...transforms.calls.loop import Loop
 
     try:
         sdk_worker_main.main(sys.argv)
     finally:
-        Engine.end()
+        Loop.end()
     return 0
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from evalbeam.schemas.config.evaluation import PriceConfig
 from evalbeam.schemas.result import Summary, Tally
-from evalbeam.transforms.judge_costs import add_costs, spending, total
+from evalbeam.schemas.usage import add_known
+from evalbeam.transforms.judge_costs import add_costs, spending
 from evalbeam.transforms.statistics.slices import MetricFacts
 
 DAY = datetime.date(2026, 11, 1)
@@ -32,7 +33,7 @@ def spent(*found: tuple[str, str, Tally]) -> list[dict]:
 @given(st.lists(st.one_of(st.none(), st.integers(0, 1000))))
 def test_a_sum_is_unknown_where_a_part_is(values: list[int | None]) -> None:
     known = [v for v in values if v is not None]
-    assert total(values) == (sum(known) if len(known) == len(values) else None)
+    assert add_known(values) == (sum(known) if len(known) == len(values) else None)
 
 
 def test_a_metric_carries_its_cost_once() -> None:

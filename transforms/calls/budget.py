@@ -12,25 +12,50 @@ from dataclasses import dataclass, field
 from ..io import storage
 from .stop import OVER_BUDGET, POLL
 
+_SPENT = {"max_calls": "made", "max_tokens": "used"}
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """The bounds of a budget. Whoever asks whether a budget is enough asks here.
+
+    Attributes:
+        max_calls: Most attempts of all calls, except those refused for the rate; `None` is no bound.
+        max_tokens: Most tokens of all answers, input and output; `None` is no bound.
+    """
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """True if there is a bound at all."""
+        return self.max_calls is not None or self.max_tokens is not None
+
+    def exceeded(self, calls: int = 0, tokens: int = 0) -> str | None:
+        """Returns the name of the first bound that does not allow so many calls or tokens; `None` if both do."""
+        if self.max_calls is not None and calls > self.max_calls:
+            return "max_calls"
+        return "max_tokens" if self.max_tokens is not None and tokens > self.max_tokens else None
+
+
 @dataclass(frozen=True)
-class Budget:
+class Budget(Bounds):
     """The bounds of one start of a run, and what earlier starts have spent.
 
     Attributes:
         folder: Folder in which the processes of this start publish what they have spent.
-        max_calls: Most attempts of all calls, except those refused for the rate; `None` is no bound.
-        max_tokens: Most tokens of all answers, input and output; `None` is no bound.
         calls, tokens: Spent by earlier starts, according to the journals.
     """
 
     folder: str
-    max_calls: int | None = None
-    max_tokens: int | None = None
     calls: int = 0
     tokens: int = 0
+
+    def spent(self, calls: int = 0, tokens: int = 0) -> str | None:
+        """Returns the name of the bound that is reached if this start has spent so much; `None` if calls may begin."""
+        return self.exceeded(self.calls + calls + 1, self.tokens + tokens + 1)
 
 
 @dataclass
@@ -71,14 +96,11 @@ class SpendTracker:
 
     def spent(self) -> str | None:
         """Returns which bound is reached, or `None`."""
-        budget = self.budget
-        calls = budget.calls + self._calls + self._others[0]
-        if budget.max_calls is not None and calls >= budget.max_calls:
-            return f"{OVER_BUDGET}: budget.max_calls {budget.max_calls} are made"
-        tokens = budget.tokens + self._tokens + self._others[1]
-        if budget.max_tokens is not None and tokens >= budget.max_tokens:
-            return f"{OVER_BUDGET}: budget.max_tokens {budget.max_tokens} are used"
-        return None
+        budget, others = self.budget, self._others
+        bound = budget.spent(self._calls + others[0], self._tokens + others[1])
+        if bound is None:
+            return None
+        return f"{OVER_BUDGET}: budget.{bound} {getattr(budget, bound)} are {_SPENT[bound]}"
 
     def exchange(self, now: bool = False) -> None:
         """Publishes this process's spending and reads that of the others, at most every `POLL` seconds unless `now`."""

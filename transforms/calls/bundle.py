@@ -35,7 +35,6 @@ from ...schemas.calls import NOT_MADE, Call, Outcome
 from ...schemas.errors import RunError
 from ..runtime import counters
 from .endpoint_client import EndpointClient, Queue
-from .engine import Engine
 from .pending_call import CallGroup, PendingCall
 
 MAX_HELD_BYTES = 256 << 20
@@ -190,7 +189,7 @@ class Bundle:
         now, queue = time.monotonic(), self._queue
         patience = _BLOCKED + max(client.policy.timeout for client in self._clients.values())
         if self._pinged is not None and now - self._pinged > patience:
-            Engine.forget(queue.loop)
+            queue.loop.forget()
             raise RunError(_BLOCKING)
         if self._pinged is None:
             self._pinged = now

@@ -203,7 +203,7 @@ class EndpointQueue:
             pending.first, pending.queued = now, now - pending.submitted
             sink.started()
         elif client.stopped is None and self._left(pending) <= 0.0:
-            self._ended(pending, add_earlier_usage(None, pending.earlier), "timeout", "TimeoutError", _LATE)
+            self._ended(pending, None, "timeout", "TimeoutError", _LATE)
             return
         why = client.stopped or (
             _ABANDONED if self.abandoned and len(self.abandoned) >= client.policy.max_abandoned_calls else None
@@ -212,8 +212,7 @@ class EndpointQueue:
             client.stopped = why
             self.loop.call_soon(self.stop, client, why)
         if why is not None:
-            spent, message = add_earlier_usage(None, pending.earlier), f"not called: {why}"
-            self._ended(pending, spent, class_of_reason(why), "NotCalled", message)
+            self._ended(pending, None, class_of_reason(why), "NotCalled", f"not called: {why}")
             return
         self.in_flight += 1
         pending.attempts += 1
@@ -305,8 +304,7 @@ class EndpointQueue:
             elif classified.spent is not None:  # the tokens show that the endpoint answered, though unusably
                 self.retries.answered()
             if classified is None:
-                answer = value if pending.earlier is None else add_earlier_usage(value, pending.earlier)
-                self._ended(pending, answer, "ok", latency=seconds)
+                self._ended(pending, value, "ok", latency=seconds)
             else:
                 self._failed(pending, classified)
         except Exception as broken:  # the bundle's thread must not wait for ever, whatever it is
@@ -337,11 +335,10 @@ class EndpointQueue:
         wait = (
             None if gone else self.retries.wait(policy, pending.attempts, pending.refusals, error, self._left(pending))
         )
-        spent = add_earlier_usage(error.spent, pending.earlier)
         if wait is None:
-            self._ended(pending, spent, error.kind, error.error_type, error.message)
+            self._ended(pending, error.spent, error.kind, error.error_type, error.message)
         else:
-            pending.earlier = usage_in(spent)
+            pending.earlier = usage_in(add_earlier_usage(error.spent, pending.earlier))
             pending.backoff += wait
             self._backing_off[pending] = self.loop.call_later(wait, self._retry, pending)
 
@@ -357,6 +354,8 @@ class EndpointQueue:
         """Gives the outcome of a call to its sink."""
         if self.loop.ended:  # answers of a process that is ending say nothing of the agent
             return
+        if pending.earlier is not None:
+            value = add_earlier_usage(value, pending.earlier)
         queued, backoff, refusals = pending.queued, pending.backoff, pending.refusals
         outcome = Outcome(value, kind, error_type, message, pending.attempts, latency, queued, backoff, refusals)
         try:

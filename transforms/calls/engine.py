@@ -5,10 +5,8 @@ Bundles of a process share the loop and the limits of the queues, nothing more: 
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import gc
-import os
 import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping
@@ -38,14 +36,13 @@ _FEW = 10_000
 
 
 class Engine:
-    """The event loop of this process, on a daemon thread, so that an abandoned call never keeps the process alive."""
+    """The queues and clients of all endpoints on one event loop."""
 
     _here: Engine | None = None
     _lock = threading.Lock()
 
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self.loop = Loop()
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
         self._threads = Threads(self.loop)
         self.loop.set_default_executor(LoopExecutor(self._threads))
         self._clients: dict[Hashable, tuple[EndpointClient, int, str]] = {}
@@ -53,40 +50,15 @@ class Engine:
         self._spending: dict[str, SpendTracker] = {}
         self._frozen = False  # by others, on purpose: then it is left so
         self._switching, self._thresholds = sys.getswitchinterval(), gc.get_threshold()
-        self._thread = threading.Thread(target=self._run, name="evalbeam-loop", daemon=True)
-        self._thread.start()
 
     @classmethod
     def here(cls) -> Engine:
-        """Returns the engine of this process. It lives as long as the process: agents keep clients bound to it."""
+        """Returns the engine of this process: that of its loop."""
         with cls._lock:
-            engine = cls._here
-            if engine is not None and engine.pid == os.getpid() and engine.loop.ended and engine.alive():
-                engine.loop.call_soon_threadsafe(engine.loop.stop)  # `end` was called, but the process did not end
-            if engine is None or engine.pid != os.getpid() or engine.loop.ended or not engine.alive():
-                engine = cls._here = Engine()
-            return engine
-
-    @classmethod
-    def forget(cls, loop: asyncio.AbstractEventLoop) -> None:
-        """Lets the next run start a new loop, since this one is blocked; it stops if it ever continues."""
-        loop.call_soon_threadsafe(loop.stop)
-        with cls._lock:
-            if cls._here is not None and cls._here.loop is loop:
-                cls._here = None
-
-    @classmethod
-    def end(cls) -> None:
-        """Starts no more calls and drops the outcomes of those in flight, since this process is ending.
-
-        While the interpreter takes clients and threads away from an agent, its answers and errors say nothing about it.
-        """
-        if (engine := cls._here) is not None:  # without the lock: a thread that no longer exists may hold it
-            engine.loop.ended = True
-
-    def alive(self) -> bool:
-        """Returns whether the loop runs."""
-        return self._thread.is_alive()
+            loop = Loop.here()
+            if cls._here is None or cls._here.loop is not loop:
+                cls._here = Engine(loop)
+            return cls._here
 
     def idle(self) -> bool:
         """Returns whether nobody uses the engine."""
@@ -176,17 +148,6 @@ class Engine:
                 if not self._queues:
                     queue.post(self._threads.release)
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        try:
-            self.loop.run_forever()  # until an agent stops the loop it runs on, or `forget` does
-            self.loop.ended = True
-            for task in asyncio.all_tasks(self.loop):
-                task.cancel()
-            self.loop.run_until_complete(asyncio.sleep(0))
-        finally:
-            self.loop.close()
-
 
 def _connect(connect: Callable[[], Callable[[Call], Any]]) -> Callable[[Call], Any]:
     call = connect()
@@ -195,6 +156,6 @@ def _connect(connect: Callable[[], Callable[[Call], Any]]) -> Callable[[Call], A
 
 
 def _register_end() -> None:
-    """Registers `Engine.end` as the last handler of the process so far: `atexit` runs the last one first."""
-    atexit.unregister(Engine.end)
-    atexit.register(Engine.end)
+    """Registers `Loop.end` as the last handler of the process so far: `atexit` runs the last one first."""
+    atexit.unregister(Loop.end)
+    atexit.register(Loop.end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -16,6 +16,7 @@ from ...schemas.calls import Call, Outcome
 from ...schemas.config.calls import CallPolicy
 from ..batch_api.outbox import BatchOutbox
 from ..journal.journal import Journal
+from ..runtime.dialogue import Asking, Dialogue
 from .budget import SpendTracker
 from .bundle import Bundle
 from .context import RunContext
@@ -32,9 +33,9 @@ _CALLS, _FAILED, _RETRIES = (Metrics.counter("evalbeam", name) for name in ("cal
 _THROTTLED = Metrics.counter("evalbeam", "cumulativeThrottlingSeconds")  # so named, no autoscaler adds workers for it
 
 
-Work: TypeAlias = Generator[list[Call], Sequence[Outcome], Any]
-"""The work on one batch: a generator that yields calls, is sent their outcomes in the same order, any number of times,
-and returns the batch that leaves the step."""
+Work: TypeAlias = Asking[Call, Outcome, Any]
+"""The work on one batch: a generator that yields calls, is sent their outcomes, and returns the batch that leaves the
+step."""
 
 
 class Caller(Protocol):
@@ -84,13 +85,14 @@ class FanOut(beam.PTransform):
     replayed: Mapping[str, str] = field(default_factory=dict)
     handed: Mapping[str, str] = field(default_factory=dict)
 
-    def expand(self, input_or_inputs: Any) -> Any:
+    # Any: what enters and leaves depends on the caller
+    def expand(self, input_or_inputs: beam.PCollection[Any]) -> beam.PCollection[Any]:
         step = _MakeCalls(self.caller, self.context, self.journal, self.replayed, BatchOutbox(self.handed))
-        return input_or_inputs | "Call" >> beam.ParDo(step).with_output_types(self.gives)
+        return input_or_inputs | "Call" >> beam.ParDo(step).with_output_types(self.gives)  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 class _Task(NamedTuple):
-    work: Work
+    dialogue: Dialogue[Call, Outcome, Any]
     timestamp: Any
     window: Any
 
@@ -138,7 +140,7 @@ class _MakeCalls(beam.DoFn):
     def process(self, batch: Any, timestamp=beam.DoFn.TimestampParam, window=beam.DoFn.WindowParam):  # type: ignore[no-untyped-def]
         bundle = self._bundle
         assert bundle is not None
-        yield from self._advance(bundle, _Task(self._caller.work(batch), timestamp, window), None)
+        yield from self._continue(bundle, _Task(Dialogue(self._caller.work(batch)), timestamp, window))
         bundle.wait_for_room(self._slack, max(_MAX_HELD, 64 * self._places))
         self._tick()
         yield from self._leaving(bundle)
@@ -206,14 +208,14 @@ class _MakeCalls(beam.DoFn):
         for group in bundle.finished():
             outcomes: list[Any] = group.outcomes
             self._count(outcomes)
-            yield from self._advance(bundle, group.item, outcomes)
+            group.item.dialogue.answer(outcomes)
+            yield from self._continue(bundle, group.item)
 
-    def _advance(self, bundle: Bundle, task: _Task, outcomes: Any) -> Iterator[WindowedValue]:
-        """Takes a batch's work on with the outcomes it waits for: there are further calls, or the batch leaves."""
-        try:
-            calls = task.work.send(outcomes)
-        except StopIteration as done:
-            yield WindowedValue(done.value, task.timestamp, (task.window,))
+    def _continue(self, bundle: Bundle, task: _Task) -> Iterator[WindowedValue]:
+        """Submits the calls that a batch waits for; without any, the batch leaves."""
+        calls = task.dialogue.asked
+        if calls is None:
+            yield WindowedValue(task.dialogue.result, task.timestamp, (task.window,))
             return
         bundle.submit(CallGroup(task, self._known(calls)), calls)
 

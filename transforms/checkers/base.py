@@ -8,7 +8,7 @@ Which pairs are compared, and how scores follow from the verdicts, is the same f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...schemas.errors import ConfigError, RowError
@@ -23,6 +23,7 @@ from ..grounding.response import build_response
 from ..grounding.search import Index
 from ..judging.panel import PanelSlot
 from ..registry import build, find, register
+from ..runtime.dialogue import Asking
 
 __all__ = ["AskingChecker", "Checker", "PairChecker", "Unjudged", "Verdict", "build_checker", "register", "start_check"]
 
@@ -88,7 +89,7 @@ class AskingChecker(Checker, ABC):
     @abstractmethod
     def judge_request(
         self, request: Request, slots: Sequence[PanelSlot], corpus: Source | None = None, language: str = "en"
-    ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
+    ) -> Asking[Ask, Answer, dict[str, Json]]:
         """Yields questions, receives their answers in order, and returns the response as the API's JSON.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -20,8 +20,8 @@ from ..judges.base import Judge
 from ..judging.panel import PanelSlot
 from ..judging.prompts import load_prompt
 from ..judging.shapes import TEXT, object_of, one_of
-from ..judging.side_by_side import run_together
 from ..registry import build, find
+from ..runtime.dialogue import Asking, Dialogue, run_together
 from .base import AskingChecker, Unjudged, register, start_check
 
 PARTLY = 0.2
@@ -75,23 +75,19 @@ class JudgeChecker(AskingChecker):
 
     def judge_request(
         self, request: Request, slots: Sequence[PanelSlot], corpus: Source | None = None, language: str = "en"
-    ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
+    ) -> Asking[Ask, Answer, dict[str, Json]]:
         """Judges a request claim by claim."""
-        check = start_check(request, corpus, language)
-        verdicts: list[Verdict] | None = None
-        while True:
-            try:
-                pairs = check.send(verdicts)  # type: ignore[arg-type]  (None starts a generator)
-            except StopIteration as done:
-                return (yield from self._add_helpfulness(done.value, request, slots))
-            groups = _group_pairs(pairs)
+        check = Dialogue(start_check(request, corpus, language))
+        while check.asked is not None:
+            groups = _group_pairs(check.asked)
             answers = yield [ask(slot) for ask in map(_Asked.make_ask, groups) for slot in slots]
             votes = [answers[i : i + len(slots)] for i in range(0, len(answers), len(slots))]
-            verdicts = [v for g, own in zip(groups, votes, strict=True) for v in g.verdicts(_collect_votes(own))]
+            check.answer([v for g, own in zip(groups, votes, strict=True) for v in g.verdicts(_collect_votes(own))])
+        return (yield from self._add_helpfulness(check.result, request, slots))
 
     def _add_helpfulness(
         self, outcome: Outcome, request: Request, slots: Sequence[PanelSlot]
-    ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
+    ) -> Asking[Ask, Answer, dict[str, Json]]:
         response = build_response(outcome, request.spec)
         if request.spec.helpfulness:
             values = {"prompt": request.prompt, "answer": request.answer}
@@ -102,7 +98,7 @@ class JudgeChecker(AskingChecker):
 
     def judge_requests(
         self, requests: Sequence[Request], corpus: Source | None = None, language: str = "en"
-    ) -> Generator[list[Ask], Sequence[Answer], list[dict[str, Json] | RowError]]:
+    ) -> Asking[Ask, Answer, list[dict[str, Json] | RowError]]:
         """Judges several requests concurrently; returns the response or the error of each."""
         return run_together([self._response(request, corpus, language) for request in requests])
 
@@ -118,7 +114,7 @@ class JudgeChecker(AskingChecker):
 
     def _response(
         self, request: Request, corpus: Source | None, language: str
-    ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json] | RowError]:
+    ) -> Asking[Ask, Answer, dict[str, Json] | RowError]:
         try:
             return (yield from self.judge_request(request, _ALONE, corpus, language))
         except RowError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,12 +12,13 @@ from ...schemas.errors import ConfigError, RowError
 from ...schemas.json import Json
 from ...schemas.judging import CHECK_GROUNDING, Answer, Ask, Message
 from ...schemas.result import ScoreError
+from ..calls.call_each import call_each
 from ..grounding.check import Source
 from ..grounding.discovery import ENDPOINT, Discovery, to_row_error
 from ..grounding.request import Request, build_body
 from ..judging.panel import PanelSlot
 from ..judging.shapes import BOOL, TEXT, Schema, list_of
-from ..runtime.concurrent import call_each
+from ..runtime.dialogue import Asking
 from .base import AskingChecker, Unjudged, register
 
 _NUMBER: Schema = {"type": "number"}
@@ -80,7 +81,7 @@ class Vertex(AskingChecker):
 
     def judge_request(
         self, request: Request, slots: Sequence[PanelSlot], corpus: Source | None = None, language: str = "en"
-    ) -> Generator[list[Ask], Sequence[Answer], dict[str, Json]]:
+    ) -> Asking[Ask, Answer, dict[str, Json]]:
         """Returns the service's response; only the first slot of a panel is used, since all would answer the same."""
         if corpus is not None:
             raise _NO_CORPUS

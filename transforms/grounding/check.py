@@ -6,12 +6,13 @@ same code serves a checker that answers at once, a model that prefers large batc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
 from ...schemas.errors import RowError
 from ...schemas.values import mean
+from ..runtime.dialogue import Asking, play, run_together
 from .claims import Claim
 from .passages import Passage, Text, join_passages
 
@@ -83,7 +84,7 @@ class Outcome:
 
 Pair: TypeAlias = tuple[Text, Text]
 """A claim and a text."""
-Checking: TypeAlias = Generator[list[Pair], list[Verdict], Outcome]
+Checking: TypeAlias = Asking[Pair, Verdict, Outcome]
 
 
 class Source(Protocol):
@@ -100,21 +101,14 @@ class Source(Protocol):
 
 def drive(checks: Sequence[Checking], weigh: Callable[[list[Pair]], Sequence[Verdict]]) -> list[Outcome | RowError]:
     """Runs checks to their end, weighing the pairs of all checks in one call; a check that fails returns its error."""
-    outcomes: dict[int, Outcome | RowError] = {}
-    waiting: dict[int, list[Pair]] = {}
-    answers: dict[int, list[Verdict] | None] = dict.fromkeys(range(len(checks)))
-    while answers:
-        for i, answer in answers.items():
-            try:
-                waiting[i] = checks[i].send(answer)  # type: ignore[arg-type]  (None starts a generator)
-            except StopIteration as done:
-                outcomes[i] = done.value
-            except RowError as error:
-                outcomes[i] = error
-        verdicts = iter(weigh([pair for pairs in waiting.values() for pair in pairs]) if waiting else ())
-        answers = {i: [next(verdicts) for _ in pairs] for i, pairs in waiting.items()}
-        waiting = {}
-    return [outcomes[i] for i in range(len(checks))]
+    return play(run_together(list(map(_guard, checks))), weigh)
+
+
+def _guard(check: Checking) -> Asking[Pair, Verdict, Outcome | RowError]:
+    try:
+        return (yield from check)
+    except RowError as error:
+        return error
 
 
 def check_claims(claims: Sequence[Claim], source: Source, spec: Spec) -> Checking:

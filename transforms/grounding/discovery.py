@@ -13,8 +13,8 @@ from typing import Any
 
 from ...schemas.errors import RowError
 from ...schemas.json import Json
+from ..calls.call_each import call_each
 from ..calls.errors import classify_error
-from ..runtime.concurrent import call_each
 from ..runtime.local_objects import original
 from .check import CANDIDATES
 from .passages import Fact, Passage, Text, cut_passages

@@ -1,4 +1,7 @@
-"""File operations on any filesystem that Beam opens."""
+"""File operations on this machine's disks, and on any other filesystem that Beam opens.
+
+Local files need no Beam: importing it takes two seconds, for which commands that only look at a run would wait.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-from apache_beam.io.filesystems import FileSystems
-
 from ...schemas.errors import ConfigError
 
 _IN_A_FOLDER = re.compile(r"[^[*?]*/")
+_WILDCARD = re.compile(r"[*?\[]")
+_AS_IT_IS = "uncompressed"
+"""Beam's name for a file that is neither compressed nor decompressed, whatever the ending of its name."""
+
+
+def is_local(path: str) -> bool:
+    """Returns whether a path is on a disk of this machine, rather than the address of a file elsewhere."""
+    return "://" not in path
 
 
 def join(base: str, *parts: str) -> str:
     """Joins parts of a path."""
-    return FileSystems.join(base, *parts)
+    return os.path.join(base, *parts) if is_local(base) else _beam().join(base, *parts)
 
 
 def same(one: str, other: str) -> bool:
@@ -39,7 +47,9 @@ def is_found_below(folder: str, path: str) -> bool:
 def create(path: str) -> BinaryIO:
     """Opens a new file for writing, and creates its folders if the filesystem has folders."""
     _make_folder_of(path)
-    return FileSystems.create(path, "application/octet-stream", CompressionTypes.UNCOMPRESSED)  # type: ignore[return-value]
+    if is_local(path):
+        return open(path, "wb")
+    return _beam().create(path, "application/octet-stream", _AS_IT_IS)
 
 
 def write_bytes(path: str, data: bytes) -> None:
@@ -53,7 +63,7 @@ def write_whole(path: str, data: bytes) -> None:
 
     Object storage guarantees that by itself.
     """
-    if "://" in path:
+    if not is_local(path):
         write_bytes(path, data)
         return
     temporary = f"{path}.{uuid.uuid4().hex}"
@@ -63,24 +73,26 @@ def write_whole(path: str, data: bytes) -> None:
 
 def read_bytes(path: str) -> bytes:
     """Reads a whole file."""
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+    with opened(path) as stream:
         return stream.read()
 
 
 def opened(path: str) -> BinaryIO:
     """Opens a file for reading, at any position."""
-    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # type: ignore[return-value]
+    return open(path, "rb") if is_local(path) else _beam().open(path, compression_type=_AS_IT_IS)
 
 
 def exists(path: str) -> bool:
     """Returns whether a file exists."""
-    return FileSystems.exists(path)
+    return os.path.exists(path) if is_local(path) else _beam().exists(path)
 
 
 def matched(pattern: str) -> list[tuple[str, int]]:
     """Lists (path, bytes) of the files that match a glob, by the rules of Beam's filesystems."""
-    here = "" if "://" in pattern or _IN_A_FOLDER.match(pattern) else "./"  # Beam lists nothing for a bare pattern
-    found: list[Any] = FileSystems.match([here + pattern])[0].metadata_list
+    if is_local(pattern) and not _WILDCARD.search(pattern):
+        return [(pattern, os.path.getsize(pattern))] if os.path.isfile(pattern) else []
+    here = "" if not is_local(pattern) or _IN_A_FOLDER.match(pattern) else "./"  # Beam lists nothing for a bare pattern
+    found: list[Any] = _beam().match([here + pattern])[0].metadata_list
     return [(m.path.removeprefix(here), m.size_in_bytes) for m in found]
 
 
@@ -89,7 +101,7 @@ def matched_in(folder: str, pattern: str) -> Iterator[tuple[str, int]]:
 
     A file that is renamed meanwhile is listed under its earlier name, with 0 bytes.
     """
-    if "://" in folder:
+    if not is_local(folder):
         yield from matched(join(folder, pattern))
         return
     for path in Path(folder).glob(pattern):
@@ -101,51 +113,61 @@ def matched_in(folder: str, pattern: str) -> Iterator[tuple[str, int]]:
 
 def below(folder: str) -> list[str]:
     """Lists the paths of all files below a folder, at any depth, sorted; none if there is no such folder."""
-    if "://" not in folder:  # not by a glob, since the name of a folder may contain wildcards
+    if is_local(folder):  # not by a glob, since the name of a folder may contain wildcards
         return sorted(os.path.join(at, name) for at, _, names in os.walk(folder.rstrip("/") or "/") for name in names)
     return sorted(path for path, _ in matched(folder.rstrip("/") + "/**"))
 
 
 def has_folders(path: str) -> bool:
     """Returns whether a path is on a filesystem with folders; object storage has none."""
-    return FileSystems.get_filesystem(path).has_dirs()
+    return is_local(path) or _beam().get_filesystem(path).has_dirs()
+
+
+def _beam() -> Any:
+    """Returns Beam's registry of filesystems."""
+    from apache_beam.io.filesystems import FileSystems
+
+    return FileSystems
 
 
 def _plain(path: str) -> str:
-    return path.rstrip("/") if "://" in path else os.path.abspath(path)
+    return path.rstrip("/") if not is_local(path) else os.path.abspath(path)
 
 
 def _make_folder_of(path: str) -> None:
-    folder = FileSystems.split(path)[0]
-    if folder and has_folders(path) and not FileSystems.exists(folder):
-        with contextlib.suppress(BeamIOError, OSError):  # another worker has created it meanwhile
-            FileSystems.mkdirs(folder)
+    if is_local(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return
+    folder = _beam().split(path)[0]
+    if folder and has_folders(path) and not exists(folder):
+        with contextlib.suppress(OSError):  # Beam's errors are OSErrors; another worker has created it meanwhile
+            _beam().mkdirs(folder)
 
 
 def delete(paths: list[str]) -> None:
     """Deletes files; ignores those that no longer exist."""
     for path in paths:
-        if "://" not in path:
+        if is_local(path):
             Path(path).unlink(missing_ok=True)
         elif exists(path):
             try:
-                FileSystems.delete([path])
-            except BeamIOError:
+                _beam().delete([path])
+            except OSError:
                 if exists(path):
                     raise
 
 
 def delete_folder(folder: str) -> None:
     """Deletes a folder and everything below it; on object storage, all objects with that prefix."""
-    if "://" not in folder:
+    if is_local(folder):
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(folder)
         return
     if not has_folders(folder):
-        FileSystems.delete([folder.rstrip("/") + "/"])  # in batches, but silent about what it could not delete
+        _beam().delete([folder.rstrip("/") + "/"])  # in batches, but silent about what it could not delete
     delete(below(folder))
     if has_folders(folder) and exists(folder):
-        FileSystems.delete([folder])
+        _beam().delete([folder])
 
 
 def move(source: str, destination: str) -> None:
@@ -154,14 +176,14 @@ def move(source: str, destination: str) -> None:
         if exists(destination):
             return
         raise FileNotFoundError(f"neither {source} nor {destination} exists")
-    if "://" not in destination:
+    if is_local(destination):
         _make_folder_of(destination)
         os.replace(source, destination)
         return
     if has_folders(destination):
         delete([destination])
         _make_folder_of(destination)
-    FileSystems.rename([source], [destination])
+    _beam().rename([source], [destination])
 
 
 def create_new(path: str, data: bytes) -> bool:
@@ -170,7 +192,7 @@ def create_new(path: str, data: bytes) -> bool:
     Raises:
         ConfigError: The filesystem cannot guarantee that.
     """
-    if "://" not in path:
+    if is_local(path):
         return _create_new_local(path, data)
     if path.startswith("gs://"):
         return _create_new_gcs(path, data)

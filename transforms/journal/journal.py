@@ -22,10 +22,6 @@ from functools import partial
 from itertools import chain
 from typing import BinaryIO, cast
 
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.io.localfilesystem import LocalFileSystem
-
 from ...schemas.calls import Call, Outcome
 from ...schemas.errors import RunError
 from ..io import storage
@@ -34,6 +30,8 @@ from .lookup import Lookup
 from .ranks import rank
 from .segments import OPEN, Record, Torn, encode_record, list_segments, log, read_pieces, read_records
 
+BATCH = "batch"
+"""Stands for the start of a run in records of calls of a batch that failed for a passing reason and are tried again."""
 MAX_BUFFERED = 500
 """Most results that are not yet on object storage, which a killed process loses in addition to the calls in flight.
 Writing starts at half as many."""
@@ -71,7 +69,7 @@ class Journal:
     ) -> None:
         self.folder, self._run = folder, run
         self._clock, self._sleep = clock, sleep
-        self._local = isinstance(FileSystems.get_filesystem(folder), LocalFileSystem)
+        self._local = storage.is_local(folder)
         self._name = f"seg-{uuid.uuid4().hex}"
         self._buffer: deque[tuple[str, bytes]] = deque()
         self._added = self._put_away = 0  # bytes; each is counted by one thread
@@ -184,7 +182,7 @@ class Journal:
     def _put(self, path: str, data: bytes) -> None:
         for attempt in range(_TRIES):
             try:
-                with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+                with storage.create(path) as file:
                     file.write(data)
                 return
             except Exception as error:  # each filesystem has its own exceptions

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ...schemas.usage import known_tokens
-from .journal import read_journal
+from .journal import BATCH, read_journal
 from .ranks import KEPT, rank, retry_of
 from .segments import Torn
 
@@ -27,6 +28,7 @@ class JournalSummary:
         latency: Percentile (50, 90, 99) to seconds, of successful attempts; empty if there are none.
         input_tokens, output_tokens: Tokens of all attempts, as far as the answers name them.
         torn: Segments that are not read to their end.
+        failed: How often each call of a batch has failed for a passing reason, by its key.
     """
 
     calls: dict[str, int]
@@ -39,6 +41,7 @@ class JournalSummary:
     input_tokens: int
     output_tokens: int
     torn: tuple[Torn, ...] = ()
+    failed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def paid_calls(self) -> int:
@@ -58,11 +61,13 @@ def summarize(folder: str, retry: int = 0) -> JournalSummary:
     failed_before = set[str]()
     attempts = refused = given = made = 0
     queued = backoff = 0.0
-    latencies, torn = array("d"), list[Torn]()
-    for key, run, outcome in read_journal(folder, torn.append):
-        if (worth := rank(run, outcome.kind, None)) > ranks.get(key, 0):
+    latencies, torn, failed = array("d"), list[Torn](), Counter[str]()
+    for key, start, outcome in read_journal(folder, torn.append):
+        if (worth := rank(start, outcome.kind, None)) > ranks.get(key, 0):
             ranks[key], kinds[key] = worth, outcome.kind
-            (failed_before.add if retry_of(run) < retry else failed_before.discard)(key)
+            (failed_before.add if retry_of(start) < retry else failed_before.discard)(key)
+        if start == BATCH:
+            failed[key] += 1
         attempts += outcome.attempts
         refused += outcome.refused
         queued += outcome.queued_in_seconds
@@ -83,4 +88,5 @@ def summarize(folder: str, retry: int = 0) -> JournalSummary:
         input_tokens=given,
         output_tokens=made,
         torn=tuple(torn),
+        failed=failed,
     )

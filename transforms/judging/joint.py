@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...schemas.judging import Answer, Ask
 from ...schemas.result import Score
+from ..runtime.dialogue import Asking
 from .panel import PanelSlot, Rule, Value, Vote, count_next_votes, decide, failure_of, score_of
 
 
@@ -16,7 +17,7 @@ def run_joint_panel(
     read: Callable[[Any], Sequence[Vote]],
     things: int,
     rule: Rule,
-) -> Generator[list[Ask], Sequence[Answer], list[Score]]:
+) -> Asking[Ask, Answer, list[Score]]:
     """Collects votes until the verdict of each item is decided, as `run_panel` does for one.
 
     Args:

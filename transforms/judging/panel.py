@@ -11,13 +11,15 @@ not needed are not requested: first as many as a majority needs, then each time 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from ...schemas.calls import NOT_MADE
 from ...schemas.judging import Answer, Ask
 from ...schemas.result import Score, ScoreError
 from ...schemas.values import mean
+from ..runtime.dialogue import Asking
 
 MAX_SAMPLES = 101
 """Maximum number of votes of one judge on a question."""
@@ -88,7 +90,7 @@ def run_panel(
     ask: Callable[[PanelSlot], Ask],
     read: Callable[[Any, PanelSlot], Vote],
     rule: Rule,
-) -> Generator[list[Ask], Sequence[Answer], Score]:
+) -> Asking[Ask, Answer, Score]:
     """Collects votes until they decide; yields questions and receives their answers.
 
     Args:
@@ -187,3 +189,8 @@ def _list_votes(votes: Sequence[Vote], slots: Sequence[PanelSlot]) -> list[dict[
         said = {"verdict": vote.value} if vote.error is None else {"error": vote.error.code}
         shown.append({"judge": slot.judge, **({"flipped": True} if slot.flipped else {}), **said})
     return shown
+
+
+def find_unasked(scores: Sequence[Score]) -> Score | None:
+    """Returns the first score whose questions were not asked because the run stopped, or `None`."""
+    return next((s for s in scores if s.error is not None and s.error.code in NOT_MADE), None)

@@ -14,10 +14,10 @@ from ...schemas.json import Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score, ScoreError
 from ..judging.joint import run_joint_panel
-from ..judging.panel import Rule, Vote
+from ..judging.panel import Rule, Vote, find_unasked
 from ..judging.prompts import Prompt, load_prompt
 from ..judging.shapes import Schema
-from ..judging.side_by_side import find_unasked, run_together
+from ..runtime.dialogue import run_together
 from ._judged import JudgedMetric
 
 NOT_TOLD = Vote(error=ScoreError("invalid_verdict", "the judge's answer does not speak of it"))

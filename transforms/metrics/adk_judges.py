@@ -19,9 +19,9 @@ from ...schemas.json import Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score
 from ...schemas.values import mean
-from ..judging.panel import PanelSlot, Vote
+from ..judging.panel import PanelSlot, Vote, find_unasked
 from ..judging.shapes import TEXT, list_of, object_of, one_of
-from ..judging.side_by_side import find_unasked, run_together
+from ..runtime.dialogue import run_together
 from ._judged import make_rating, read_score
 from ._judged_turns import NOT_TOLD, JointTurnJudge, TurnJudge, average, join_texts, list_steps, read_setting
 from .base import register

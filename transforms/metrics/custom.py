@@ -29,7 +29,7 @@ from ...schemas.json import Json
 from ...schemas.result import Score, ScoreColumn
 from ...schemas.trajectory import parse_trajectory
 from .. import registry
-from ..runtime.concurrent import call_each
+from ..calls.call_each import call_each
 from ..runtime.local_objects import original
 from .base import Metric, ScoringBatch, failure_of
 

@@ -8,7 +8,7 @@ metrics:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -21,6 +21,7 @@ from ..judging.panel import PanelSlot
 from ..judging.prompts import Prompt, load_prompt
 from ..judging.shapes import BOOL, TEXT, list_of, object_of
 from ..judging.templates import prompt_of
+from ..runtime.dialogue import Asking
 from ._judged import JudgedMetric
 from .base import register
 
@@ -135,7 +136,7 @@ class RubricBasedMetric(JudgedMetric):
             return prompt
         return prompt.join(Prompt("", 1, shared.told, "The properties:\n{rubrics}"))
 
-    def _rubrics(self, example: Example) -> Generator[list[Ask], Sequence[Answer], Any]:
+    def _rubrics(self, example: Example) -> Asking[Ask, Answer, Any]:
         """Returns the properties, or the score of a row without any."""
         if self.rubrics:
             return self.rubrics

@@ -60,6 +60,7 @@ from ...schemas.errors import RowError
 from ...schemas.json import Json
 from ...schemas.result import Rejected
 from ...schemas.values import fit, parse_declared_json
+from ..io import storage
 from ..registry import register
 
 __all__ = ["ArrowReader", "FileRange", "Reader", "Record", "assemble", "open_input", "register", "selection"]
@@ -333,11 +334,8 @@ def selection(path: str) -> tuple[str, tuple[str, ...]]:
 
 
 def open_input(file: str) -> Input:
-    """Opens a file on any filesystem that Beam supports."""
-    from apache_beam.io.filesystem import CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    return Input(FileSystems.open(file, compression_type=CompressionTypes.UNCOMPRESSED))
+    """Opens a file on a local disk, or on any other filesystem that Beam supports."""
+    return Input(storage.opened(file))
 
 
 def _gzip() -> Any:

@@ -192,7 +192,7 @@ def _lines(stream: Any, part: FileRange, head: bytes) -> Iterator[tuple[list[byt
         range:                   |start      |end
         lines:                      dddd, eeee
 
-    Reading starts one byte before `start`, so that a line that begins exactly there is not skipped, and goes on past
+    Reading starts one byte before `start`, so that a line that begins exactly there is not skipped, and continues past
     `end` up to the end of the last line.
     """
     unfinished: list[bytes] = []

@@ -18,6 +18,7 @@ import orjson
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.json import Json
 from ...schemas.values import INT64, check_encodable, duration_text, parse_timestamp, time_text, timestamp_text
+from ..io import storage
 
 _ALLOWED = "a path, a pandas DataFrame, an iterable of dicts, or a dict of columns"
 _CHUNK_ROWS = 1024
@@ -42,12 +43,9 @@ def spill(dataset: Any, folder: str) -> tuple[list[str], str]:
         ConfigError: The dataset is none of these, or a value has no JSON form; the message names row (from 0) and
             column.
     """
-    from apache_beam.io.filesystem import CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    path = FileSystems.join(folder, "rows.jsonl")
+    path = storage.join(folder, "rows.jsonl")
     rows = _rows(dataset)
-    with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+    with storage.create(path) as file:
         named: set[str] = set()
         for number, row in enumerate(rows):
             file.write(_line(number, row, named))

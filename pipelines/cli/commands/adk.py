@@ -58,7 +58,7 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     import logging
     import os
 
-    from ....transforms.calls.engine import Engine
+    from ....transforms.calls.loop import Loop
     from ...adk.evaluate import adk_evaluate, choose_config, find_eval_files
     from ...adk.report import render_details, render_summary
     from ...display.console import logs, note, say, stoppable
@@ -71,7 +71,7 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     logging.getLogger("google_adk").setLevel(
         logging.NOTSET if args.debug else logging.CRITICAL
     )  # the tables hold the errors
-    with stoppable(told=Engine.end), logs(args.debug, note):
+    with stoppable(told=Loop.end), logs(args.debug, note):
         evaluation = adk_evaluate(
             args.agent,
             files,

@@ -7,6 +7,7 @@ that importing a command module takes milliseconds.
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 from ....schemas.errors import ConfigError
@@ -15,6 +16,8 @@ SLICES = "by columns, separated by commas; a+b combines two"
 """Help text of the value of --slices."""
 PASSED, CRITERION, CONFIG, RUN = 0, 1, 2, 3
 """Exit codes."""
+FORMS = ("text", "json", "markdown", "junit")
+"""Forms in which a run can be printed."""
 
 
 def reject_arguments(rest: list[str]) -> None:
@@ -38,19 +41,30 @@ def read_request(stream: Any, command: str) -> bytes:
     return stream.buffer.read()
 
 
-def show_result(result: Any, say: Any) -> None:
-    """Writes the summary of a run with `say`."""
-    from ...display.console import width
-    from ...display.terminal import render
-
-    say(render(result, width()))
+def add_form(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that chooses the form in which a run is printed."""
+    words = "print the run as text (default), json, markdown, or junit for CI systems"
+    parser.add_argument("--as", dest="form", default="text", choices=FORMS, metavar="FORM", help=words)
 
 
-def show_end(result: Any) -> int:
+def show_result(result: Any, form: str = "text", whole: bool = False) -> None:
+    """Writes the summary of a run in one of `FORMS` to standard output."""
+    from ...display.console import say, say_in_colour, width
+    from ...display.exports import render_as
+
+    (say_in_colour if form == "text" else say)(render_as(form, result, width(), whole))
+
+
+def show_end(result: Any, form: str = "text") -> int:
     """Shows the summary of a run and, if it failed, the reason; returns the exit code."""
-    from ...display.console import fault, say
+    from ...display.console import fault, note
+    from ...display.exports import append_step_summary
 
-    show_result(result, say)
+    show_result(result, form)
+    try:
+        append_step_summary(result)
+    except OSError as error:
+        note(f"the summary of the CI job could not be written: {error}")
     if result.exit_code == RUN:
         ended = "finished, but" if result.state == "finished" else f"{result.state}:"
         fault(f"the run {ended} {result.reason or 'no reason given'}")

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from ....schemas.errors import ConfigError
+from .base import add_form
 from .run import add_settings, execute, plan_of, retry, settings_of, split_rest
 
 _RETRY = """\
-Calls again what failed in a finished run, the agent and the judges, for whatever reason it failed, and writes all tables
+Calls again what failed in a finished run, of the agent and of judges, for whatever reason, and writes all tables
 anew. Answers are kept. The configuration is the one of the run; the options below change it. A retry that was killed or
 stopped is resumed by the same command."""
 _RESCORE = """\
@@ -40,6 +41,7 @@ def add(commands: Any) -> None:
         command.set_defaults(handle=handle, no_wait=False)
         command.add_argument("folder", metavar="FOLDER", help="output folder of the run")
         add_settings(command)
+        add_form(command)
 
 
 def _usage(command: str) -> str:
@@ -48,13 +50,13 @@ def _usage(command: str) -> str:
 
 def _retry(args: argparse.Namespace, rest: list[str]) -> int:
     config, flags = _config(args, rest, False)
-    return retry(args, config, flags, f"; `evalbeam retry {args.folder}`")
+    return retry(args, config, flags, f"`evalbeam retry {args.folder}`")
 
 
 def _rescore(args: argparse.Namespace, rest: list[str]) -> int:
     config, flags = _config(args, rest, True)
     plan, options = plan_of(args, config, flags)
-    return execute(args, replace(plan, purpose="rescore"), options, f"; `evalbeam rescore {args.folder}` as before")
+    return execute(args, replace(plan, purpose="rescore"), options, "the same command")
 
 
 def _config(args: argparse.Namespace, rest: list[str], with_file: bool) -> tuple[Any, list[str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....schemas.errors import ConfigError
 from ...config.placeholders import make_run_id
-from .base import CONFIG, PASSED, SLICES, show_end
+from .base import CONFIG, PASSED, SLICES, add_form, show_end
 
 if TYPE_CHECKING:
     from ....schemas.config.evaluation import EvaluationConfig
@@ -42,6 +42,7 @@ def add(commands: Any) -> None:
     run.add_argument("--no-wait", action="store_true", help=words)
     words = "if the run has finished, call its failed rows again, as `evalbeam retry` does"
     run.add_argument("--retry-failed", action="store_true", help=words)
+    add_form(run)
     for command, handle in ((run, _run), (check, _check)):
         command.set_defaults(handle=handle)
         add_settings(command)
@@ -49,35 +50,29 @@ def add(commands: Any) -> None:
 
 def _run(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import note
-    from ...run.resume import paid, state
 
     run_id = make_run_id()
     config, flags = config_of(args, rest, run_id)
-    path = config.output.path
-    if own := run_id in path:
-        note(f"the folder of this run is {path}")
-    again = f"; `evalbeam run ... --output {path}`" if own else "; the same command"
+    again = "the same command"
+    if run_id in config.output.path:
+        note(f"the folder of this run is {config.output.path}")
+        again = f"`evalbeam run ... --output {config.output.path}`"
     if args.retry_failed:
         return retry(args, config, flags, again)
     plan, options = plan_of(args, config, flags)
-    if reused := paid(path) if plan.calls and state(plan) == "unfinished" else 0:
-        note(f"{path} holds an unfinished run: {reused} completed calls are reused")
     return execute(args, plan, options, again)
 
 
 def retry(args: argparse.Namespace, config: EvaluationConfig, flags: list[str], again: str) -> int:
-    """Calls again what failed in a finished run; an unfinished one is resumed."""
+    """Calls again what failed in a finished run; an unfinished one is resumed. Returns the exit code."""
     from ...display.console import note
     from ...run.result import EvaluationResult
-    from ...run.retry import failed_calls, nothing_to_retry
+    from ...run.retry import nothing_to_retry
 
-    path = config.output.path
-    if nothing_to_retry(path):
-        note(f"{path}: no call failed, so there is nothing to retry")
-        return show_end(EvaluationResult.load(path))
+    if nothing_to_retry(config.output.path):
+        note(f"{config.output.path}: no call failed, so there is nothing to retry")
+        return show_end(EvaluationResult.load(config.output.path), args.form)
     plan, options = plan_of(args, config, flags)
-    if failed := failed_calls(path):
-        note(f"{path}: {failed:,} failed calls are made again")
     return execute(args, replace(plan, purpose="retry"), options, again)
 
 
@@ -88,7 +83,8 @@ def plan_of(args: argparse.Namespace, config: EvaluationConfig, flags: list[str]
     from ...runners import options as engines
 
     with logs(args.debug, note):
-        return make_plan(config), engines.pipeline_options(flags)
+        options = engines.pipeline_options(flags)  # first: its import registers what `make_plan` looks up
+        return make_plan(config), options
 
 
 def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> int:
@@ -100,22 +96,22 @@ def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> i
         options: Beam's options.
         again: The command that resumes the run, for messages.
     """
-    from ....transforms.calls.engine import Engine
+    from ....transforms.calls.loop import Loop
     from ...display import progress
     from ...display import remote_progress as remote
-    from ...display.console import logs, note, silence_workers, stoppable
+    from ...display.console import logs, note, one_line, silence_workers, stoppable
     from ...display.html import write_report
     from ...run.evaluate import run, submit
     from ...runners import options as engines
 
     config, live, path = plan.config, plan.calls, plan.config.output.path
     hush = engines.has_worker_processes(options) and not args.debug
-    hint = f"{again} resumes with the remaining calls" if live else ""
+    hint = f"; {again} resumes with the remaining calls" if live else ""
     if args.no_wait:
-        submit(plan, options)
+        submit(plan, options, note)
         note(f"submitted; follow it with `evalbeam wait {path}`")
         return PASSED
-    with silence_workers(hush), stoppable(hint, Engine.end):
+    with silence_workers(hush), stoppable(hint, Loop.end):
         here = engines.calls_from_here(options)
         limit, trials = config.dataset.limit, config.trials
         judged = bool(plan.judges)
@@ -124,12 +120,12 @@ def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> i
             local or remote.show_remote_progress(sys.stderr, path, live, judged=judged) as bar,
             logs(args.debug, bar.say),
         ):
-            result = run(plan, options)
+            result = run(plan, options, lambda text: bar.say(f"evalbeam: {one_line(text)}"))
     try:
         write_report(result)
     except OSError as error:
         note(f"the report could not be written: {error}")
-    return show_end(result)
+    return show_end(result, args.form)
 
 
 def _check(args: argparse.Namespace, rest: list[str]) -> int:

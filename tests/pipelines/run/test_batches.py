@@ -93,7 +93,7 @@ def test_a_batch_run_gives_the_tables_of_a_live_run(
 
         first = start(server, tmp_path / "batch", "batch", rows)
         assert (first.state, first.exit_code, len(server.model.asked)) == ("stopped", 3, 0)
-        assert f"{count} {left}, the same command goes on" in first.manifest["reason"]
+        assert f"{count} {left}; run the same command again" in first.manifest["reason"]
         waiting = start(server, tmp_path / "batch", "batch", rows)
         assert (waiting.state, [len(ids) for ids in server.requests]) == ("stopped", [count])
 

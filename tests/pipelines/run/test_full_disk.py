@@ -1,4 +1,4 @@
-"""A disk that takes no more: a clear end, exit code 3, and the same command goes on once there is room."""
+"""A disk that takes no more: a clear end, exit code 3, and the same command resumes once there is room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An unfinished run goes on from what it paid for; a changed agent is asked about first."""
+"""An unfinished run resumes with what it paid for; a changed agent is asked about first."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from evalbeam.pipelines.cli import main as cli
 from evalbeam.pipelines.run.build import make_plan
 from evalbeam.pipelines.run.resume import fingerprint, fingerprint_parts, prepare
 from evalbeam.schemas.config.evaluation import EvaluationConfig
+from evalbeam.transforms.io import storage
 
 COMMAND = ["run", "--dataset", "rows.jsonl", "--agent", "steady:ask", "--metrics", "exact_match"]
 COMMAND += ["--set", "agent.max_in_flight=4"]
@@ -148,7 +150,7 @@ def test_a_failing_agent_stops_the_run_and_the_same_command_goes_on(folder: Path
     assert manifest["counts"]["ok"] == 0
     assert manifest["counts"]["failed"] + manifest["counts"]["not_called"] == 120
     assert manifest["counts"]["not_called"] > 90
-    assert "rows were not called, the same command goes on with them" in manifest["reason"]
+    assert "rows were not called; run the same command again to make these calls" in manifest["reason"]
     assert "not_called" in capsys.readouterr().out
     (folder / "up").touch()
     assert command(*arguments) == 0
@@ -229,3 +231,21 @@ def test_the_journal_tells_what_was_called(folder: Path, run: Run, capsys) -> No
     shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("damaged")]
     assert len(shown) == 1
     assert f"{segment}: bad record at byte" in shown[0]
+
+
+def test_a_start_reads_the_journal_once(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for the message and the budget together, and once by the step that looks the calls up."""
+    kill(folder, "killed", 30)
+    opened, opens = Counter[str](), storage.opened
+
+    def count(path: str):  # type: ignore[no-untyped-def]
+        opened[path] += "/seg-" in path
+        return opens(path)
+
+    monkeypatch.setattr(storage, "opened", count)
+    segments = [str(path) for path in (folder / "killed" / "journal").rglob("seg-*")]
+    code, err = run("killed", "--set", "budget.max_calls=1000")
+    assert code == 0, err
+    assert "completed calls are reused" in err
+    found = Counter({Path(path).resolve(): count for path, count in opened.items()})
+    assert {found[Path(path).resolve()] for path in segments} == {2}

@@ -1,4 +1,4 @@
-"""Waiting for a run that goes on elsewhere: its manifest, or the end of its job, is the answer."""
+"""Waiting for a run that is active elsewhere: its manifest, or the end of its job, is the answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from evalbeam import ConfigError
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.run.wait import wait
-from evalbeam.pipelines.runners.drive import PATIENCE
+from evalbeam.pipelines.runners.jobs import PATIENCE
 from evalbeam.pipelines.runners.lease import Holder, held, take
 from evalbeam.schemas.errors import RunError
 
@@ -34,7 +34,7 @@ def waiting(output: Path, timeout: float | None = None, then=lambda: None):
 def test_the_manifest_ends_the_wait(tmp_path: Path, flink) -> None:
     flink.jobs = {"x": "RUNNING"}
     take(str(tmp_path), holder(master=flink.url, job="x"))
-    (tmp_path / "manifest.json").write_text(MANIFEST)  # of an earlier run, for this one goes on
+    (tmp_path / "manifest.json").write_text(MANIFEST)  # of an earlier run, for this one is active
 
     def end() -> None:
         (tmp_path / "manifest.json").write_text(MANIFEST.replace("PASSED", "FAILED"))
@@ -57,13 +57,13 @@ def test_a_job_that_died_without_a_manifest_is_told_with_its_cause(tmp_path: Pat
 def test_a_local_run_that_was_killed_is_over(tmp_path: Path, capsys) -> None:
     take(str(tmp_path), holder())
     assert main(["wait", str(tmp_path)]) == 3
-    assert "ended without a manifest; the same command goes on" in capsys.readouterr().err
+    assert "ended without a manifest; run the same command again to resume" in capsys.readouterr().err
 
 
 def test_a_wait_has_an_end(tmp_path: Path, flink) -> None:
     flink.jobs = {"x": "RUNNING"}
     take(str(tmp_path), holder(master=flink.url, job="x"))
-    with pytest.raises(RunError, match="still goes on after 60 seconds"):
+    with pytest.raises(RunError, match="is still active after 60 seconds"):
         waiting(tmp_path, 60)
     (tmp_path / "lease" / "000001").unlink()
     take(str(tmp_path), holder(master="http://127.0.0.1:9", job="x"))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from evalbeam.pipelines.runners.drive import PATIENCE, follow
+from evalbeam.pipelines.runners.drive import follow
 from evalbeam.pipelines.runners.flink import FlinkCluster, Unreachable
+from evalbeam.pipelines.runners.jobs import PATIENCE
 from evalbeam.schemas.errors import RunError
 
 JAVA = "java.lang.RuntimeException: {}\n\tat Foo.bar(Foo.java)\nCaused by: java.io.IOException: {}\n\t... 3 more"

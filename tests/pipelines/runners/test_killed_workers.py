@@ -40,7 +40,7 @@ def bench(server: Server, whole: dict[str, bytes], tmp_path: Path, monkeypatch: 
 
 
 def check(bench: Bench, whole: dict[str, bytes]) -> None:
-    """The same command goes on to the same tables and repeats no more than was in flight."""
+    """The same command resumes to the same tables and repeats no more than was in flight."""
     assert main(bench.arguments("out")) == 0
     assert tables(bench.folder / "out") == whole
     assert len(bench.server.asked) == 2 * bench.rows
@@ -70,7 +70,7 @@ def test_a_worker_that_is_killed_while_it_starts_ends_the_run(bench: Bench, whol
     until(lambda: group(process.pid), 60, "workers")
     os.kill(group(process.pid)[-1], signal.SIGKILL)
     assert ended(process, bench, "out") == 3
-    assert "was killed by SIGKILL; the same command goes on" in bench.log("out")
+    assert "was killed by SIGKILL; run the same command again to resume" in bench.log("out")
     check(bench, whole)
 
 
@@ -78,7 +78,7 @@ def test_a_worker_that_is_killed_while_it_calls_ends_the_run(bench: Bench, whole
     process = bench.start("out")
     bench.server.at(300, lambda: os.kill(group(process.pid)[0], signal.SIGKILL))
     assert ended(process, bench, "out") == 3
-    assert "was killed by SIGKILL; the same command goes on" in bench.log("out")
+    assert "was killed by SIGKILL; run the same command again to resume" in bench.log("out")
     check(bench, whole)
 
 
@@ -90,5 +90,5 @@ def test_a_worker_that_does_not_come_ends_the_run(
     monkeypatch.setattr(local_engine, "START", 0.1)
     monkeypatch.setattr(data_plane, "_DEFAULT_SEND_QUEUE_MAX_ELEMENTS", room)
     assert main([*bench.arguments("out"), "--workers", "2"]) == 3
-    assert "did not begin within 0.1 seconds; the same command goes on" in capsys.readouterr().err
+    assert "did not begin within 0.1 seconds; run the same command again to resume" in capsys.readouterr().err
     assert bench.server.asked.total() == 0

@@ -15,8 +15,8 @@ from evalbeam import evaluate
 from evalbeam.schemas.calls import Call
 from evalbeam.schemas.errors import RunError
 from evalbeam.transforms.calls.bundle import Bundle
-from evalbeam.transforms.calls.engine import Engine
 from evalbeam.transforms.calls.errors import is_shutdown_error
+from evalbeam.transforms.calls.loop import Loop
 from evalbeam.transforms.calls.pending_call import CallGroup
 from evalbeam.transforms.journal.journal import read_journal
 
@@ -81,13 +81,14 @@ def test_other_errors_are_the_agents_own() -> None:
 
 def test_a_process_that_goes_on_after_all_calls_with_an_engine_of_its_own(tmp_path: Path) -> None:
     """A program may catch what ended a run of its own accord, and begin another."""
-    before = Engine.here()
-    Engine.end()
+    before = Loop.here()
+    Loop.end()
     result = evaluate([{"prompt": "a", "reference": "A"}], ["exact_match"], str.upper, output=tmp_path / "out")
     assert result.summary_metrics["exact_match/mean"] == 1.0
-    assert Engine.here() is not before
+    assert Loop.here() is not before
+    assert before._thread is not None
     before._thread.join(timeout=30)
-    assert not before.alive()
+    assert before.is_closed()
 
 
 AGENT = """

@@ -1,16 +1,15 @@
-"""Concurrent calls of user functions: async ones on a private event loop, slow sync ones on threads."""
+"""Concurrent calls of user functions: async ones on the event loop of this process, slow sync ones on threads."""
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import inspect
-import os
-import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
+
+from .loop import Loop
 
 Result: TypeAlias = tuple[Any, BaseException | None]
 """(value returned, exception raised) of a call."""
@@ -30,13 +29,13 @@ def call_each(
     """Makes all calls and returns their results in order; catches whatever a call raises, `SystemExit` included.
 
     Args:
-        calls: The calls; one that returns an awaitable has its result awaited on the private loop.
+        calls: The calls; one that returns an awaitable has its result awaited on the loop.
         limit: Most calls at once.
         is_async: Whether the calls only create coroutines, so that all run on the loop and none needs a thread.
         clock: Returns seconds; decides only on which thread a call runs.
     """
     if is_async:
-        return _loop().run(_gather(calls, limit))
+        return asyncio.run_coroutine_threadsafe(_gather(calls, limit), Loop.here()).result()
     results: list[Result] = []
     began = clock()
     for call in calls:
@@ -55,7 +54,7 @@ def _call_guarded(call: Callable[[], Any]) -> Result:
     try:
         value = call()
         if inspect.isawaitable(value):
-            return _loop().run(_await_guarded(lambda: value))
+            return asyncio.run_coroutine_threadsafe(_await_guarded(lambda: value), Loop.here()).result()
         return value, None
     except (Exception, SystemExit, asyncio.CancelledError) as error:  # a function that calls sys.exit() is a failed row
         return None, error
@@ -76,39 +75,3 @@ async def _await_guarded(call: Callable[[], Any]) -> Result:
         return await call(), None
     except BaseException as error:  # anything that left a task, SystemExit above all, would end the loop's thread
         return None, error
-
-
-class _Loop:
-    """An event loop on a daemon thread. It outlives batches, since the clients of async functions are bound to it."""
-
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="evalbeam-metrics", daemon=True)
-        self._thread.start()
-        atexit.register(self.close)
-
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Runs a coroutine and waits for its result."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def close(self) -> None:
-        """Ends the loop and its thread, in the process that created them."""
-        if self.pid == os.getpid() and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(timeout=1.0)
-            if not self._thread.is_alive():
-                self._loop.close()
-
-
-_lock = threading.Lock()
-_current: _Loop | None = None
-
-
-def _loop() -> _Loop:
-    """Returns the loop of this process; a forked child gets its own."""
-    global _current
-    with _lock:
-        if _current is None or _current.pid != os.getpid():
-            _current = _Loop()
-        return _current
