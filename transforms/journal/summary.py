@@ -66,8 +66,7 @@ def summarize(folder: str, retry: int = 0) -> JournalSummary:
         if (worth := rank(start, outcome.kind, None)) > ranks.get(key, 0):
             ranks[key], kinds[key] = worth, outcome.kind
             (failed_before.add if retry_of(start) < retry else failed_before.discard)(key)
-        if start == BATCH:
-            failed[key] += 1
+        failed.update([key] if start == BATCH else ())
         attempts += outcome.attempts
         refused += outcome.refused
         queued += outcome.queued_in_seconds
