@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
+FINISHED, FAILED, STOPPED, PENDING = "finished", "failed", "stopped", "pending"
 """States that a manifest may say."""
 TABLE_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
 """Of the summary and errors tables."""

@@ -13,7 +13,7 @@ import orjson
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
-from ...schemas.run_folder import FINGERPRINT_RECORD, FINISHED, STOPPED
+from ...schemas.run_folder import FINGERPRINT_RECORD, FINISHED, PENDING, STOPPED
 from ...transforms.io import storage
 from .paid import PaidCalls, retries
 from .result import manifest_at
@@ -54,7 +54,7 @@ def begin(plan: Plan) -> str | None:
     if manifest is None:
         return prepare(plan)
     number, written = retries(plan.config.output.path), manifest.get("retry", 0)
-    goes_on = number > written or (number > 0 and manifest["state"] == STOPPED)
+    goes_on = number > written or (number > 0 and manifest["state"] in (STOPPED, PENDING))
     own = take_over(plan)
     if not goes_on:
         storage.write_whole(plan.folder.retries, orjson.dumps(number + 1))

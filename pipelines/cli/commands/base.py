@@ -14,7 +14,7 @@ from ....schemas.errors import ConfigError
 
 SLICES = "by columns, separated by commas; a+b combines two"
 """Help text of the value of --slices."""
-PASSED, CRITERION, CONFIG, RUN = 0, 1, 2, 3
+PASSED, CRITERION, CONFIG, RUN, PENDING = 0, 1, 2, 3, 5
 """Exit codes."""
 FORMS = ("text", "json", "markdown", "junit")
 """Forms in which a run can be printed."""
@@ -68,4 +68,6 @@ def show_end(result: Any, form: str = "text") -> int:
     if result.exit_code == RUN:
         ended = "finished, but" if result.state == "finished" else f"{result.state}:"
         fault(f"the run {ended} {result.reason or 'no reason given'}")
+    if result.exit_code == PENDING:
+        note(f"{result.reason}, or `evalbeam wait {result.output}`")
     return result.exit_code
