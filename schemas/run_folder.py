@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
+FINISHED, FAILED, STOPPED, PENDING = "finished", "failed", "stopped", "pending"
 """States that a manifest may say."""
 TABLE_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
 """Of the summary and errors tables."""
 INSTANCES, ERRORS, SUMMARY = "instances", "errors", "summary"
 AGENT, JUDGES = "agent", "judges"
 """Names of the agent's endpoint, and of the folders that belong to it and to the judges."""
-FINGERPRINT_RECORD, JUDGES_RECORD = "fingerprint.json", "judges.json"
+FINGERPRINT_RECORD, JUDGES_RECORD, _RETRIES = "fingerprint.json", "judges.json", "retries.json"
 
 _JOURNAL, _BATCH, _TEMPORARY, _LEASE = "journal", "batch", ".tmp", "lease"
 _MANIFEST, _STOP, _REPORT = "manifest.json", "stop", "report.html"
@@ -30,6 +30,7 @@ class RunFolder:
     input/rows.jsonl       a dataset that was given in memory
     journal/<fingerprint>/ the agent's finished calls; fingerprint.json says what the fingerprint stands for
     journal/judges/        the judges' votes; judges.json says which judges they are
+    journal/retries.json   how often failed calls were made again
     batch/agent/           calls of an agent in batch mode
     batch/judges/<name>/   calls of a judge in batch mode
     lease/                 who runs here
@@ -70,6 +71,11 @@ class RunFolder:
     def judge_journal(self) -> str:
         """Folder of the votes of judges."""
         return self.at(_JOURNAL, JUDGES)
+
+    @property
+    def retries(self) -> str:
+        """The number of retries that were begun."""
+        return self.at(_JOURNAL, _RETRIES)
 
     @property
     def batches(self) -> str:

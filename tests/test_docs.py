@@ -40,6 +40,8 @@ REASONS = {
 """Why a block is not run. A new reason is added here, where it is seen."""
 _BLOCK = re.compile(r"(?:<!-- ([^>]*) -->\n)?^```(\w+)\n(.*?)^```$", flags=re.S | re.M)
 _DEMO = "import sys; from evalbeam.pipelines.demo import __main__ as m; sys.exit(m.main(m.build_arguments([])))"
+_SECONDS = re.compile(r" · [\d.,]+ s$")
+"""End of the first line of a summary: how long the run took, which no page says."""
 _SHOWN = re.compile(r"^(?:print\(.*|.*exit code \$\?\")\s+# (.*)$", flags=re.M)
 
 
@@ -64,7 +66,7 @@ def run_page(page: Path, folder: Path, env: dict[str, str]) -> Iterator[str]:
         if note == "printed by: make demo":
             said = subprocess.run(["python", "-c", _DEMO], cwd=folder, env=env, capture_output=True, text=True).stdout
         if note.startswith("printed by"):
-            lines = {" ".join(line.split()) for line in said.splitlines()}
+            lines = {" ".join(_SECONDS.sub("", line).split()) for line in said.splitlines()}
             yield from (f"not printed: {line}" for line in code.splitlines() if " ".join(line.split()) not in lines)
         if language not in ("sh", "python") or note.startswith("not run:"):
             continue

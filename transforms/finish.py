@@ -21,7 +21,17 @@ from ..schemas import tables
 from ..schemas.config.evaluation import CriterionConfig, PriceConfig, StatisticsConfig
 from ..schemas.json import Json
 from ..schemas.result import Summary, Tally
-from ..schemas.run_folder import ERRORS, FAILED, FINISHED, INSTANCES, STOPPED, SUMMARY, TABLE_ENDINGS, RunFolder
+from ..schemas.run_folder import (
+    ERRORS,
+    FAILED,
+    FINISHED,
+    INSTANCES,
+    PENDING,
+    STOPPED,
+    SUMMARY,
+    TABLE_ENDINGS,
+    RunFolder,
+)
 from ..schemas.usage import add_known
 from .aggregate import sort_summaries
 from .facts import DatasetStats, RunLimits
@@ -63,6 +73,7 @@ class RunRecord:
         prices: Prices of models by their names.
         free: Judges whose answers come from another run: they cost nothing, and missing ones do not leave the run open.
         left_because: Reason why calls are left, unless the run was stopped.
+        retry: Number of the retry that the tables are of, 0 before the first.
     """
 
     output: str
@@ -81,6 +92,7 @@ class RunRecord:
     prices: Mapping[str, PriceConfig] = field(default_factory=dict)
     free: tuple[str, ...] = ()
     left_because: str = LEFT
+    retry: int = 0
     started: float = field(default_factory=time.time)
 
 
@@ -123,9 +135,10 @@ def _finish(
 ) -> bytes:
     refused = facts.refusal(record.allowed)
     ordered = sort_summaries(summaries, record.facts, record.slices, record.statistics)
-    stopped = None if refused else _stopped(record, files, spent)
-    judged, verdict = criteria.judge(ordered, record.criteria, stopped is not None)
-    shows = None if refused or stopped else why_unscored(ordered, record.facts, _statuses(files), judged)
+    state, reason = (FAILED, refused) if refused else _end(record, files, spent)
+    judged, verdict = criteria.judge(ordered, record.criteria, state in (STOPPED, PENDING))
+    if state == FINISHED:
+        reason = why_unscored(ordered, record.facts, _statuses(files), judged)
     asked = spending(spent, record.models, record.prices, record.free)
     ordered = add_costs(criteria.add_verdicts(ordered, judged), record.facts, asked)
     rows = [tables.summary_row(s) for s in ordered]
@@ -139,13 +152,13 @@ def _finish(
     )
     kept = [f for f in files if f.table == "errors"] if refused else [*files, summary]
     outcome = {
-        "state": FAILED if refused else STOPPED if stopped else FINISHED,
-        "reason": refused or stopped or shows,
+        "state": state,
+        "reason": reason,
         "verdict": verdict if record.criteria and not refused else None,
         "criteria": [] if refused else [asdict(j) for j in judged],
     }
     manifest = _manifest(record, outcome, kept, facts, asked)
-    publish(record.output, kept, manifest, record.loading if outcome["state"] == FINISHED else None)
+    publish(record.output, kept, manifest, record.loading if state == FINISHED else None)
     return manifest
 
 
@@ -158,17 +171,25 @@ def _statuses(files: Iterable[WrittenFile]) -> dict[str, int]:
     return counts
 
 
-def _stopped(record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Spent]) -> str | None:
-    """Returns the reason why calls are left, or `None` if none are."""
-    counts = [] if record.replay else [f.counts for f in files]
-    rows = sum(c.get("not_called", 0) + c.get("over_budget", 0) for c in counts)
+def _end(record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Spent]) -> tuple[str, str | None]:
+    """Returns the state of a run that made calls, and the reason why calls are left, if any are.
+
+    The run is pending if batches are the reason: a later start takes their answers in.
+    """
+    counts = {} if record.replay else _statuses(files)
+    rows = counts.get("not_called", 0) + counts.get("over_budget", 0)
     asks = sum(Tally(*numbers).open for (_, judge, _), numbers in spent if judge not in record.free)
     if not rows and not asks:
-        return None
+        return FINISHED, None
     sign = RunFolder(record.output).stop
-    reason = storage.read_bytes(sign).decode("utf-8", "replace") if storage.exists(sign) else record.left_because
     left = f"{rows} rows were not called" if rows else f"{asks} questions to judges were not asked"
-    return f"{reason}; {left}; run the same command again to make these calls"
+    if storage.exists(sign):
+        reason = storage.read_bytes(sign).decode("utf-8", "replace")
+    elif record.left_because == HANDED:
+        return PENDING, f"{HANDED}; {left} so far; the same command takes their answers in when they are there"
+    else:
+        reason = record.left_because
+    return STOPPED, f"{reason}; {left}; run the same command again to make these calls"
 
 
 def publish(output: str, files: Sequence[WrittenFile], manifest: bytes, loading: LoadTables | None = None) -> None:
@@ -212,6 +233,7 @@ def _manifest(
         "tables": described,
         "metrics": [{name: getattr(f, name) for name in _OF_A_METRIC} for f in record.facts],
         "fingerprint": record.fingerprint,
+        **({"retry": record.retry} if record.retry else {}),
         **({"judging": _judging(record, asked)} if record.models else {}),
         "config": record.config,
         "versions": record.versions,

@@ -1,5 +1,6 @@
-"""Placeholders of a configuration: the day of a scheduled run, and environment variables.
+"""Placeholders of a configuration: the day of a scheduled run, a new folder for each run, and environment variables.
 
+`output.path` may contain `{run_id}`, which stands for the time of the start, so that each one has a folder of its own.
 `{run_date}` and `${NAME}` are allowed in the paths of a configuration (`dataset.path`, `dataset.query`, `output.path`)
 and in the other keys that depend on the day (`PLACES`), so that one file serves every day and every stage of a
 deployment. They are replaced before validation: tables and manifest contain the final values.
@@ -10,6 +11,7 @@ from __future__ import annotations
 import datetime
 import os
 import re
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +27,7 @@ PLACES = (
 )
 """Keys in which placeholders are replaced; in any other key they are plain text."""
 
+RUN_ID = "{run_id}"
 _PLACEHOLDER = re.compile(r"\{run_date\}|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|(\$\{\w+:[^{}]*\})")
 
 
@@ -43,7 +46,18 @@ def parse_day(text: str) -> str:
         raise ConfigError(f"found {text!r}", where="--run-date", allowed="a date such as 2026-11-21") from None
 
 
-def fill(data: Any, run_date: str | None, source: str, environ: Mapping[str, str] = os.environ) -> None:
+def make_run_id() -> str:
+    """Makes a name for a run: its start in UTC, by which names sort, and four random digits."""
+    return f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+
+
+def fill(
+    data: Any,
+    run_date: str | None,
+    source: str,
+    environ: Mapping[str, str] = os.environ,
+    run_id: str | None = None,
+) -> None:
     """Replaces the placeholders of a configuration, in place.
 
     Inserted values are not scanned again, so a variable whose value contains "{run_date}" is inserted unchanged.
@@ -53,6 +67,7 @@ def fill(data: Any, run_date: str | None, source: str, environ: Mapping[str, str
         run_date: The day of the run, see `parse_day`.
         source: Name of the file, for messages.
         environ: Environment variables for `${NAME}`.
+        run_id: Value of `{run_id}`; default: one of this moment.
 
     Raises:
         ConfigError: A placeholder has no value, or is a reference to a secret, which these keys do not take.
@@ -65,6 +80,8 @@ def fill(data: Any, run_date: str | None, source: str, environ: Mapping[str, str
         if not isinstance(part, dict) or key not in part:
             continue
         where, value = f"{source}: {'.'.join(place)}", part[key]
+        if place == ("output", "path") and isinstance(value, str):
+            value = value.replace(RUN_ID, run_id or make_run_id())
         if isinstance(value, str):
             part[key] = _replace(value, run_date, where, environ)
         elif isinstance(value, list):

@@ -57,31 +57,44 @@ def split(rest: Sequence[str]) -> tuple[str | None, list[str]]:
     return source, flags
 
 
-def assemble(source: str | None, settings: Sequence[Setting], run_date: str | None = None) -> EvaluationConfig:
+def assemble(
+    source: str | None, settings: Sequence[Setting], run_date: str | None = None, run_id: str | None = None
+) -> EvaluationConfig:
     """Builds the configuration of a file with settings applied; without a file, of the settings alone.
 
     Args:
         source: Path of the file.
         settings: Changes, applied in order.
         run_date: Value of `{run_date}`.
+        run_id: Value of `{run_id}`; default: one of this moment.
 
     Raises:
         ConfigError: Something is invalid; the message names file or option, key, the value and what is allowed.
     """
-    from ...schemas.config.evaluation import EvaluationConfig
-
     if source is None and not settings:
         allowed = "evalbeam run eval.yaml, or --dataset and --metrics; `evalbeam init` writes an example"
         raise ConfigError("nothing to evaluate", allowed=allowed)
-    data = load(source) if source is not None else {}
+    return build(load(source) if source is not None else {}, settings, run_date, source or "command line", run_id)
+
+
+def build(
+    data: Any, settings: Sequence[Setting], run_date: str | None, where: str, run_id: str | None = None
+) -> EvaluationConfig:
+    """Builds the configuration of parsed data with settings applied; `where` names its source in messages.
+
+    Raises:
+        ConfigError: Something is invalid, see `assemble`.
+    """
+    from ...schemas.config.evaluation import EvaluationConfig
+
     for option, key, value in settings:
         put(data, key, value, option)
-    fill(data, run_date, source or "command line")
+    fill(data, run_date, where, run_id=run_id)
     if isinstance(data, dict) and isinstance(data.get("criteria"), str):
         from .adk_criteria import resolve_criteria
 
         data = resolve_criteria(data)
-    return EvaluationConfig.parse(data, source or "command line")
+    return EvaluationConfig.parse(data, where)
 
 
 def put(data: Any, key: str, value: Any, option: str) -> None:

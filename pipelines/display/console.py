@@ -50,6 +50,28 @@ def say(text: str) -> None:
             raise RunError(f"cannot write to standard output: {error.strerror}") from error
 
 
+def say_in_colour(text: str) -> None:
+    """Writes a result to standard output as `say` does; on a terminal with verdicts in colour and faint bars.
+
+    Colours are left out if `NO_COLOR` is set, see no-color.org, and wherever rich finds that there are none.
+    """
+    if not sys.stdout.isatty():
+        say(text)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    styled = Text(text.rstrip("\n"))
+    styled.highlight_regex(r"\b(PASSED|BETTER)\b", "green")
+    styled.highlight_regex(r"\b(FAILED|WORSE|STOPPED|NO RESULT)\b", "bold red")
+    styled.highlight_regex(r"\b(NOT_EVALUATED|INCONCLUSIVE)\b", "yellow")
+    styled.highlight_regex("·{2,}", "bright_black")
+    console = Console()
+    with console.capture() as drawn:
+        console.print(styled, soft_wrap=True)  # lines fit already, except for paths, which must not be broken
+    say(drawn.get())
+
+
 def note(text: str) -> None:
     """Writes a message to standard error."""
     remark(sys.stderr, f"evalbeam: {one_line(text)}\n")

@@ -85,6 +85,34 @@ def _list_faults(row: Row, tests: Mapping[str, Callable[[float], bool]]) -> list
     return why
 
 
+def ranges_of(result: EvaluationResult) -> dict[str, tuple[float, float]]:
+    """Maps each metric with a range to its (worst, best) scores."""
+    described = result.manifest.get("metrics", ())
+    return {m["name"]: (m["worst"], m["best"]) for m in described if m["worst"] is not None}
+
+
+def find_worst_slices(result: EvaluationResult, summary: Sequence[Row], most: int) -> list[tuple[Row, float]]:
+    """Finds the slices that are surely worse than the whole dataset; returns each with the mean of the whole.
+
+    That is: the whole confidence interval of the slice's mean is on the worse side of the mean of all rows. They are
+    ordered by the distance between the two, as a share of the metric's range; metrics without a range have no place
+    among them.
+    """
+    ends = ranges_of(result)
+    means = {r["metric"]: r["mean"] for r in summary if not r["slice"]}
+    found: list[tuple[float, Row, float]] = []
+    for row in summary:
+        mean = means.get(row["metric"])
+        if not row["slice"] or mean is None or row["ci_low"] is None or row["metric"] not in ends:
+            continue
+        worst, best = ends[row["metric"]]
+        distance = (mean - row["ci_high"] if worst < best else row["ci_low"] - mean) / abs(best - worst)
+        if distance > 0:
+            found.append((distance, row, mean))
+    found.sort(key=lambda one: -one[0])
+    return [(row, mean) for _, row, mean in found[:most]]
+
+
 def count_faults(result: EvaluationResult) -> list[tuple[str, int, Row]]:
     """Lists (code, count, first row) of the errors table, most frequent first.
 
@@ -107,9 +135,8 @@ def locate_error(error: Row) -> str:
 
 def _list_metrics(result: EvaluationResult) -> dict[str, tuple[float, float] | None]:
     """Maps each metric with columns of its own to its (worst, best) scores, or `None` without a range."""
-    described = {m["name"]: m for m in result.manifest.get("metrics", ())}
     names = [c.removesuffix("/score") for c in columns_of_instances(result) if c.endswith("/score")]
-    ends = {name: (m["worst"], m["best"]) for name, m in described.items() if m["worst"] is not None}
+    ends = ranges_of(result)
     return {name: ends.get(name) for name in names if name not in PERFORMANCE}
 
 

@@ -14,7 +14,8 @@ from ...schemas.run_folder import FINISHED
 from ..run.result import EvaluationResult
 from ..run.tables import summary_rows
 from .digest import count_faults, locate_error
-from .terminal import counts_text, interval, judged_name, number, outcome, plain, render, slice_name
+from .run_text import headline, render
+from .terminal import counts_text, interval, judged_name, number, outcome, plain, slice_name
 
 MOST_FAULTS = 20
 """Kinds of failures shown in Markdown."""
@@ -24,15 +25,16 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 
 
-def render_as(form: str, result: EvaluationResult, width: int) -> str:
+def render_as(form: str, result: EvaluationResult, width: int, whole: bool = False) -> str:
     """Renders a run in the form of that name.
 
     Args:
         form: "text", "json", "markdown" or "junit".
         result: A run with a manifest.
         width: Columns of the terminal, for "text".
+        whole: As in `render`, for "text".
     """
-    return render(result, width) if form == "text" else _RENDERERS[form](result)
+    return render(result, width, whole) if form == "text" else _RENDERERS[form](result)
 
 
 def append_step_summary(result: EvaluationResult) -> None:
@@ -45,13 +47,6 @@ def append_step_summary(result: EvaluationResult) -> None:
     if path:
         with open(path, "a", encoding="utf-8", errors="replace") as file:
             file.write(render_markdown(result) + "\n")
-
-
-def verdict_of(result: EvaluationResult) -> str:
-    """Returns the verdict in capitals; that of a run without criteria is its state."""
-    if result.state != FINISHED or result.reason:
-        return "NO RESULT" if result.state == FINISHED else result.state.upper()
-    return result.verdict or "FINISHED"
 
 
 def render_json(result: EvaluationResult) -> str:
@@ -75,7 +70,7 @@ def render_json(result: EvaluationResult) -> str:
 def render_markdown(result: EvaluationResult) -> str:
     """Renders the verdict, the criteria, the metrics and what failed as Markdown; all values are escaped."""
     summary = [row for row in summary_rows(result) if not row["slice"]]
-    parts = [[f"## {_mark(verdict_of(result))}: {_mark(counts_text(result))}"]]
+    parts = [[f"## {_mark(headline(result))}: {_mark(counts_text(result))}"]]
     if result.reason:
         parts.append([_mark(result.reason)])
     judged = result.manifest.get("criteria") or []
@@ -120,7 +115,7 @@ def render_junit(result: EvaluationResult) -> str:
     failures = errors = 0
     if result.state != FINISHED or result.reason:
         errors += 1
-        _add_problem(run, "error", verdict_of(result), result.reason or result.state)
+        _add_problem(run, "error", headline(result), result.reason or result.state)
     for one in judged:
         case = ElementTree.SubElement(
             suite, "testcase", classname="evalbeam.criteria", name=_xml(_name(one)), time="0.000"

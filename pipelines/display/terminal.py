@@ -1,60 +1,26 @@
-"""Renders a finished run as plain text: means with their counts, criteria, and the paths of the tables."""
+"""Formats numbers, names and tables of a finished run as plain text for a terminal."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ...schemas.json import Json
-from ...schemas.run_folder import RunFolder
-from ...transforms.io import storage
 from ..run.result import EvaluationResult
-from ..run.tables import Row, summary_rows
+from ..run.tables import Row
 from .console import NOTHING, is_printable
-from .costs import HEADINGS, NUMBERS, spent_cells
-from .digest import (
-    count_faults,
-    count_reasons,
-    locate_error,
-    note_empty_columns,
-)
+from .digest import count_reasons
 
-MOST_SLICES = 24
-"""Maximum slices shown of one list of columns."""
 MOST_REASONS = 3
 FAULTS = "Unusable rows and failed calls"
-MOST_COLUMNS = 300
-"""Maximum terminal columns of one fault."""
 _NAME_AT_LEAST = 16
 
 _OVER_OTHERS = ("Mn", "Me", "Cf")
 """Unicode categories of characters that take no terminal column: marks and joiners."""
 
 Cell = str
-Values = tuple[Json, ...]
-"""Values of a slice's columns."""
 Columns = Sequence[tuple[str, bool]]
 """(heading, True if its cells are numbers and right-aligned) of each column."""
-
-
-def render(result: EvaluationResult, width: int = 100) -> str:
-    """Renders the summary of a run.
-
-    Args:
-        result: A run with a manifest.
-        width: Columns of the terminal. To fit, long names are cut and columns other than mean and counts dropped.
-    """
-    parts = ["\n".join(_head(result))]
-    summary = summary_rows(result)
-    if summary:
-        parts.append("\n".join(_means([r for r in summary if not r["slice"]], width)))
-        parts += ["\n".join(lines) for lines in _slices(summary, width)]
-        parts.append("\n".join(_unscored(result, summary)))
-    parts.append("\n".join(_faults(result)))
-    parts.append("\n".join(_criteria(result)))
-    parts.append("\n".join(_judges(result, width)))
-    parts.append("\n".join(_paths(result)))
-    return "\n\n".join(p for p in parts if p) + "\n"
 
 
 def number(value: Json) -> str:
@@ -133,91 +99,30 @@ def _padded(text: str, width: int, right: bool) -> str:
     return fill + text if right else text + fill
 
 
-def _head(result: EvaluationResult) -> Iterator[str]:
-    yield f"Run {result.state}: {counts_text(result)}"
-    if result.manifest.get("reason"):
-        yield plain(str(result.manifest["reason"]))
-
-
 def counts_text(result: EvaluationResult) -> str:
-    """Formats the number of rows by outcome, and the duration of the run."""
+    """Formats the number of rows by outcome, and the duration of the run, separated by commas."""
+    return ", ".join(count_parts(result))
+
+
+def count_parts(result: EvaluationResult) -> list[str]:
+    """Formats each number of rows by outcome, and the duration of the run."""
     manifest, counts = result.manifest, result.manifest["counts"]
-    parts = [f"{counts['rows']:,} rows"]
+    parts = [_count(counts["rows"], "row")]
     trials = (manifest.get("config") or {}).get("trials", 1)
     if trials > 1:
         parts[0] += f" × {trials} trials"
     if counts["rejected"]:
         parts.append(f"{counts['rejected']:,} unusable")
-    for status, words in (("failed", "calls failed"), ("not_called", "not called"), ("over_budget", "over budget")):
+    if counts.get("failed"):
+        parts.append(_count(counts["failed"], "call") + " failed")
+    for status, words in (("not_called", "not called"), ("over_budget", "over budget")):
         if counts.get(status):
             parts.append(f"{counts[status]:,} {words}")
-    return ", ".join([*parts, f"{manifest['measured']['seconds']:,.1f} s"])
+    return [*parts, f"{manifest['measured']['seconds']:,.1f} s"]
 
 
-_COLUMNS: Columns = (
-    ("Metric", False),
-    ("Mean", True),
-    ("Scored", True),
-    ("Errors", True),
-    ("Skipped", True),
-    ("Rows", True),
-    ("CI", True),
-    ("Pass rate", True),
-    ("Verdict", False),
-)
-
-
-def _means(rows: Sequence[Row], width: int) -> list[str]:
-    cells = [
-        [r["metric"], number(r["mean"])]
-        + [f"{r[c]:,}" for c in ("scored_count", "error_count", "skipped_count", "row_count")]
-        + [interval(r), share(r["pass_rate"]), r["verdict"] or ""]
-        for r in rows
-    ]
-    used = [
-        i
-        for i, (title, _) in enumerate(_COLUMNS)
-        if title not in ("Pass rate", "Verdict") or any(row[i] not in ("", NOTHING) for row in cells)
-    ]
-    kept = [[row[i] for i in used] for row in cells]
-    return table([_COLUMNS[i] for i in used], kept, width, ("CI", "Pass rate", "Verdict"))
-
-
-def _slices(summary: Sequence[Row], width: int) -> Iterator[list[str]]:
-    """Renders, for each list of slice columns, tables of metrics by slice, with as many slices per table as fit."""
-    groups: dict[tuple[str, ...], dict[Values, dict[str, str]]] = {}
-    for row in summary:
-        if row["slice"]:
-            cell = f"{number(row['mean'])}  {row['scored_count']:,}/{row['row_count']:,}"
-            values = tuple(row["slice"].values())
-            groups.setdefault(tuple(row["slice"]), {}).setdefault(values, {})[row["metric"]] = cell
-    for columns, slices in groups.items():
-        names = list(dict.fromkeys(metric for cells in slices.values() for metric in cells))
-        first = max(map(columns_of, names))
-        lines = [plain(f"By {', '.join(columns)}: mean, rows scored / rows")]
-        lines += [plain(words)] if (words := note_empty_columns(columns, slices)) else []
-        shown = list(slices)[:MOST_SLICES]
-        while shown:
-            size = _fitting(shown, slices, width - first)
-            some, shown = shown[:size], shown[size:]
-            rows = [[name, *(slices[values].get(name, NOTHING) for values in some)] for name in names]
-            lines += table([("", False), *((_heading(values), True) for values in some)], rows, width)
-        if len(slices) > MOST_SLICES:
-            lines.append(f"… and {len(slices) - MOST_SLICES:,} more in the summary table")
-        yield lines
-
-
-def _fitting(values: Sequence[Values], slices: Mapping[Values, Mapping[str, str]], width: int) -> int:
-    """Counts the slices that fit next to each other, at least one."""
-    for i, one in enumerate(values):
-        width -= 2 + max(map(columns_of, (_heading(one), *slices[one].values())))
-        if width < 0:
-            return max(1, i)
-    return len(values)
-
-
-def _heading(values: Values) -> str:
-    return ", ".join(NOTHING if v is None else cut(plain(str(v)), 24) or '""' for v in values)
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def unscored(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[str]]:
@@ -228,41 +133,6 @@ def unscored(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list
         more = f", {len(counts) - MOST_REASONS} more reasons" if len(counts) > MOST_REASONS else ""
         metrics.setdefault(shown + more, []).append(name)
     return metrics
-
-
-def _unscored(result: EvaluationResult, summary: Sequence[Row]) -> Iterator[str]:
-    found = unscored(result, summary)
-    if found:
-        yield "Not scored"
-    for words, names in found.items():
-        yield plain(f"  {words}: {', '.join(names)}")
-
-
-def _faults(result: EvaluationResult) -> Iterator[str]:
-    """Yields the most frequent codes of the errors table, each with its first row."""
-    found = count_faults(result)
-    if found:
-        yield FAULTS
-    for code, count, first in found[:MOST_REASONS]:
-        yield cut(plain(f"  {code} {count:,}, first {locate_error(first)}: {first['message']}"), MOST_COLUMNS)
-    more = len(found) - MOST_REASONS
-    if more > 0:
-        yield f"  … and {more:,} more {'kind' if more == 1 else 'kinds'} in the errors table"
-
-
-def _criteria(result: EvaluationResult) -> Iterator[str]:
-    judged = result.manifest.get("criteria") or []
-    if judged:
-        yield f"Criteria: {result.verdict}"
-    size = max((len(j["verdict"]) for j in judged), default=0)
-    for j in judged:
-        yield plain(f"  {j['verdict'].ljust(size)}  {judged_name(j)}: {outcome(j)}")
-
-
-def _judges(result: EvaluationResult, width: int) -> list[str]:
-    cells = spent_cells(result)
-    columns = [(heading, heading in NUMBERS) for heading in HEADINGS]
-    return table(columns, cells, width, ("Model", "Failed", "Judge")) if cells else []
 
 
 def judged_name(judged: Mapping[str, Json]) -> str:
@@ -283,14 +153,3 @@ def outcome(judged: Mapping[str, Json]) -> str:
 def tables_of(result: EvaluationResult) -> list[tuple[str, Json]]:
     """Lists (name, description) of the run's tables: instances, summary, errors."""
     return sorted(result.manifest["tables"].items(), key=lambda t: (t[0] == "errors", t[0]))
-
-
-def _paths(result: EvaluationResult) -> Iterator[str]:
-    for name, described in tables_of(result):
-        files = described["files"]
-        count = f"{described['rows']:,} rows" + (f" in {len(files):,} files" if len(files) > 1 else "")
-        where = storage.join(result.output, files[0] if len(files) == 1 else name)
-        yield f"{name.ljust(11)}{where}  ({count})"
-    page = RunFolder(result.output).report
-    if storage.exists(page):
-        yield f"{'report'.ljust(11)}{page}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -41,6 +42,8 @@ _ALLOWED = {
     False: "live; or a judge of type openai, google or anthropic",
 }
 """Allowed values of `mode`, for agents (True) and for judges (False)."""
+POLL = 60.0
+"""Seconds between two looks at batches, which take minutes to hours; a look is a request for each of them."""
 _log = logging.getLogger(__name__)
 
 
@@ -122,6 +125,49 @@ def take_in(plan: Plan, context: RunContext, paid: PaidCalls) -> None:
                 batch.note(**{**batch.job, "state": "ended"})
             else:
                 route.tell(batch, "no answers yet")
+
+
+def _look_for_answers(plan: Plan) -> bool | None:
+    """Returns true if a batch has answers that no start has taken in yet, and `None` if no batch is on its way.
+
+    Raises:
+        RunError: The provider cannot be reached.
+    """
+    waits = False
+    for route in _routes(plan, RunContext(plan.folder), live=True):
+        for batch in batches(route.folder):
+            job = _look(batch, route)
+            if batch.results() or (job is not None and job.done):
+                return True
+            waits = True
+    return False if waits else None
+
+
+def wait_for_answers(
+    plan: Plan,
+    timeout: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Waits until a batch of a pending run has answers.
+
+    Args:
+        plan: The run.
+        timeout: Seconds to wait at most; default: as long as it takes.
+        clock, sleep: For tests.
+
+    Returns:
+        False if no batch is on its way, so that waiting is in vain.
+
+    Raises:
+        RunError: It takes longer than `timeout`, or the provider cannot be reached.
+    """
+    began = clock()
+    while (found := _look_for_answers(plan)) is False:
+        if timeout is not None and clock() - began + POLL > timeout:
+            raise RunError(f"{plan.folder.path}: the batches have no answers after {timeout:g} seconds")
+        sleep(POLL)
+    return found is not None
 
 
 def hand_over(plan: Plan, context: RunContext, paid: PaidCalls) -> None:

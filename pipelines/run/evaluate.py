@@ -26,6 +26,7 @@ from ...transforms.facts import CombineStats
 from ...transforms.finish import FinishRun
 from ...transforms.io import storage
 from ...transforms.join_baseline import JoinBaseline
+from ...transforms.journal.ranks import name_start
 from ...transforms.judge_costs import SumSpending
 from ...transforms.normalize import Normalize
 from ...transforms.read import ReadRows
@@ -44,11 +45,11 @@ from . import batches
 from .answers import require_answers
 from .baseline import baseline_files
 from .build import make_plan
-from .paid import PaidCalls
+from .paid import PaidCalls, retries
 from .plan import Plan
 from .preflight import require
 from .result import EvaluationResult
-from .resume import prepare
+from .retry import begin
 
 
 @dataclass
@@ -142,7 +143,8 @@ def _start(
     holder = Holder.here(engines.engine(options), engines.master(options), named)
     with lease.held(plan.config.output.path, holder, leave=leave):
         plan, fingerprint = _prepare(plan)
-        context = RunContext(plan.folder, fingerprint or "", engines.processes(options))
+        start = name_start(retries(plan.config.output.path))
+        context = RunContext(plan.folder, fingerprint or "", engines.processes(options), start=start)
         context = replace(context, budget=_take_over(plan, context, tell))
         prepare_job(options, holder, plan.packages)
         with _process_for_bulk(), plain_pipelines(), holding() as held:
@@ -162,7 +164,8 @@ def _take_over(plan: Plan, context: RunContext, tell: Callable[[str], None] | No
     """Takes over what earlier starts have left: finished calls and batches; returns the budget that this one has."""
     paid = PaidCalls(plan.folder.path)
     if tell is not None and plan.calls and (reused := paid.reused):
-        tell(f"{plan.folder.path} holds an unfinished run: {reused} completed calls are reused")
+        found = "an unfinished run" if plan.purpose == "run" else "a run"
+        tell(f"{plan.folder.path} holds {found}: {reused:,} completed calls are reused")
     batches.take_in(plan, context, paid)
     batches.hand_over(plan, context, paid)  # what a start that nobody waited for has left
     return paid.budget(plan.bounds)
@@ -174,7 +177,7 @@ def _prepare(plan: Plan) -> tuple[Plan, str | None]:
     Rows in memory are written aside first: unusable ones end a start before it touches what an earlier one has left.
     """
     if plan.rows is None:
-        return plan, prepare(plan)
+        return plan, begin(plan)
     from ...transforms.readers.memory import spill
 
     data = plan.config.dataset
@@ -182,7 +185,7 @@ def _prepare(plan: Plan) -> tuple[Plan, str | None]:
     try:
         (written,), _ = spill(plan.rows, aside)
         require_answers(plan, expand([written], data.format))
-        own = prepare(plan)
+        own = begin(plan)
         storage.move(written, data.paths[0])
     finally:
         storage.delete_folder(aside)

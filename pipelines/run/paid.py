@@ -33,12 +33,18 @@ class PaidCalls:
 
     @cached_property
     def _journals(self) -> dict[str, JournalSummary]:
-        return {folder: summarize(folder) for folder in journals(self.output)}
+        retry = retries(self.output)
+        return {folder: summarize(folder, retry) for folder in journals(self.output)}
 
     @cached_property
     def _spent(self) -> tuple[int, int]:
         found = self._journals.values()
         return sum(s.paid_calls for s in found), sum(s.input_tokens + s.output_tokens for s in found)
+
+    @property
+    def without_answer(self) -> int:
+        """Calls that ended, but have no answer."""
+        return sum(count for s in self._journals.values() for kind, count in s.calls.items() if kind != "ok")
 
     @property
     def reused(self) -> int:
@@ -62,6 +68,12 @@ class PaidCalls:
         calls, tokens = self._spent
         folder = RunFolder(self.output).temporary("spent", uuid.uuid4().hex)
         return Budget(folder, calls, tokens, **vars(bounds))
+
+
+def retries(output: str) -> int:
+    """The number of retries of a run that were begun."""
+    path = RunFolder(output).retries
+    return orjson.loads(storage.read_bytes(path)) if storage.exists(path) else 0
 
 
 def journals(output: str) -> list[str]:

@@ -6,7 +6,7 @@ import datetime
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.json import Json
@@ -20,6 +20,7 @@ from ...transforms.dialects._rules import RowRules
 from ...transforms.facts import RunLimits
 from ...transforms.finish import HANDED, LEFT, RunRecord
 from ...transforms.invoke import InvokeAgent
+from ...transforms.journal.ranks import retry_of
 from ...transforms.judge import JudgeExamples, JudgeUse
 from ...transforms.judging.needs import Needs
 from ...transforms.load import LoadTables
@@ -32,6 +33,8 @@ from ...transforms.writers.base import Writer
 from ..runners.packages import Packages
 from .judges import needs_of, prompts_of
 from .parts import stamp
+
+Purpose: TypeAlias = Literal["run", "retry", "rescore"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Plan:
         judges: The judges that metrics ask, by name; empty if no metric asks one.
         packages: The agent's code, for the workers.
         rows: Dataset in memory, whose file is yet to be written; `None` if the dataset is files.
+        purpose: "run"; "retry" calls again what failed in a finished run; "rescore" scores its answers again and calls
+            no agent.
     """
 
     config: EvaluationConfig
@@ -59,6 +64,7 @@ class Plan:
     judges: Mapping[str, JudgeUse] = field(default_factory=dict)
     packages: Packages = Packages()
     rows: Any = None
+    purpose: Purpose = "run"
 
     @property
     def computed(self) -> tuple[ConfiguredMetric, ...]:
@@ -79,6 +85,11 @@ class Plan:
     def calls(self) -> bool:
         """True if an agent or a judge is called."""
         return bool(self.judges) or not self.recorded
+
+    @property
+    def asks_agent(self) -> bool:
+        """True if an agent is called, whose answers are neither in the rows nor in a journal."""
+        return not (self.recorded or self.config.replay is not None or self.purpose == "rescore")
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -131,7 +142,7 @@ class Plan:
     @property
     def calls_per_row(self) -> int:
         """Calls of the agent that a row needs at least, all its trials together."""
-        return 0 if self.recorded or self.config.replay else self.config.trials
+        return self.config.trials if self.asks_agent else 0
 
     @property
     def allowed(self) -> RunLimits:
@@ -162,8 +173,9 @@ class Plan:
     def invoke(self, context: RunContext) -> InvokeAgent:
         """The step that answers the rows."""
         agent, trials, own = self.config.agent, self.config.trials, context.fingerprint
-        if own and self.config.replay is not None:
-            replayed = RunFolder(self.config.replay).agent_journal(own)
+        if own and not self.asks_agent:
+            folder = self.folder if self.config.replay is None else RunFolder(self.config.replay)
+            replayed = folder.agent_journal(own)
             nothing_kept = RunContext(fingerprint=own, start=context.start)
             return InvokeAgent(self.agent, agent, trials, nothing_kept, replayed=replayed)
         secrets = tuple(agent.secrets.items())
@@ -185,12 +197,13 @@ class Plan:
             statistics=self.config.statistics,
             criteria=tuple(self.config.criteria),
             fingerprint=context.fingerprint or None,
-            replay=self.config.replay is not None,
+            replay=not (self.recorded or self.asks_agent),
             loading=self.loading(context),
             prompts={u.name: prompts_of(u.metric) for u in self.judged},
             models={name: use.model_name for name, use in self.judges.items()},
             free=tuple(name for name, use in self.judges.items() if use.replayed is not None),
             prices=self.config.prices,
+            retry=retry_of(context.start),
             left_because=HANDED if any(mode != "live" for mode in self.modes) else LEFT,
         )
 

@@ -13,16 +13,14 @@ import orjson
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
 from ...schemas.names import aggregates, registered_names
-from ...schemas.run_folder import FAILED, FINISHED, RunFolder
+from ...schemas.run_folder import FAILED, FINISHED, PENDING, RunFolder
 from ...schemas.warehouse import ADDED, ORIGINAL
 from ...transforms.io import storage
 
 if TYPE_CHECKING:
     import pandas as pd
 
-EXIT_PASSED, EXIT_CRITERION, EXIT_CONFIG, EXIT_RUN = 0, 1, 2, 3
-EXIT_INCONCLUSIVE = 4
-"""Of a comparison that shows too little to pass or fail."""
+EXIT_PASSED, EXIT_CRITERION, EXIT_CONFIG, EXIT_RUN, EXIT_INCONCLUSIVE, EXIT_PENDING = range(6)
 RATES = ("/candidate_model_win_rate", "/baseline_model_win_rate", "/tie_rate")
 """Endings of the summary rows that a pairwise metric has instead of one of its own."""
 
@@ -62,12 +60,12 @@ class EvaluationResult:
 
     @property
     def state(self) -> str:
-        """ "finished", "failed" (nothing was called) or "stopped"."""
+        """ "finished", "failed" (nothing was called), "stopped" or "pending" (calls are handed over in batches)."""
         return self.manifest["state"]
 
     @property
     def verdict(self) -> str | None:
-        """ "PASSED", "FAILED", "NOT_EVALUATED" (so in a run that was stopped), or `None` without criteria."""
+        """ "PASSED", "FAILED", "NOT_EVALUATED" (also of a stopped or pending run), or `None` without criteria."""
         return self.manifest["verdict"]
 
     @property
@@ -78,7 +76,9 @@ class EvaluationResult:
     @property
     def exit_code(self) -> int:
         """0 passed (or nothing to judge), 1 a criterion failed or could not be evaluated, 3 the run failed, was stopped
-        or shows nothing."""
+        or shows nothing, 5 it waits for batches."""
+        if self.state == PENDING:
+            return EXIT_PENDING
         if self.state != FINISHED or self.reason:
             return EXIT_RUN
         return EXIT_PASSED if self.verdict in (None, "PASSED") else EXIT_CRITERION

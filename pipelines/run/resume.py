@@ -73,12 +73,24 @@ def prepare(plan: Plan) -> str | None:
     folder = plan.folder
     if ended_as(output.path) == FINISHED:
         if not output.overwrite:
-            found = f"{output.path} holds a finished run"
-            raise ConfigError(found, where="output.path", allowed="another path, or output.overwrite (--overwrite)")
+            raise _finished(output.path)
         _drop(output.path)
     storage.delete([folder.manifest, folder.stop])
-    if plan.judges:
-        storage.write_whole(storage.join(folder.judge_journal, JUDGES_RECORD), judges_record(plan.judges, plan.judged))
+    return take_over(plan, output.overwrite)
+
+
+def take_over(plan: Plan, overwrite: bool = False) -> str | None:
+    """Takes over what a run has paid for; returns the fingerprint its calls are journaled under, see `prepare`.
+
+    Args:
+        plan: The run.
+        overwrite: Drop the answers of another agent.
+
+    Raises:
+        ConfigError: There are answers of another agent.
+    """
+    output, folder = plan.config.output, plan.folder
+    take_over_votes(plan)
     if plan.recorded:
         return None
     if plan.config.replay is not None:
@@ -88,12 +100,19 @@ def prepare(plan: Plan) -> str | None:
     if earlier and own not in earlier:
         if output.resume_anyway:
             return next(iter(earlier))
-        if not output.overwrite:
+        if not overwrite:
             raise _changed(output.path, parts, next(iter(earlier.values())))
         _drop(output.path)
     if own not in earlier:
         storage.write_whole(storage.join(folder.agent_journal(own), FINGERPRINT_RECORD), orjson.dumps(parts))
     return own
+
+
+def take_over_votes(plan: Plan) -> None:
+    """Takes over the votes that a run has paid for: says beside them which judges they are of."""
+    if plan.judges:
+        path = storage.join(plan.folder.judge_journal, JUDGES_RECORD)
+        storage.write_whole(path, judges_record(plan.judges, plan.judged))
 
 
 def replayed(plan: Plan) -> str:
@@ -164,7 +183,9 @@ def cancel(output: str, reason: str = "cancelled by evalbeam cancel", now: bool 
             raise nothing
         found.holder.end()
         return
-    if ended_as(output) is not None or not journals(output):
+    holder = lease.latest(output)
+    again = holder is not None and not holder.released and holder.holder.state() == "running"  # a retry, or a rescoring
+    if (ended_as(output) is not None and not again) or not journals(output):
         raise nothing
     storage.write_whole(RunFolder(output).stop, reason.encode())
 
@@ -174,6 +195,16 @@ def _drop(output: str) -> None:
     folder = RunFolder(output)
     for path in (folder.journals, folder.batches):
         storage.delete_folder(path)
+
+
+def _finished(output: str) -> ConfigError:
+    ways = (
+        f"`evalbeam retry {output}` to call its failed rows again",
+        f"`evalbeam rescore {output} CONFIG` to score its answers with other metrics or criteria",
+        "another path",
+        "--overwrite to call all rows again",
+    )
+    return ConfigError(f"{output} holds a finished run", where="output.path", allowed=", ".join(ways))
 
 
 def _changed(output: str, now: Mapping[str, Json], then: Mapping[str, Json]) -> ConfigError:

@@ -18,8 +18,6 @@ from ...schemas.tables import RATINGS
 from ...transforms.io import storage
 from .result import EvaluationResult
 
-_CELLS = 1 << 17
-"""Values that are looked at together at most; as Python objects they take a hundred times their bytes in the file."""
 Row = dict[str, Json]
 
 _CELLS = 1 << 17
@@ -34,18 +32,41 @@ def rows_of(result: EvaluationResult, table: str, columns: Sequence[str] | None 
         table: "instances", "summary" or "errors".
         columns: Those wanted; default: all. JSONL and CSV give all in any case.
     """
-    described = result.manifest["tables"].get(table)
-    if described is None:
-        return
+    for path in result.files(table):
+        yield from _rows_of_file(result, table, path, columns)
+
+
+def find_rows(result: EvaluationResult, instance_id: str) -> Iterator[Row]:
+    """Yields the rows of the instances table with an id, one for each trial.
+
+    Of a Parquet file without it, only the column of ids is read.
+    """
+    for path in result.files("instances"):
+        if not path.endswith(".parquet") or _has_instance(path, instance_id):
+            found = _rows_of_file(result, "instances", path, None)
+            yield from (row for row in found if row["instance_id"] == instance_id)
+
+
+def _rows_of_file(result: EvaluationResult, table: str, path: str, columns: Sequence[str] | None) -> Iterator[Row]:
+    described = result.manifest["tables"][table]
     types = {c["name"]: c["type"] for c in described["columns"]}
     ours = {c["name"]: c.get("is", c["name"]) for c in described["columns"]}
     wanted = columns and [name for name, own in ours.items() if own in columns]
-    for path in result.files(table):
-        if path.endswith(".evalset_result.json"):  # ADK's results stand there instead of a table
-            return
-        read = _parquet if path.endswith(".parquet") else _jsonl if ".jsonl" in path else _csv
-        for row in read(path, types, wanted):
-            yield {own: _plain(row[name], own) for name, own in ours.items() if name in row}
+    if path.endswith(".evalset_result.json"):  # ADK's results stand there instead of a table
+        return
+    read = _parquet if path.endswith(".parquet") else _jsonl if ".jsonl" in path else _csv
+    for row in read(path, types, wanted):
+        yield {own: _plain(row[name], own) for name, own in ours.items() if name in row}
+
+
+def _has_instance(path: str, instance_id: str) -> bool:
+    with storage.opened(path) as stream:
+        file = pq.ParquetFile(stream)
+        column = "instance_id"
+        return any(
+            instance_id in batch.column(0).to_pylist()
+            for batch in file.iter_batches(1 << 16, columns=[column], use_threads=False)
+        )
 
 
 def _plain(value: Json, column: str) -> Json:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass, field
 
 from ...schemas.run_folder import RunFolder
+from ..journal.ranks import name_start
 from .budget import Budget
 
 
@@ -26,7 +26,7 @@ class RunContext:
     fingerprint: str = ""
     processes: int = 1
     budget: Budget | None = None
-    start: str = field(default_factory=lambda: uuid.uuid4().hex)
+    start: str = field(default_factory=name_start)
 
     @property
     def stop(self) -> str | None:

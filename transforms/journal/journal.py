@@ -27,10 +27,9 @@ from ...schemas.errors import RunError
 from ..io import storage
 from .compact import Compacted, drop_duplicates, write_compacted
 from .lookup import Lookup
+from .ranks import rank
 from .segments import OPEN, Record, Torn, encode_record, list_segments, log, read_pieces, read_records
 
-KEPT = frozenset(("ok", "permanent", "invalid_answer"))
-"""Classes of outcomes that other runs reuse. Calls with other outcomes are made again, except within the same start."""
 BATCH = "batch"
 """Stands for the start of a run in records of calls of a batch that failed for a passing reason and are tried again."""
 MAX_BUFFERED = 500
@@ -57,7 +56,7 @@ class Journal:
     Args:
         folder: Folder of the journal.
         run: Token of this start of the run, which finds all its own results again, including failures. `None` for a
-            journal that is only read: all results count, failures if the call has no better outcome.
+            journal that is only read: all results count, see `ranks`.
         clock, sleep: Injected by tests.
     """
 
@@ -165,10 +164,7 @@ class Journal:
 
     def _load(self, prefix: str) -> Lookup:
         segments = map(read_pieces, self._segments.get(prefix, []))
-        return Lookup(chain(self._compacted.groups(prefix), *segments), self._wanted)
-
-    def _wanted(self, run: str, kind: str) -> int:
-        return 2 if kind in KEPT else int(self._run in (run, None))
+        return Lookup(chain(self._compacted.groups(prefix), *segments), partial(rank, reader=self._run))
 
     def _file(self, prefix: str) -> BinaryIO:
         file = self._files.get(prefix)

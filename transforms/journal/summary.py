@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...schemas.usage import known_tokens
-from .journal import BATCH, KEPT, read_journal
+from .journal import BATCH, read_journal
+from .ranks import KEPT, rank, retry_of
 from .segments import Torn
 
 
@@ -18,9 +19,9 @@ class JournalSummary:
     """Figures of one journal folder.
 
     Attributes:
-        calls: Calls by class ("ok", "permanent", "timeout" ...); a call that was made several times counts once, as
-            settled if any of its records is.
-        settled: Calls that another run reuses instead of making them again.
+        calls: Calls by class ("ok", "permanent", "timeout" ...); a call that was made several times counts once, by
+            the record that counts (see `ranks`).
+        settled: Calls that another start reuses instead of making them again.
         attempts: Attempts of all records.
         refused: How many of them were refused for their rate.
         queued_in_seconds, backoff_in_seconds: Waiting of all calls, before and between attempts.
@@ -48,17 +49,24 @@ class JournalSummary:
         return self.attempts - self.refused
 
 
-def summarize(folder: str) -> JournalSummary:
-    """Reads a whole journal, record by record; a folder without a journal gives zeros."""
+def summarize(folder: str, retry: int = 0) -> JournalSummary:
+    """Reads a whole journal, record by record; a folder without a journal gives zeros.
+
+    Args:
+        folder: Folder of the journal.
+        retry: Number of the run's retry that is going on: failures before it are not reused.
+    """
     kinds: dict[str, str] = {}
+    ranks: dict[str, int] = {}
+    failed_before = set[str]()
     attempts = refused = given = made = 0
     queued = backoff = 0.0
     latencies, torn, failed = array("d"), list[Torn](), Counter[str]()
     for key, start, outcome in read_journal(folder, torn.append):
-        if kinds.get(key) not in KEPT:
-            kinds[key] = outcome.kind
-        if start == BATCH:
-            failed[key] += 1
+        if (worth := rank(start, outcome.kind, None)) > ranks.get(key, 0):
+            ranks[key], kinds[key] = worth, outcome.kind
+            (failed_before.add if retry_of(start) < retry else failed_before.discard)(key)
+        failed.update([key] if start == BATCH else ())
         attempts += outcome.attempts
         refused += outcome.refused
         queued += outcome.queued_in_seconds
@@ -70,7 +78,7 @@ def summarize(folder: str) -> JournalSummary:
     ordered = sorted(latencies)
     return JournalSummary(
         calls=dict(sorted(Counter(kinds.values()).items())),
-        settled=sum(kind in KEPT for kind in kinds.values()),
+        settled=sum(k == "ok" or (k in KEPT and key not in failed_before) for key, k in kinds.items()),
         attempts=attempts,
         refused=refused,
         queued_in_seconds=queued,

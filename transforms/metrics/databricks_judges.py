@@ -88,44 +88,26 @@ class AgentJudge(JudgedMetric):
         return self.poll(self.prompts[0], RATING, values, read_rating)
 
 
-@register("metric", "databricks/relevance_to_query")
-@dataclass(frozen=True, kw_only=True)
-class RelevanceToQuery(AgentJudge):
-    """Relevance of the response to the request: 1 if it addresses the request, else 0."""
+_JUDGES = (
+    ("relevance_to_query", "Relevance of the response to the request: 1 if it addresses the request, else 0."),
+    ("safety", "Safety of the response: 1 if it is free of harmful and toxic content, else 0."),
+    ("groundedness", "Groundedness of the response: 1 if the retrieved passages support all of it, else 0."),
+    (
+        "correctness",
+        "Correctness of the response: 1 if it states the expected_facts or agrees with expected_response, else 0.",
+    ),
+    (
+        "context_sufficiency",
+        "Sufficiency of the retrieved passages: 1 if the expected response can be given from them, else 0.",
+    ),
+)
+"""(task, description for users) of the judges that differ in their prompt alone."""
 
-    task: ClassVar[str] = "relevance_to_query"
-
-
-@register("metric", "databricks/safety")
-@dataclass(frozen=True, kw_only=True)
-class Safety(AgentJudge):
-    """Safety of the response: 1 if it is free of harmful and toxic content, else 0."""
-
-    task: ClassVar[str] = "safety"
-
-
-@register("metric", "databricks/groundedness")
-@dataclass(frozen=True, kw_only=True)
-class Groundedness(AgentJudge):
-    """Groundedness of the response: 1 if the retrieved passages support all of it, else 0."""
-
-    task: ClassVar[str] = "groundedness"
-
-
-@register("metric", "databricks/correctness")
-@dataclass(frozen=True, kw_only=True)
-class Correctness(AgentJudge):
-    """Correctness of the response: 1 if it states the expected_facts or agrees with expected_response, else 0."""
-
-    task: ClassVar[str] = "correctness"
-
-
-@register("metric", "databricks/context_sufficiency")
-@dataclass(frozen=True, kw_only=True)
-class ContextSufficiency(AgentJudge):
-    """Sufficiency of the retrieved passages: 1 if the expected response can be given from them, else 0."""
-
-    task: ClassVar[str] = "context_sufficiency"
+for _task, _description in _JUDGES:
+    _name = "".join(map(str.capitalize, _task.split("_")))
+    _made = type(_name, (AgentJudge,), {"task": _task, "__doc__": _description, "__module__": __name__})
+    # Workers unpickle metrics by module and name, so the class must be an attribute of this module.
+    globals()[_name] = register("metric", f"databricks/{_task}")(dataclass(frozen=True, kw_only=True)(_made))
 
 
 @register("metric", "databricks/chunk_relevance")

@@ -44,7 +44,9 @@ def judge(
     found = []
     for cell, pairs in cells.items():
         margin = margins[cell[1]]
-        verdicts = [_decide(one, adjusted[i].get(cell, one.p), margin, alpha) for i, one in enumerate(cases[cell])]
+        verdicts: list[Change] = [
+            _decide(one, adjusted[i].get(cell, one.p), margin, alpha) for i, one in enumerate(cases[cell])
+        ]
         verdict, reason = _combine(verdicts, cases[cell][0], pairs, margin)
         tested = adjusted[0].get(cell), rates.get(cell), len(family) if cell in rates else 0
         found.append(_describe(cell, pairs, cases[cell], (verdict, reason), margin, tested, alpha))

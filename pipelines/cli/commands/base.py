@@ -15,7 +15,7 @@ from ....schemas.errors import ConfigError
 
 SLICES = "by columns, separated by commas; a+b combines two"
 """Help text of the value of --slices."""
-PASSED, CRITERION, CONFIG, RUN, INCONCLUSIVE = 0, 1, 2, 3, 4
+PASSED, CRITERION, CONFIG, RUN, INCONCLUSIVE, PENDING = range(6)
 """Exit codes."""
 FORMS = ("text", "json", "markdown", "junit")
 """Forms in which a run can be printed."""
@@ -48,20 +48,20 @@ def add_form(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--as", dest="form", default="text", choices=FORMS, metavar="FORM", help=words)
 
 
-def show_result(result: Any, say: Any, form: str = "text") -> None:
-    """Writes the summary of a run in one of `FORMS` with `say`."""
-    from ...display.console import width
+def show_result(result: Any, form: str = "text", whole: bool = False) -> None:
+    """Writes the summary of a run in one of `FORMS` to standard output."""
+    from ...display.console import say, say_in_colour, width
     from ...display.exports import render_as
 
-    say(render_as(form, result, width()))
+    (say_in_colour if form == "text" else say)(render_as(form, result, width(), whole))
 
 
 def show_end(result: Any, form: str = "text") -> int:
     """Shows the summary of a run and, if it failed, the reason; returns the exit code."""
-    from ...display.console import fault, note, say
+    from ...display.console import fault, note
     from ...display.exports import append_step_summary
 
-    show_result(result, say, form)
+    show_result(result, form)
     try:
         append_step_summary(result)
     except OSError as error:
@@ -69,13 +69,15 @@ def show_end(result: Any, form: str = "text") -> int:
     if result.exit_code == RUN:
         ended = "finished, but" if result.state == "finished" else f"{result.state}:"
         fault(f"the run {ended} {result.reason or 'no reason given'}")
+    if result.exit_code == PENDING:
+        note(f"{result.reason}, or `evalbeam wait {result.output}`")
     return result.exit_code
 
 
 def pass_gate(result: Any, code: int, form: str = "text") -> int:
     """Compares a run with the one of its gate, if there is one; returns the worse exit code of both.
 
-    The comparison is shown on the standard output, or on the standard error if the run is printed there in another form.
+    The comparison goes to the standard output, or to the standard error if the run is printed there in another form.
     """
     against = (result.manifest["config"].get("gate") or {}).get("against")
     if against is None:

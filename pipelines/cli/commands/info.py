@@ -33,7 +33,10 @@ def add(commands: Any) -> None:
             words = "first compact each journal of a finished run into one Parquet file"
             parser.add_argument("--compact", action="store_true", help=words)
         else:
+            words = "show this row of the instances table instead, with all its columns"
+            parser.add_argument("instance", nargs="?", metavar="INSTANCE_ID", help=words)
             add_form(parser)
+            parser.add_argument("--all", action="store_true", help="show every criterion and every slice")
 
 
 def _metrics(args: argparse.Namespace, rest: list[str]) -> int:
@@ -56,10 +59,15 @@ def _init(args: argparse.Namespace, rest: list[str]) -> int:
 
 def _show(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import say
+    from ...display.row_text import render_row
     from ...run.result import EvaluationResult
 
     reject_arguments(rest)
-    show_result(EvaluationResult.load(args.output), say, args.form)
+    result = EvaluationResult.load(args.output)
+    if args.instance is not None:
+        say(render_row(result, args.instance))
+    else:
+        show_result(result, args.form, args.all)
     return PASSED
 
 
@@ -77,6 +85,6 @@ def _journal(args: argparse.Namespace, rest: list[str]) -> int:
 
 
 _OF_A_RUN = (
-    ("show", _show, "show the summary of a finished run", "Shows a run's summary."),
+    ("show", _show, "show the summary of a finished run", "Shows a run's summary, or one of its rows."),
     ("journal", _journal, "show the calls of a run", "Shows the calls that a run has made so far, from its journal."),
 )

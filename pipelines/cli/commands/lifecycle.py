@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from ....schemas.errors import ConfigError
-from .base import PASSED, pass_gate, reject_arguments, show_end
+from .base import PASSED, PENDING, add_form, pass_gate, reject_arguments, show_end
+from .run import execute, plan_of, split_rest
 
 _CANCEL = """\
 Stops the calls of a run, on whatever engine it is active: no call is started, calls in flight may finish, and the run
@@ -14,7 +15,8 @@ writes the tables of the rows it has. With --now the engine cancels the job imme
 same run again resumes it with the remaining calls."""
 _WAIT = """\
 Waits for a run on a remote engine and exits as `evalbeam run` would: with the exit code of its manifest, or with 3 if
-its job ended without one."""
+its job ended without one. If the run is pending, waits for its batches, takes their answers in and finishes it, with
+the configuration of the run and the Beam options given here."""
 
 
 def add(commands: Any) -> None:
@@ -22,7 +24,10 @@ def add(commands: Any) -> None:
     cancel = commands.add_parser("cancel", help="stop the calls of a run", description=_CANCEL)
     cancel.add_argument("--now", action="store_true", help="cancel the job immediately, without tables")
     wait = commands.add_parser("wait", help="wait for the end of a run", description=_WAIT)
-    wait.add_argument("--timeout", type=_parse_seconds, metavar="SECONDS", help="maximum time to wait")
+    words = "maximum time to wait, each time for the run or for its batches"
+    wait.add_argument("--timeout", type=_parse_seconds, metavar="SECONDS", help=words)
+    wait.set_defaults(no_wait=False, workers=None)
+    add_form(wait)
     for command, handle in ((cancel, _cancel), (wait, _wait)):
         command.set_defaults(handle=handle)
         command.add_argument("output", metavar="OUTPUT", help="folder of the run")
@@ -53,7 +58,29 @@ def _wait(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import stoppable
     from ...run.wait import wait
 
-    reject_arguments(rest)
+    source, flags = split_rest(args, rest)
+    reject_arguments([source] if source else [])
     with stoppable():
         result = wait(args.output, args.timeout)
-        return pass_gate(result, show_end(result))
+    if result.exit_code == PENDING:
+        return _finish(args, flags)
+    return pass_gate(result, show_end(result, args.form), args.form)
+
+
+def _finish(args: argparse.Namespace, flags: list[str]) -> int:
+    """Waits for the batches of a pending run, and runs it again until it is pending no more; returns the exit code."""
+    from ...config.settings import build
+    from ...display.console import note, stoppable
+    from ...run.batches import wait_for_answers
+    from ...run.result import EvaluationResult
+    from ...run.retry import config_at
+
+    plan, options = plan_of(args, build(config_at(args.output, "wait"), (), None, args.output), flags)
+    code = PENDING
+    while code == PENDING:
+        note(f"{args.output}: waiting for batches")
+        with stoppable():
+            if not wait_for_answers(plan, args.timeout):
+                return show_end(EvaluationResult.load(args.output), args.form)
+        code = execute(args, plan, options, "the same command")
+    return code

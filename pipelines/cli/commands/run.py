@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ....schemas.errors import ConfigError
+from ...config.placeholders import make_run_id
 from .base import CONFIG, PASSED, SLICES, add_form, pass_gate, show_end
 
 if TYPE_CHECKING:
     from ....schemas.config.evaluation import EvaluationConfig
+    from ...run.plan import Plan
 
 _RUN_ABOUT = """\
 Runs an evaluation and shows its summary. CONFIG is a YAML or JSON file; the options below override it or replace it.
@@ -37,6 +40,8 @@ def add(commands: Any) -> None:
     )
     words = "submit the run and exit (DataflowRunner); `evalbeam wait` follows it"
     run.add_argument("--no-wait", action="store_true", help=words)
+    words = "if the run has finished, call its failed rows again, as `evalbeam retry` does"
+    run.add_argument("--retry-failed", action="store_true", help=words)
     add_form(run)
     for command, handle in ((run, _run), (check, _check)):
         command.set_defaults(handle=handle)
@@ -44,23 +49,64 @@ def add(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace, rest: list[str]) -> int:
-    from ...display.console import logs, note, one_line, silence_workers, stoppable
+    from ...display.console import note
 
-    config, flags = config_of(args, rest)
-    from ....transforms.calls.loop import Loop
-    from ...display import progress
-    from ...display import remote_progress as remote
-    from ...display.html import write_report
+    run_id = make_run_id()
+    config, flags = config_of(args, rest, run_id)
+    again = "the same command"
+    if run_id in config.output.path:
+        note(f"the folder of this run is {config.output.path}")
+        again = f"`evalbeam run ... --output {config.output.path}`"
+    if args.retry_failed:
+        return retry(args, config, flags, again)
+    plan, options = plan_of(args, config, flags)
+    return execute(args, plan, options, again)
+
+
+def retry(args: argparse.Namespace, config: EvaluationConfig, flags: list[str], again: str) -> int:
+    """Calls again what failed in a finished run; an unfinished one is resumed. Returns the exit code."""
+    from ...display.console import note
+    from ...run.result import EvaluationResult
+    from ...run.retry import nothing_to_retry
+
+    if nothing_to_retry(config.output.path):
+        note(f"{config.output.path}: no call failed, so there is nothing to retry")
+        return show_end(EvaluationResult.load(config.output.path), args.form)
+    plan, options = plan_of(args, config, flags)
+    return execute(args, replace(plan, purpose="retry"), options, again)
+
+
+def plan_of(args: argparse.Namespace, config: EvaluationConfig, flags: list[str]) -> tuple[Plan, Any]:
+    """Returns the plan of a configuration, and Beam's options."""
+    from ...display.console import logs, note
     from ...run.build import make_plan
-    from ...run.evaluate import run, submit
     from ...runners import options as engines
 
     with logs(args.debug, note):
-        options = engines.pipeline_options(flags)
-        plan = make_plan(config)
-    live, path = plan.calls, config.output.path
+        options = engines.pipeline_options(flags)  # first: its import registers what `make_plan` looks up
+        return make_plan(config), options
+
+
+def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> int:
+    """Runs a plan, shows its progress and its end; returns the exit code.
+
+    Args:
+        args: Arguments of the command.
+        plan: What to run.
+        options: Beam's options.
+        again: The command that resumes the run, for messages.
+    """
+    from ....transforms.calls.loop import Loop
+    from ...display import progress
+    from ...display import remote_progress as remote
+    from ...display.console import logs, note, one_line, silence_workers, stoppable
+    from ...display.html import write_report
+    from ...run.evaluate import run, submit
+    from ...runners import options as engines
+
+    config, live, path = plan.config, plan.calls, plan.config.output.path
     hush = engines.has_worker_processes(options) and not args.debug
-    hint = "; the same command resumes with the remaining calls" if live else ""
+    hint = f"; {again} resumes with the remaining calls" if live else ""
     if args.no_wait:
         submit(plan, options, note)
         note(f"submitted; follow it with `evalbeam wait {path}`")
@@ -101,16 +147,26 @@ def _check(args: argparse.Namespace, rest: list[str]) -> int:
     return CONFIG if problems else PASSED
 
 
-def config_of(args: argparse.Namespace, rest: list[str]) -> tuple[EvaluationConfig, list[str]]:
+def config_of(
+    args: argparse.Namespace, rest: list[str], run_id: str | None = None
+) -> tuple[EvaluationConfig, list[str]]:
     """Builds the configuration of a command line; returns it with the remaining options, which are Beam's."""
-    from ...config.settings import assemble, split
+    from ...config.settings import assemble
+
+    source, flags = split_rest(args, rest)
+    return assemble(source, settings_of(args), args.run_date, run_id), flags
+
+
+def split_rest(args: argparse.Namespace, rest: list[str]) -> tuple[str | None, list[str]]:
+    """Splits unrecognized arguments into the configuration file and the options of Beam, those of --workers too."""
+    from ...config.settings import split
 
     source, flags = split(rest)
     if args.workers is not None:
         from ...runners.options import local_workers
 
         flags += local_workers(args.workers)
-    return assemble(source, settings_of(args), args.run_date), flags
+    return source, flags
 
 
 def settings_of(args: argparse.Namespace) -> list[tuple[str, str, Any]]:

@@ -217,7 +217,7 @@ def test_json_with_tabs_and_a_byte_order_mark_are_read() -> None:
 def test_a_run_and_its_summary(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "eval.yaml", "--direct_num_workers=1", "--slices", "group"]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("Run finished: 4 rows, 1 calls failed, ")
+    assert out.startswith("RUN FINISHED · 4 rows · 1 call failed · ")
     assert "exact_match" in out
     assert str(Path("out", "report.html")) in out
     assert Path("out/report.html").exists()
@@ -347,7 +347,7 @@ def test_a_run_that_refuses_to_start_calling(capsys: pytest.CaptureFixture[str])
     Path("rows.jsonl").write_text('{"prompt": "a"}\nnonsense\n')
     assert main(["run", "eval.yaml"]) == 3
     out, err = capsys.readouterr()
-    assert "Run failed: 1 rows, 1 unusable" in out
+    assert out.startswith("RUN FAILED · 1 row · 1 unusable")
     assert "errors.parquet" in out
     assert err.splitlines()[-1].startswith("evalbeam: error: the run failed: ")
     assert EvaluationResult.load("out").errors_table["line"].tolist() == [2]

@@ -66,7 +66,7 @@ def test_a_run_without_a_result_is_an_error_of_junit() -> None:
     suite = next(iter(junitparser.JUnitXml.fromstring(render_junit(stopped).encode())))
     (case,) = suite
     assert suite.errors == 1
-    assert [(r.type, r.message) for r in case.result] == [("STOPPED", "no \N{REPLACEMENT CHARACTER} answer")]
+    assert [(r.type, r.message) for r in case.result] == [("RUN STOPPED", "no \N{REPLACEMENT CHARACTER} answer")]
 
 
 def test_markdown_shows_values_as_text(result: EvaluationResult) -> None:
@@ -77,7 +77,7 @@ def test_markdown_shows_values_as_text(result: EvaluationResult) -> None:
     cells = [t.content for before, t in itertools.pairwise(tokens) if before.type == "td_open"]
     assert len(cells) == 4 * 3 + 4 * sum(not s for s in result.summary_table["slice"]) + 3
     heading = next(t.content for before, t in itertools.pairwise(tokens) if before.type == "heading_open")
-    assert heading.startswith("FAILED: 12 rows, 1 unusable")
+    assert heading.startswith("FAILED 2/4 criteria: 12 rows, 1 unusable")
 
 
 def test_json_is_the_whole_result(result: EvaluationResult, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +99,7 @@ def test_a_run_in_github_actions_leaves_its_summary(
     page.write_text("# before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
     assert run(tmp_path, "--as", "junit") == 0
-    assert page.read_text().startswith("# before\n## FINISHED: 12 rows, 1 unusable")
+    assert page.read_text().startswith("# before\n## RUN FINISHED: 12 rows, 1 unusable")
     assert len(list(next(iter(junitparser.JUnitXml.fromstring(capsys.readouterr().out.encode()))))) == 1
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "no" / "folder"))
     assert run(tmp_path, "--overwrite") == 0

@@ -19,7 +19,10 @@ from model_server import Asked, Said, verdict
 from written import tables
 
 from evalbeam import evaluate
+from evalbeam.pipelines.cli.main import main
+from evalbeam.pipelines.run.batches import POLL, wait_for_answers
 from evalbeam.pipelines.run.build import make_plan
+from evalbeam.pipelines.run.retry import config_at
 from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError, RunError
 from evalbeam.transforms.journal.summary import summarize
@@ -92,19 +95,19 @@ def test_a_batch_run_gives_the_tables_of_a_live_run(
         server.model.asked.clear()
 
         first = start(server, tmp_path / "batch", "batch", rows)
-        assert (first.state, first.exit_code, len(server.model.asked)) == ("stopped", 3, 0)
-        assert f"{count} {left}; run the same command again" in first.manifest["reason"]
+        assert (first.state, first.exit_code, len(server.model.asked)) == ("pending", 5, 0)
+        assert f"{count} {left} so far; the same command takes their answers in" in first.manifest["reason"]
         waiting = start(server, tmp_path / "batch", "batch", rows)
-        assert (waiting.state, [len(ids) for ids in server.requests]) == ("stopped", [count])
+        assert (waiting.state, [len(ids) for ids in server.requests]) == ("pending", [count])
 
         server.work(fate=lambda number: 500 if number % 20 == 0 else 200)  # 5 % fail
         second = start(server, tmp_path / "batch", "batch", rows)
-        assert (second.state, [len(ids) for ids in server.requests]) == ("stopped", [count, lost])
+        assert (second.state, [len(ids) for ids in server.requests]) == ("pending", [count, lost])
         assert set(server.requests[1]) == {key for i, key in enumerate(server.requests[0]) if i % 20 == 0}
 
         server.work("expired", fate=lambda number: 0 if number >= served else 200)
         third = start(server, tmp_path / "batch", "batch", rows)
-        assert (third.state, [len(ids) for ids in server.requests]) == ("stopped", [count, lost, lost - served])
+        assert (third.state, [len(ids) for ids in server.requests]) == ("pending", [count, lost, lost - served])
         assert set(server.requests[2]) == set(server.requests[1][served:])
 
         server.work()
@@ -133,7 +136,7 @@ def test_agent_and_judge_may_both_be_asked_in_batches(server: BatchServer, tmp_p
         states.append((result.state, [len(ids) for ids in server.requests]))
         server.work()
     # all answers are the same, so that the rows have one question to the judge
-    assert states == [("stopped", [7]), ("stopped", [7, 1]), ("finished", [7, 1])]
+    assert states == [("pending", [7]), ("pending", [7, 1]), ("finished", [7, 1])]
     assert set(result.metrics_table["fluency/score"]) == {3.0}
     assert {p.name for p in (tmp_path / "batch").iterdir()} == {"agent", "judges"}
 
@@ -162,7 +165,7 @@ def test_a_call_that_always_fails_ends_as_it_does_live(server: BatchServer, tmp_
     run(server, tmp_path / "live", "live", rows)
     run(server, tmp_path / "batch", "batch", rows)
     server.work()
-    assert run(server, tmp_path / "batch", "batch", rows).state == "stopped"
+    assert run(server, tmp_path / "batch", "batch", rows).state == "pending"
     server.work()
     last = run(server, tmp_path / "batch", "batch", rows)  # max_attempts are made
     assert (last.state, [len(ids) for ids in server.requests]) == ("finished", [5, 1])
@@ -240,6 +243,53 @@ def test_answers_of_a_batch_are_taken_in_although_the_run_goes_on_live(
     assert (len(server.model.asked), len(server.jobs)) == (1, 1)  # what failed is asked live
 
 
+def test_waiting_for_a_pending_run_takes_the_answers_in(
+    server: BatchServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "out")
+    run(server, tmp_path / "live", "live", ROWS[:30])
+    assert run(server, tmp_path / "out", "batch", ROWS[:30]).exit_code == 5
+    plan = make_plan(EvaluationConfig.parse(config_at(out, "test")))
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            server.work()
+
+    assert wait_for_answers(plan, sleep=sleep)
+    assert slept == [POLL] * 3
+    assert main(["wait", out]) == 0
+    assert "waiting for batches" in capsys.readouterr().err
+    assert tables(tmp_path / "out") == tables(tmp_path / "live")
+    assert wait_for_answers(plan, sleep=sleep) is False, "no batch is on its way"
+
+
+def test_waiting_for_batches_ends_in_time(server: BatchServer, tmp_path: Path) -> None:
+    run(server, tmp_path, "batch", ROWS[:3])
+    plan, now = make_plan(EvaluationConfig.parse(config_at(str(tmp_path), "test"))), [0.0]
+    with pytest.raises(RunError, match="the batches have no answers after 150 seconds"):
+        wait_for_answers(plan, 150, clock=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s))
+    assert now[0] <= 150
+
+
+def test_a_pending_run_is_no_error(server: BatchServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(server, tmp_path / "out", "batch", ROWS[:3])
+    assert main(["show", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out.startswith("RUN PENDING · 3 rows · ")
+    again = {
+        "type": "openai", "model": "fake-1", "api_key": "${env:JUDGE_KEY}", "base_url": server.url, "mode": "batch",
+        "max_attempts": 2,
+    }  # fmt: skip
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("\n".join(map(json.dumps, ROWS[:3])))
+    given = ["--dataset", str(rows), "--metrics", "fluency", "--output", str(tmp_path / "other")]
+    assert main(["run", *given, "--set", f"judges.default={json.dumps(again)}"]) == 5
+    err = capsys.readouterr().err
+    assert "error:" not in err
+    assert f"the same command takes their answers in when they are there, or `evalbeam wait {tmp_path}/other`" in err
+
+
 def test_files_may_be_carried_by_hand(server: BatchServer, tmp_path: Path) -> None:
     rows, folder = ROWS[:30], tmp_path / "out" / "batch" / "judges" / "default" / "0001"
     run(server, tmp_path / "live", "live", rows)
@@ -305,7 +355,7 @@ def test_a_batch_of_whose_start_nobody_heard_is_neither_started_twice_nor_lost(
 
 def test_a_budget_bounds_what_is_handed_over(server: BatchServer, tmp_path: Path) -> None:
     first = run(server, tmp_path, "batch", ROWS[:20], budget={"max_calls": 12})
-    assert (first.state, [len(ids) for ids in server.requests]) == ("stopped", [12])
+    assert (first.state, [len(ids) for ids in server.requests]) == ("pending", [12])
     server.work()
     run(server, tmp_path, "batch", ROWS[:20], budget={"max_calls": 15})
     assert [len(ids) for ids in server.requests] == [12, 3]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from evalbeam import ConfigError, RunError
-from evalbeam.pipelines.display.terminal import render
+from evalbeam.pipelines.display.run_text import render
 from evalbeam.pipelines.run.evaluate import evaluate
 from evalbeam.pipelines.run.tables import rows_of
 from evalbeam.transforms.readers import _files
@@ -178,7 +178,7 @@ def test_rows_that_a_limit_leaves_out_are_not_counted():
     result = evaluate(rows, ["exact_match"], ask, dataset_options={"limit": 4}, trials=2)
     assert result.manifest["counts"] == {**result.manifest["counts"], "rows": 4, "ok": 8}
     assert result.summary_metrics["row_count"] == 4 == len(result.metrics_table) // 2
-    assert "finished: 4 rows × 2 trials" in render(result)
+    assert "FINISHED · 4 rows × 2 trials" in render(result)
 
 
 @pytest.mark.parametrize("format_", ["parquet", "jsonl", "csv"])

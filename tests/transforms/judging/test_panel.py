@@ -10,7 +10,7 @@ import pytest
 
 from evalbeam.schemas.judging import Answer, Ask
 from evalbeam.schemas.result import Score, ScoreError
-from evalbeam.transforms.judging.panel import Rule, Vote, decide, make_slots, run_panel
+from evalbeam.transforms.judging.panel import Rule, Vote, decide, find_unasked, make_slots, run_panel
 
 FAILED = Answer(error=ScoreError("judge_failed", "TimeoutError"))
 BINARY, PAIRWISE, FIVE = Rule(tie=0.0), Rule(tie="TIE"), Rule()
@@ -155,3 +155,9 @@ def test_a_prefix_decides_only_what_no_further_vote_can_change(rule, choices):
 
 def test_the_score_is_a_score():
     assert isinstance(hold([3.0])[0], Score)
+
+
+def test_questions_that_were_not_asked_leave_the_whole_open() -> None:
+    stopped = Score(status="skipped", error=ScoreError("over_budget", ""))
+    assert find_unasked([Score(1.0), Score.failed("refused", ""), stopped]) == stopped
+    assert find_unasked([Score(1.0), Score.failed("refused", "")]) is None

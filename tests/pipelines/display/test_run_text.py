@@ -1,0 +1,118 @@
+"""The summary of a run on a terminal: the verdict first, bars and worst slices that say what is so, one row whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalbeam import EvaluationResult, evaluate
+from evalbeam.pipelines.cli.main import main
+from evalbeam.pipelines.display.run_text import BAR_CELLS, bar, headline, render
+from evalbeam.pipelines.display.terminal import columns_of
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> EvaluationResult:
+    """Of 240 rows, those of language "de" are always wrong and those of "en" always right; 3 calls fail."""
+    rows = [
+        {
+            "prompt": f"p{i} \x1b[31m",
+            "response": "yes",
+            "reference": "yes" if i % 4 else "no",
+            "language": "en" if i % 4 else "de",
+            "even": i % 2 == 0,
+            "failure": i < 3,
+            "details": {"of": [i, {"deep": True}]},
+        }
+        for i in range(240)
+    ]
+    folder = tmp_path_factory.mktemp("text") / "out"
+    criteria = {"exact_match": 0.7, "failure": {"max": 0.001}}
+    return evaluate(
+        rows, ["exact_match", "rouge_l"], slices=[["language"], ["even"]], criteria=criteria, output=str(folder)
+    )
+
+
+def test_the_verdict_comes_first(result: EvaluationResult) -> None:
+    first, second, *_ = render(result).splitlines()
+    assert first.startswith("FAILED 1/2 criteria · 240 rows · 3 calls failed · ")
+    assert second.startswith("  FAILED  failure: mean 0.0125 ")
+    assert "  PASSED  exact_match: mean" in render(result, whole=True)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+@pytest.mark.parametrize("whole", [False, True])
+def test_nothing_is_wider_than_the_terminal(result: EvaluationResult, width: int, whole: bool) -> None:
+    copied = result.output  # paths and commands are never cut
+    wide = [ln for ln in render(result, width, whole).splitlines() if columns_of(ln) > width and copied not in ln]
+    assert not wide
+
+
+def test_the_worst_slices_are_those_surely_below_the_mean(result: EvaluationResult) -> None:
+    table = result.summary_table
+    whole = table[table["slice"].map(lambda s: not s)].set_index("metric")["mean"]
+    sliced = table[table["slice"].map(bool) & table["metric"].isin(["exact_match", "rouge_l"])]
+    below = sliced[sliced["ci_high"] < sliced["metric"].map(whole)]
+    lines = render(result).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("Worst slices"))
+    shown = [line.split()[:3] for line in lines[start + 1 : next(i for i in range(start, 99) if "All " in lines[i])]]
+    expected = {(r.metric, f"{r.mean:.3f}") for r in below.itertuples()}
+    assert {(metric, mean) for _, metric, mean in shown} == expected
+    assert expected
+    assert "language=de" in {name for name, *_ in shown}
+
+
+@given(st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted))
+def test_a_bar_stands_where_the_interval_is(values: list[float]) -> None:
+    low, mean, high = values
+    drawn = bar(low, mean, high, (0.0, 1.0))
+    assert len(drawn) == BAR_CELLS
+    assert drawn.count("●") == 1
+    for cell, mark in enumerate(drawn):
+        begin, end = cell / BAR_CELLS, (cell + 1) / BAR_CELLS
+        if mark == "·":
+            assert end <= low or begin >= high
+        elif mark == "●":
+            assert begin <= mean <= end
+    assert bar(low, mean, high, (1.0, 0.0)) == drawn, "where a low score is best, the axis stays"
+
+
+def test_a_run_without_criteria_has_no_verdict(tmp_path: Path) -> None:
+    rows = [{"prompt": "a", "response": "b", "reference": "b"}]
+    assert headline(evaluate(rows, ["exact_match"], output=str(tmp_path / "out"))) == "RUN FINISHED"
+
+
+def test_one_row_is_shown_whole(result: EvaluationResult, capsys: pytest.CaptureFixture[str]) -> None:
+    table = result.metrics_table
+    row: Any = table[table["status"] == "failed"].iloc[0]
+    assert main(["show", result.output, row["instance_id"]]) == 0
+    out = capsys.readouterr().out
+    assert "prompt: p0 �[31m\n" in out
+    assert "details: {\n" in out or 'details:\n  {\n    "of": [' in out, "JSON has one element on each line"
+    assert "language: de" in out
+    assert "exact_match/status: skipped" in out
+    assert main(["show", result.output, "nobody"]) == 2
+    assert "no instance 'nobody'" in capsys.readouterr().err
+
+
+def test_every_row_of_the_table_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Trials are shown below one another, from each format of the tables."""
+    rows = [{"prompt": f"p{i}", "reference": "p1"} for i in range(3)]
+    for form in ("parquet", "jsonl", "csv"):
+        folder = str(tmp_path / form)
+        done = evaluate(rows, ["exact_match"], str.lower, trials=2, output=folder, output_options={"format": form})
+        for one in sorted(set(done.metrics_table["instance_id"])):
+            assert main(["show", folder, one]) == 0
+            assert capsys.readouterr().out.count(f"instance_id: {one}") == 2
+
+
+def test_pipes_get_plain_text_and_terminals_colours(result: EvaluationResult) -> None:
+    command = [sys.executable, "-m", "evalbeam", "show", result.output]
+    piped = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "\x1b" not in piped
