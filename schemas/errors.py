@@ -2,6 +2,7 @@
 
 EvalbeamError
 ├── ConfigError     the configuration, the command line or a part named in it is invalid (exit code 2)
+│   ├── ConfigErrors    several mistakes in a configuration
 │   └── DatasetError    the dataset lacks a column; also a ValueError
 ├── RunError        the run itself failed or was stopped (exit code 3)
 ├── RowError        one dataset row is unusable; becomes a row of the errors table
@@ -10,6 +11,9 @@ EvalbeamError
 """
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Sequence
 
 
 class EvalbeamError(Exception):
@@ -30,6 +34,48 @@ class ConfigError(EvalbeamError):
         text = f"{where}: {what}" if where else what
         super().__init__(f"{text} (allowed: {allowed})" if allowed else text)
         self.what, self.where, self.allowed = what, where, allowed
+
+
+class ConfigErrors(ConfigError):
+    """Several mistakes in a configuration; the text has a line for each.
+
+    Attributes:
+        errors: The mistakes, in the order of the configuration; `what`, `where` and `allowed` are those of the first.
+    """
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        first = errors[0]
+        super().__init__(first.what, where=first.where, allowed=first.allowed)
+        self.args, self.errors = ("\n".join(map(str, errors)),), tuple(errors)
+
+
+def raise_errors(errors: Sequence[ConfigError]) -> None:
+    """Raises the mistakes that were found, if there are any.
+
+    Raises:
+        ConfigError: There is one.
+        ConfigErrors: There are several.
+    """
+    if errors:
+        raise errors[0] if len(errors) == 1 else ConfigErrors(errors)
+
+
+def name_error(found: str, name: str, known: Collection[str], where: str = "", allowed: str = "") -> ConfigError:
+    """Makes the error of a name that is not known: up to three names that are near, else what is allowed.
+
+    Args:
+        found: What was found, for example "unknown key 'pth'".
+        name: The name.
+        known: The names that are known.
+        where: As of `ConfigError`.
+        allowed: The accepted values if no name is near; default: all known names.
+    """
+    near = [repr(one) for one in difflib.get_close_matches(name, known, n=3)]
+    if near:
+        return ConfigError(
+            f"{found}; did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?", where=where
+        )
+    return ConfigError(found, where=where, allowed=allowed or ", ".join(sorted(known)))
 
 
 class DatasetError(ConfigError, ValueError):

@@ -7,7 +7,6 @@ on first use, then the entry points of group `evalbeam.<kind>`; nothing else in 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -17,7 +16,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ..schemas.errors import ConfigError
+from ..schemas.errors import ConfigError, name_error
 
 T = TypeVar("T")
 
@@ -68,9 +67,8 @@ def find(kind: str, name: str, where: str = "") -> Part:
     """
     parts = _load(kind)
     if name not in parts:
-        near = difflib.get_close_matches(name, parts, n=3)
-        allowed = ", ".join(near or sorted(parts)) + (" ..." if near else "") + ", or module:name"
-        raise ConfigError(f"no {kind} named {name!r}", where=where, allowed=allowed)
+        listed = "a name that `evalbeam metrics` lists" if kind == "metric" else ", ".join(sorted(parts))
+        raise name_error(f"no {kind} named {name!r}", name, parts, where, f"{listed}, or module:name")
     return parts[name]
 
 
@@ -106,8 +104,9 @@ def build(part: Part, params: Mapping[str, Any], where: str) -> Any:
     fields = {f.name: f for f in dataclasses.fields(factory) if f.init}
     for key in params:
         if key not in fields or key in part.preset:
-            allowed = ", ".join(k for k in fields if k not in part.preset) or "no parameters"
-            raise ConfigError(f"{part.name} has no parameter {key!r}", where=where, allowed=allowed)
+            own = [k for k in fields if k not in part.preset]
+            allowed = ", ".join(own) or "no parameters"
+            raise name_error(f"{part.name} has no parameter {key!r}", key, own, where, allowed)
     for key, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and key not in params and key not in part.preset:
@@ -182,8 +181,7 @@ def load_object(target: str, where: str) -> Any:
     for step in path.split("."):
         if not hasattr(found, step):
             public = [n for n in vars(found) if not n.startswith("_")] if hasattr(found, "__dict__") else []
-            near = difflib.get_close_matches(step, public, n=3) or public[:5]
-            raise ConfigError(f"{module_name!r} has no {path!r}", where=where, allowed=", ".join(near))
+            raise name_error(f"{module_name!r} has no {path!r}", step, public, where, ", ".join(public[:5]))
         found = getattr(found, step)
     return found
 

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ...schemas.errors import ConfigError, EvalbeamError
+from ...schemas.errors import ConfigError, ConfigErrors, EvalbeamError
 from ...transforms.runtime.collector import relax_collector
 from ..display.console import open_streams
 from ..runners.ending import end_with
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _report_error(error: BaseException) -> int:
-    """Writes the error on one line; returns the exit code."""
+    """Writes the error on one line, each mistake of a configuration on its own; returns the exit code."""
     from ..display.console import fault
 
     text, code = str(error), RUN
@@ -81,7 +81,8 @@ def _report_error(error: BaseException) -> int:
         text = f"an imported module called sys.exit (exit code {error.code})"
     elif not isinstance(error, EvalbeamError):
         text = f"internal error: {type(error).__name__}: {text} (use --debug for the traceback)"
-    fault(text)
+    for line in map(str, error.errors) if isinstance(error, ConfigErrors) else [text]:
+        fault(line)
     return code
 
 

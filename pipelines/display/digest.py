@@ -8,11 +8,15 @@ from itertools import islice
 
 from ...schemas.json import Json
 from ...schemas.tables import PERFORMANCE
+from ...schemas.values import slice_text
 from ..run.result import RATES, EvaluationResult
 from ..run.tables import Row, columns_of_instances, rows_of
 
 LOOKED_AT = 100_000
 """Maximum rows of the instances table searched for failing ones and, in JSONL and CSV, for reasons."""
+
+_OF_SCORES = ("mean", "median", "min", "max", "ci_low", "ci_high")
+"""Statistics whose bounds are on the scale of the scores."""
 
 
 def note_empty_columns(columns: Sequence[str], slices: Iterable[Sequence[Json]]) -> str:
@@ -111,6 +115,51 @@ def find_worst_slices(result: EvaluationResult, summary: Sequence[Row], most: in
             found.append((distance, row, mean))
     found.sort(key=lambda one: -one[0])
     return [(row, mean) for _, row, mean in found[:most]]
+
+
+def find_examples(result: EvaluationResult, judged: Mapping[str, Json], most: int) -> list[str]:
+    """Finds instances that speak against a criterion: whose score is beyond its bound, or whose call failed.
+
+    Only the first `LOOKED_AT` rows of the instances table are searched.
+
+    Args:
+        result: A run.
+        judged: A criterion, as the manifest has it.
+        most: Maximum number of ids.
+    """
+    name, low, high = judged["metric"], judged["min"], judged["max"]
+    score = f"{name}/score"
+    if judged["statistic"] not in _OF_SCORES or (name != "failure" and score not in columns_of_instances(result)):
+        return []
+    found: dict[str, None] = {}
+    for row in islice(rows_of(result, "instances", ["instance_id", "status", score, *judged["slice"]]), LOOKED_AT):
+        if any(slice_text(row.get(column)) != value for column, value in judged["slice"].items()):
+            continue
+        value = float(row["status"] != "ok") if name == "failure" else row[score]
+        if value is not None and ((low is not None and value < low) or (high is not None and value > high)):
+            found.setdefault(row["instance_id"])
+            if len(found) == most:
+                break
+    return list(found)
+
+
+def find_first_errors(result: EvaluationResult, summary: Sequence[Row], most: int) -> dict[str, tuple[str, str]]:
+    """Maps metrics that failed on rows to the first such row's id and error, at most `most` metrics.
+
+    Only the first `LOOKED_AT` rows of the instances table are searched.
+    """
+    known = set(columns_of_instances(result))
+    names = [r["metric"] for r in summary if not r["slice"] and r["error_count"] and f"{r['metric']}/error" in known]
+    missing = set(names[:most])
+    columns = [column for name in missing for column in (f"{name}/status", f"{name}/error")]
+    found: dict[str, tuple[str, str]] = {}
+    for row in islice(rows_of(result, "instances", ["instance_id", *columns]), LOOKED_AT) if missing else ():
+        for name in [name for name in missing if row[f"{name}/status"] == "error"]:
+            found[name] = row["instance_id"], row[f"{name}/error"]
+            missing.remove(name)
+        if not missing:
+            break
+    return {name: found[name] for name in names if name in found}
 
 
 def count_faults(result: EvaluationResult) -> list[tuple[str, int, Row]]:

@@ -16,7 +16,15 @@ from ..run.result import EvaluationResult
 from ..run.tables import Row, summary_rows
 from .console import NOTHING
 from .costs import HEADINGS, NUMBERS, spent_cells
-from .digest import count_faults, find_worst_slices, locate_error, note_empty_columns, ranges_of
+from .digest import (
+    count_faults,
+    find_examples,
+    find_first_errors,
+    find_worst_slices,
+    locate_error,
+    note_empty_columns,
+    ranges_of,
+)
 from .terminal import (
     FAULTS,
     MOST_REASONS,
@@ -38,6 +46,8 @@ from .terminal import (
 
 MOST_WORST = 5
 """Slices shown in the short form."""
+MOST_EXAMPLES = 3
+"""Instances named for each criterion that failed."""
 MOST_SLICES = 24
 """Maximum slices shown of one list of columns."""
 BAR_CELLS = 20
@@ -99,6 +109,8 @@ def _criteria(result: EvaluationResult, width: int, whole: bool) -> Iterator[str
     size = max((len(j["verdict"]) for j in shown), default=0)
     for j in shown:
         yield from _wrap(f"  {j['verdict'].ljust(size)}  {judged_name(j)}: {outcome(j)}", width)
+        if j["verdict"] == "FAILED" and (examples := find_examples(result, j, MOST_EXAMPLES)):
+            yield from _wrap(f"  {' ' * size}  such as {', '.join(examples)}", width)
 
 
 _COLUMNS: Columns = (
@@ -213,6 +225,8 @@ def _unscored(result: EvaluationResult, summary: Sequence[Row], width: int) -> I
         yield "Not scored"
     for words, names in found.items():
         yield from _wrap(f"  {words}: {', '.join(names)}", width)
+    for name, (instance_id, error) in find_first_errors(result, summary, MOST_REASONS).items():
+        yield cut(plain(f"  {name} failed first on {instance_id}: {error}"), width)
 
 
 def _wrap(text: str, width: int) -> list[str]:

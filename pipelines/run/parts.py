@@ -11,7 +11,7 @@ from ...schemas.config.calls import CallPolicy
 from ...schemas.config.evaluation import AgentConfig, EvaluationConfig, MetricConfig
 from ...schemas.config.explain import unknown_key
 from ...schemas.config.storage import OutputConfig
-from ...schemas.errors import ConfigError
+from ...schemas.errors import ConfigError, raise_errors
 from ...schemas.formats.adk_config import Criterion
 from ...schemas.json import Json
 from ...schemas.tables import PERFORMANCE
@@ -74,8 +74,7 @@ def check_keys(keys: Iterable[str], known: Collection[str], where: str) -> None:
     Raises:
         ConfigError: One is not known.
     """
-    if unknown := next((key for key in keys if key not in known), None):
-        raise unknown_key(unknown, sorted(known), f"{where}.{unknown}")
+    raise_errors([unknown_key(key, sorted(known), f"{where}.{key}") for key in keys if key not in known])
 
 
 def build_metrics(configs: Sequence[MetricConfig]) -> tuple[ConfiguredMetric, ...]:
@@ -85,15 +84,21 @@ def build_metrics(configs: Sequence[MetricConfig]) -> tuple[ConfiguredMetric, ..
     ]
     given = [c for c in configs if c.metric not in PERFORMANCE]
     repeated = Counter(c.name for c in given)
+    errors: list[ConfigError] = []
     for i, config in enumerate(given):
         where = f"metrics.{i}"
-        metric = build_metric(config, where)
+        try:
+            metric = build_metric(config, where)
+        except ConfigError as error:
+            errors.append(error)
+            continue
         name = config.name or registry.name_of("metric", metric) or type(metric).__name__
         if repeated[config.name] > 1 and metric.variant:
             name = f"{name}/{metric.variant}"
         if any(u.name == name for u in uses):
             raise ConfigError(f"two metrics are named {name!r}", where=where, allowed="a 'name' of its own for each")
         uses.append(ConfiguredMetric(name, metric))
+    raise_errors(errors)
     return tuple(uses)
 
 

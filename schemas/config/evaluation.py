@@ -299,7 +299,7 @@ class EvaluationConfig(ConfigPart):
             source: Name of the file, for messages.
 
         Raises:
-            ConfigError: A key or value is invalid; the message names the first such key, the value and what is allowed.
+            ConfigError: A key or value is invalid; the message names each such key, the value and what is allowed.
         """
         if not isinstance(data, Mapping):
             raise ConfigError(f"found {show_value(data)}", where=source, allowed="a mapping with dataset, metrics ...")

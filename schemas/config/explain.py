@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import reprlib
 from collections.abc import Sequence
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from ..errors import ConfigError
+from ..errors import ConfigError, ConfigErrors, name_error
 
 
 def explain_error(error: ValidationError, source: str, model: Any) -> ConfigError:
-    """Converts an error of pydantic to one that names the key, the value found and the values allowed.
+    """Converts an error of pydantic to one that names each key, the value found and the values allowed.
 
     Args:
         error: The error of pydantic.
@@ -21,10 +20,18 @@ def explain_error(error: ValidationError, source: str, model: Any) -> ConfigErro
         model: The model that was validated.
     """
     errors = error.errors(include_url=False)
-    first = errors[0]
-    if first["type"] == "missing":  # a misspelt key beside it explains more than the missing one
-        beside = (e for e in errors if e["type"] == "extra_forbidden" and e["loc"][:-1] == first["loc"][:-1])
-        first = next(beside, first)
+    unknown = {e["loc"][:-1] for e in errors if e["type"] == "extra_forbidden"}
+    # A misspelt key explains more than the missing one beside it.
+    shown = [e for e in errors if e["type"] != "missing" or e["loc"][:-1] not in unknown]
+    found: dict[str, ConfigError] = {}
+    for one in shown:  # a union gives one error for each of its types
+        explained = _explain_one(one, source, model)
+        found.setdefault(explained.where, explained)
+    explained = list(found.values())
+    return explained[0] if len(explained) == 1 else ConfigErrors(explained)
+
+
+def _explain_one(first: Any, source: str, model: Any) -> ConfigError:
     loc = [str(p) for p in first["loc"] if not str(p).startswith(("function-", "tagged-"))]
     loc = loc[:2] if loc[:2] == ["dataset", "path"] else loc  # pydantic appends the types of the union
     key = ".".join(loc)
@@ -38,9 +45,8 @@ def explain_error(error: ValidationError, source: str, model: Any) -> ConfigErro
 
 
 def unknown_key(key: str, known: Sequence[str], where: str) -> ConfigError:
-    """Builds the error of an unknown key; it lists the closest known keys, or all of them if none is close."""
-    close = difflib.get_close_matches(key, known, n=3) or known
-    return ConfigError(f"unknown key {key!r}", where=where, allowed=", ".join(close))
+    """Builds the error of an unknown key."""
+    return name_error(f"unknown key {key!r}", key, known, where)
 
 
 _KINDS = {

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic.alias_generators import to_snake
 
-from ..errors import ConfigError
+from ..errors import ConfigError, name_error
 from ..json import Json
 
 EXPECTING = frozenset(
@@ -111,7 +110,7 @@ def _read_criterion(name: str, value: Json, functions: Mapping[str, str], source
         raise ConfigError("is reported for every run and takes no threshold", where=where)
     known = {*_COMPUTED, *JUDGED, *functions}
     if name not in known:
-        raise ConfigError(f"no metric named {name!r}", where=where, allowed=_list_close(name, known))
+        raise name_error(f"no metric named {name!r}", name, known, where)
     options = (
         {to_snake(k): _convert_keys(v) for k, v in value.items()}
         if isinstance(value, Mapping)
@@ -159,7 +158,3 @@ def _convert_keys(value: Json) -> Json:
     if isinstance(value, Mapping):
         return {to_snake(k): _convert_keys(v) for k, v in value.items()}
     return [_convert_keys(v) for v in value] if isinstance(value, list) else value
-
-
-def _list_close(name: str, known: Collection[str]) -> str:
-    return ", ".join(difflib.get_close_matches(name, known, n=3) or sorted(known))

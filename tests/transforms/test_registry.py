@@ -62,11 +62,11 @@ def test_a_name_is_registered_once() -> None:
 
 
 def test_a_missing_name_gets_an_offer() -> None:
-    with pytest.raises(
-        ConfigError, match=r"^metrics\.1: no metric named 'trajectory_presicion' \(allowed: .*precision"
-    ):
+    near = r"'trajectory_precision', '.*' or '.*'\?$"
+    with pytest.raises(ConfigError, match=r"^metrics\.1: no metric named 'trajectory_presicion'; did you mean " + near):
         find("metric", "trajectory_presicion", "metrics.1")
-    with pytest.raises(ConfigError, match=r"no metric named 'qqq' \(allowed: .*custom, .*, or module:name\)"):
+    listed = r"\(allowed: a name that `evalbeam metrics` lists, or module:name\)"
+    with pytest.raises(ConfigError, match=f"no metric named 'qqq' {listed}"):
         find("metric", "qqq")
 
 
@@ -74,8 +74,8 @@ def test_a_missing_name_gets_an_offer() -> None:
     ("params", "message"),
     [
         ({}, "here: sample needs the parameter 'word'"),
-        ({"word": "x", "sise": 1}, "here: sample has no parameter 'sise' (allowed: word, mode, size, modes, call"),
-        ({"word": "x", "own": 1}, "here: sample has no parameter 'own'"),
+        ({"word": "x", "sise": 1}, "here: sample has no parameter 'sise'; did you mean 'size'?"),
+        ({"word": "x", "own": 1}, "here: sample has no parameter 'own' (allowed: word, mode, size, modes, call"),
         ({"word": 3}, "here: sample: word is 3 (allowed: text)"),
         ({"word": "x", "mode": "c"}, "here: sample: mode is 'c' (allowed: 'a' or 'b')"),
         ({"word": "x", "size": "two"}, "here: sample: size is 'two' (allowed: a whole number)"),
@@ -150,8 +150,8 @@ def test_load_object(module: Path) -> None:
         ("needy_of_mine:x", "agent.target: cannot import 'needy_of_mine': module 'not_installed_anywhere' not found"),
         ("broken_of_mine:x", "agent.target: importing 'broken_of_mine' failed: RuntimeError: no key"),
         ("ending_of_mine:x", "agent.target: importing 'ending_of_mine' failed: SystemExit: 3"),
-        ("agent_of_mine:anser", "agent.target: 'agent_of_mine' has no 'anser' (allowed: answer)"),
-        ("agent_of_mine:Box.aks", "agent.target: 'agent_of_mine' has no 'Box.aks' (allowed: ask)"),
+        ("agent_of_mine:anser", "agent.target: 'agent_of_mine' has no 'anser'; did you mean 'answer'?"),
+        ("agent_of_mine:Box.aks", "agent.target: 'agent_of_mine' has no 'Box.aks'; did you mean 'ask'?"),
     ],
 )
 def test_what_cannot_be_loaded_says_why(module: Path, target: str, message: str) -> None:

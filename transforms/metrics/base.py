@@ -20,9 +20,12 @@ Metrics do not depend on Beam, cloud services or configuration.
 
 from __future__ import annotations
 
+import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import attrgetter
+from traceback import walk_tb
 from typing import Any, ClassVar, TypeVar
 
 from ...schemas.conversation import pair_turns
@@ -34,6 +37,8 @@ from ..registry import register
 __all__ = ["Derived", "Metric", "ScoringBatch", "failure_of", "register", "score_safely"]
 
 T = TypeVar("T")
+_OTHERS = sys.stdlib_module_names | {(__package__ or "").partition(".")[0]}
+"""Packages that are not the user's own code, beside the installed ones."""
 
 
 class ScoringBatch:
@@ -144,6 +149,20 @@ def score_safely(metric: Metric, example: Example) -> Score:
 
 
 def failure_of(error: BaseException) -> Score:
-    """Builds the error score of an exception: its type as code, its message without memory addresses."""
-    fault = classify_error(error)
-    return Score.failed(fault.error_type, fault.message)
+    """Builds the error score of an exception.
+
+    The code is its type. The message has no memory addresses; if the user's own code was on the way, it ends with the
+    innermost place in it, "(mine.py, line 3)".
+    """
+    fault, place = classify_error(error), _find_own_place(error)
+    return Score.failed(fault.error_type, f"{fault.message} ({place})" if place else fault.message)
+
+
+def _find_own_place(error: BaseException) -> str | None:
+    """Returns the innermost place of a traceback that is neither in this package nor in an installed one."""
+    found = None
+    for frame, line in walk_tb(error.__traceback__):
+        path, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if module not in _OTHERS and "site-packages" not in path:
+            found = f"{os.path.basename(path)}, line {line}"
+    return found

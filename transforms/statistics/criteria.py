@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from ...schemas.config.evaluation import CriterionConfig
-from ...schemas.errors import ConfigError
+from ...schemas.errors import ConfigError, name_error
 from ...schemas.result import Summary, Verdict
 
 _NOT_BOUNDED = {"slice", "metric", "ci_method", "threshold", "verdict", "judges"}
@@ -170,5 +169,4 @@ def _worst(verdicts: set[Verdict]) -> Verdict | None:
 
 
 def _unknown(kind: str, name: str, choices: Collection[str], where: str) -> ConfigError:
-    near = difflib.get_close_matches(name, list(choices), n=3) or list(choices)
-    return ConfigError(f"no {kind} named {name!r}", where=where, allowed=", ".join(near))
+    return name_error(f"no {kind} named {name!r}", name, choices, where)

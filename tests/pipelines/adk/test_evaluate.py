@@ -115,7 +115,7 @@ def test_a_misspelt_metric_is_found_before_any_call(agents, folder, tmp_path, ca
     path = eval_set(tmp_path / "x.evalset.json", case("c", roll(6)))
     (tmp_path / "test_config.json").write_text('{"criteria": {"response_match_score": 0.1, "respones_match": 1}}')
     assert main(["adk-eval", folder, path]) == 2
-    assert "no metric named 'respones_match' (allowed: response_match_score" in capsys.readouterr().err
+    assert "no metric named 'respones_match'; did you mean 'response_match_score'" in capsys.readouterr().err
 
 
 def test_older_sets_in_folders_of_any_name(folder, tmp_path, capsys):

@@ -264,13 +264,19 @@ def test_the_verdict_is_the_exit_code(criteria: str, code: int) -> None:
         (["run", "eval.yaml", "--set", "trials=[1"], "--set trials, line 1, column 3: not valid YAML: "),
         (["run", "eval.yaml", "--trials", "0"], "eval.yaml: trials: found 0 (allowed: greater than or equal to 1)"),
         (
-            ["run", "--dataset", "rows.jsonl", "--limit", "x"],
+            ["run", "--dataset", "rows.jsonl", "--metrics", "bleu", "--limit", "x"],
             "command line: dataset.limit: found 'x' (allowed: a whole",
         ),
         (["run", "eval.yaml", "--trials"], "argument --trials: expected one argument (see evalbeam run --help)"),
-        (["run", "eval.yaml", "--set", "agent.timout=3"], "agent.timout: unknown key 'timout' (allowed: timeout)"),
-        (["run", "eval.yaml", "--agent", "cli_agent:asks"], "agent.target: 'cli_agent' has no 'asks' (allowed: ask"),
-        (["metrics", "exact_mach"], "no metric named 'exact_mach' (allowed: exact_match"),
+        (
+            ["run", "eval.yaml", "--set", "agent.timout=3"],
+            "agent.timout: unknown key 'timout'; did you mean 'timeout'?",
+        ),
+        (
+            ["run", "eval.yaml", "--agent", "cli_agent:asks"],
+            "agent.target: 'cli_agent' has no 'asks'; did you mean 'ask'",
+        ),
+        (["metrics", "exact_mach"], "no metric named 'exact_mach'; did you mean 'exact_match', "),
         (["metrics", "exact_match", "more"], "unknown argument 'more' (allowed: see --help)"),
         (["show", "nowhere"], "output: no finished run at 'nowhere' (no manifest.json)"),
         (["run", "eval.yaml", "--output", "rows.jsonl"], "output.path: nothing can be written to 'rows.jsonl': "),
@@ -290,7 +296,7 @@ def test_the_verdict_is_the_exit_code(criteria: str, code: int) -> None:
         (["run", "twice.json"], "twice.json: not valid JSON: duplicate key 'metrics'"),
         (
             ["run", "--set", "datset.path=a", "--metrics", "bleu"],
-            "command line: datset: unknown key 'datset' (all",
+            "command line: datset: unknown key 'datset'; did you mean 'dataset'",
         ),
         (["run", "eval.yaml", "--trials", "on"], "eval.yaml: trials: found True (allowed: a number)"),
         (
@@ -321,6 +327,25 @@ def test_what_cannot_be_used_is_said(arguments: list[str], message: str, capsys:
     err = capsys.readouterr().err
     assert err.startswith("evalbeam: error: " + message)
     assert err.count("\n") == 1
+
+
+def test_all_mistakes_of_a_configuration_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("wrong.yaml").write_text("datset: {path: x}\ntrials: none\nbudget: {max_cals: 3}\nmetrics: []\n")
+    assert main(["check", "wrong.yaml"]) == 2
+    prefix, *lines = capsys.readouterr().err.replace("evalbeam: error: wrong.yaml: ", "\0").split("\0")
+    assert prefix == ""
+    assert sorted(line.strip() for line in lines) == [
+        "budget.max_cals: unknown key 'max_cals'; did you mean 'max_calls'?",
+        "datset: unknown key 'datset'; did you mean 'dataset' or 'gate'?",
+        "metrics: found [] (allowed: at least one)",
+        "trials: found 'none' (allowed: a whole number)",
+    ]
+    assert main(["check", "eval.yaml", "--metrics", "exact_mach,rouge_l,blue,qqqqq"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split("; ")[0].split(" (")[0] for line in lines] == [
+        f"evalbeam: error: metrics.{i}: no metric named {name!r}"
+        for i, name in ((0, "exact_mach"), (2, "blue"), (3, "qqqqq"))
+    ]
 
 
 def test_a_finished_run_is_not_overwritten_unasked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -116,3 +116,45 @@ def test_pipes_get_plain_text_and_terminals_colours(result: EvaluationResult) ->
     command = [sys.executable, "-m", "evalbeam", "show", result.output]
     piped = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "\x1b" not in piped
+
+
+def test_a_criterion_that_failed_names_rows(tmp_path: Path) -> None:
+    """Up to three, of its slice alone, whose score is beyond the bound; of failures those whose call failed."""
+    rows = [
+        {
+            "prompt": f"p{i}",
+            "response": "yes",
+            "reference": "yes" if i % 4 else "no",
+            "even": i % 2 == 0,
+            "failure": i == 5,
+        }
+        for i in range(40)
+    ]
+    criteria = [
+        {"metric": "exact_match", "min": 0.9, "slice": {"even": "true"}},
+        {"metric": "failure", "max": 0.0},
+        {"metric": "exact_match", "statistic": "coverage", "min": 1.0},
+    ]
+    result = evaluate(rows, ["exact_match"], slices=[["even"]], criteria=criteria, output=str(tmp_path / "out"))
+    table = result.metrics_table
+    lines = [line for line in render(result, 200).splitlines() if "such as" in line]
+    wrong = set(table[(table["exact_match/score"] == 0) & table["even"]]["instance_id"])
+    failed = set(table[table["status"] == "failed"]["instance_id"])
+    first, second = (set(line.split("such as ")[1].split(", ")) for line in lines)
+    assert (len(first), first <= wrong, second) == (3, True, failed)
+
+
+def test_a_metric_that_fails_names_its_line_and_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_metrics.py").write_text(
+        "import json\n\n\ndef score(row):\n    return parse(row['response'])\n\n\n"
+        "def parse(text):\n    return json.loads(text)['score']\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    rows = [{"prompt": "a", "response": '{"score": 1}'}, {"prompt": "b", "response": "nonsense"}]
+    result = evaluate(rows, ["own_metrics:score"], output=str(tmp_path / "out"))
+    table = result.metrics_table.set_index("prompt")
+    message = "JSONDecodeError: Expecting value: line 1 column 1 (char 0) (own_metrics.py, line 9)"
+    assert table["own_metrics:score/error"]["b"] == message
+    shown = f"  own_metrics:score failed first on {table['instance_id']['b']}: {message}"
+    assert shown in render(result, 200).splitlines()
+    sys.modules.pop("own_metrics")

@@ -20,7 +20,7 @@ BASE = "dataset: {path: rows.jsonl}\nmetrics: [exact_match]\n"
             "e.yaml: dataset: found 'rows.jsonl' (allowed: a mapping with columns,",
         ),
         ("dataset: {path: a}\nmetrics: bleu", "e.yaml: metrics: found 'bleu' (allowed: a list)"),
-        (BASE + "agents: {target: a}", "e.yaml: agents: unknown key 'agents' (allowed: agent)"),
+        (BASE + "agents: {target: a}", "e.yaml: agents: unknown key 'agents'; did you mean 'agent'?"),
         (BASE + "agent: {timeout: 30s}", "e.yaml: agent.timeout: found '30s' (allowed: a number)"),
         (BASE + "budget: {max_calls: 1e9.5}", "e.yaml: budget.max_calls: found '1e9.5' (allowed: a whole number)"),
         (BASE + "criteria: {exact_match: 90%}", "e.yaml: criteria.0.min: found '90%' (allowed: a number)"),

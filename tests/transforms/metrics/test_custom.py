@@ -328,7 +328,7 @@ def test_what_may_stand_for_a_metric(target: Any, params: dict[str, Any], expect
     [
         (3, {}, "found int (allowed: a function of the row"),
         (Prefix(), {"prefix": "x"}, "m takes no parameters (allowed: no parameters, since it is an object)"),
-        (Prefix, {"prefx": "x"}, "m has no parameter 'prefx' (allowed: prefix)"),
+        (Prefix, {"prefx": "x"}, "m has no parameter 'prefx'; did you mean 'prefix'?"),
         (Prefix, {"prefix": 3}, "m: prefix is 3 (allowed: "),
         (Plain, {"least": 3}, "unexpected keyword argument 'least'"),
         (longer, {"then": 3}, "unexpected keyword argument 'then'"),

@@ -26,12 +26,15 @@ def row(mean: float | None, slice_: tuple[tuple[str, str | None], ...] = (), **v
 @pytest.mark.parametrize(
     ("one", "message"),
     [
-        (criterion("qualiti"), "criteria.1.metric: no metric named 'qualiti' (allowed: quality)"),
-        (criterion(statistic="meen"), "criteria.1.statistic: no statistic named 'meen' (allowed: mean"),
+        (criterion("qualiti"), "criteria.1.metric: no metric named 'qualiti'; did you mean 'quality'?"),
+        (
+            criterion(statistic="meen"),
+            "criteria.1.statistic: no statistic named 'meen'; did you mean 'mean' or 'median'?",
+        ),
         (criterion(statistic="ci_method"), "criteria.1.statistic: no statistic named 'ci_method' (allowed:"),
         (criterion(slice={"locale": "de"}), "criteria.1.slice: no slice by the columns locale (allowed: category; cat"),
         (criterion(min=0.9, max=0.1), "criteria.1: min 0.9 is above max 0.1 (allowed: min <= max)"),
-        (criterion(statistic="judges"), "criteria.1.statistic: no statistic named 'judges' (allowed: "),
+        (criterion(statistic="judges"), "criteria.1.statistic: no statistic named 'judges'; did you mean "),
         (criterion(min=90), "criteria.1.min: found 90, which is beyond every mean of quality (allowed: 1 to 5)"),
         (criterion(min=None, max=0.9), "criteria.1.max: found 0.9, which is beyond every mean of quality (allowed: 1 "),
         (criterion(statistic="p90", max=50), "criteria.1.max: found 50, which is beyond every p90 of quality (allowed"),
