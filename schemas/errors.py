@@ -1,8 +1,8 @@
 """The tree of evalbeam's errors.
 
 EvalbeamError
-├── ConfigError     the configuration, the command line or a part named in it is invalid (exit code 2)
-│   └── DatasetError    the dataset lacks a column; also a ValueError
+├── ConfigError     the configuration, the command line or a part named in it is invalid (exit code 2); a ValueError
+│   └── DatasetError    the dataset lacks a column
 ├── RunError        the run itself failed or was stopped (exit code 3)
 ├── RowError        one dataset row is unusable; becomes a row of the errors table
 ├── AgentError      one agent call failed; becomes the error columns of its row
@@ -16,8 +16,10 @@ class EvalbeamError(Exception):
     """Base class of all errors that evalbeam raises deliberately; their text is written for the user."""
 
 
-class ConfigError(EvalbeamError):
+class ConfigError(EvalbeamError, ValueError):
     """The configuration, the command line or a part named in it is invalid.
+
+    Also a ValueError, which users of the Vertex AI evaluation SDK catch for invalid arguments.
 
     Args:
         what: What was found; shortened if it is longer than 1,000 characters.
@@ -32,11 +34,8 @@ class ConfigError(EvalbeamError):
         self.what, self.where, self.allowed = what, where, allowed
 
 
-class DatasetError(ConfigError, ValueError):
-    """The dataset lacks a column that scoring needs.
-
-    Also a ValueError, which users of the Vertex AI evaluation SDK catch for invalid arguments.
-    """
+class DatasetError(ConfigError):
+    """The dataset lacks a column that scoring needs."""
 
 
 class RunError(EvalbeamError):

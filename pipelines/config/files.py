@@ -37,6 +37,8 @@ def _read_bytes(source: str) -> bytes:
             return storage.read_bytes(source)
         with open(source, "rb") as file:
             return file.read()
+    except ConfigError:
+        raise
     except FileNotFoundError:
         raise ConfigError("no such file", where=source) from None
     except IsADirectoryError:
