@@ -102,6 +102,9 @@ def build_metric(config: MetricConfig, where: str) -> Metric:
     from ...transforms.metrics.custom import as_metric
 
     target = config.metric
+    if getattr(target, "baseline_model", None) is not None:
+        allowed = "EvalTask, a column baseline_model_response, or `baseline` with the folder of another run"
+        raise ConfigError("baseline_model is given", where=where, allowed=allowed)
     if isinstance(target, str) and ":" not in target:
         return registry.build(registry.find("metric", target, where), config.params, where)
     if isinstance(target, str):

@@ -111,12 +111,13 @@ class GoogleJudge(ModelJudge, Batched):
         return {"vertexai": True, **{k: v for k, v in named.items() if v is not None}}
 
     def _config(self, question: Question) -> dict[str, Any]:
+        structured = self.structured and question.structured
         config = self.build_request(
             system_instruction=question.system or None,
             temperature=self.temperature,
             max_output_tokens=self.max_tokens,
-            response_mime_type="application/json" if self.structured else None,
-            response_json_schema=dict(question.schema) if self.structured else None,
+            response_mime_type="application/json" if structured else None,
+            response_json_schema=dict(question.schema) if structured else None,
         )
         return {key: value for key, value in config.items() if key != "extra_headers"}  # the client's own
 

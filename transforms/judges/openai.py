@@ -92,7 +92,7 @@ class OpenAIJudge(ModelJudge, Batched):
             temperature=self.temperature,
             max_completion_tokens=self.max_tokens if self.base_url is None else None,
             max_tokens=self.max_tokens if self.base_url is not None else None,  # other servers know only this name
-            response_format={"type": "json_schema", "json_schema": shape} if self.structured else None,
+            response_format={"type": "json_schema", "json_schema": shape} if self.structured and question.structured else None,
         )
 
 

@@ -14,6 +14,23 @@ _KEYS = ("sampling_count", "flip_enabled", "autorater_model", "generation_config
 _MODEL = re.compile(r"(?:projects/([^/]+)/locations/([^/]+)/)?(?:publishers/[^/]+/)?models/([^/]+)$")
 
 
+@dataclass(frozen=True, kw_only=True)
+class AutoraterConfig:
+    """The settings of an autorater, under the SDK's names.
+
+    Attributes:
+        autorater_model: Name of the judge model, or the resource name of a publisher's model.
+        sampling_count: Number of votes, 1 to 32.
+        flip_enabled: True to swap the two answers in half of the votes.
+        generation_config: `temperature` and `max_output_tokens`, as a mapping or an SDK object.
+    """
+
+    autorater_model: str | None = None
+    sampling_count: int | None = None
+    flip_enabled: bool | None = None
+    generation_config: Any = None
+
+
 @dataclass(frozen=True)
 class Autorater:
     """The settings of an autorater; `None` keeps the metric's own setting.
@@ -62,6 +79,8 @@ def autorater_of(config: Any) -> Autorater:
     """
     if config is None:
         return Autorater()
+    if isinstance(config, AutoraterConfig):
+        config = vars(config)
     if isinstance(config, Mapping):
         if unknown := next((key for key in config if key not in _KEYS), None):
             raise ValueError(f"autorater_config has an unknown key {unknown!r}, allowed: {', '.join(_KEYS)}")
