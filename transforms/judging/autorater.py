@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..io.google_genai import MODEL
+
 MAX_SAMPLES = 32
 """Maximum number of votes that the service allows."""
 _KEYS = ("sampling_count", "flip_enabled", "autorater_model", "generation_config")
-_MODEL = re.compile(r"(?:projects/([^/]+)/locations/([^/]+)/)?(?:publishers/[^/]+/)?models/([^/]+)$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Autorater:
             ValueError: The model is a tuned endpoint, or not the name of a model.
         """
         model = self.model or ""
-        match = _MODEL.fullmatch(model)
+        match = MODEL.fullmatch(model)
         if match is None and "/" in model:
             raise ValueError(f"autorater_model is {model!r}, allowed: a model's name, or projects/P/.../models/M")
         project, location, name = match.groups() if match else (None, None, model)

@@ -65,8 +65,8 @@ class _TemplateMetric(JudgedMetric, TemplateParts):
         system_instruction: Instructions for the judge before the template.
         autorater_config: `sampling_count`, `flip_enabled` and `autorater_model`, as in the SDK; they set `samples`,
             `flip` and, in EvalTask, `judge`.
-        custom_output_config: Settings for a judge that answers with a text, which a function parses: `return_raw_output`
-            and `parsing_fn`, as in the SDK. The allowed ratings and the form of the answer are then the template's.
+        custom_output_config: Settings for a judge that answers with a text, which a function parses:
+            `return_raw_output` and `parsing_fn`, as in the SDK. The template says what form the text has.
     """
 
     metric: str = ""

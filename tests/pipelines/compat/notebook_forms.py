@@ -441,8 +441,8 @@ def name_of_a_run_without_an_experiment(sdk: Any) -> None:
 
 @form
 def metrics_of_the_sdk_itself(sdk: Any) -> None:
-    from vertexai.preview import evaluation as theirs
-    from vertexai.preview.evaluation.metrics import Rouge, TrajectorySingleToolUse
+    from vertexai import evaluation as theirs
+    from vertexai.evaluation.metrics import Rouge
 
     metrics = [
         theirs.PointwiseMetric(metric="use", metric_prompt_template=QUESTION),
@@ -459,7 +459,7 @@ def metrics_of_the_sdk_itself(sdk: Any) -> None:
     }
     dataset = answers(**extra, predicted_trajectory=[TRAJECTORY] * 2)
     result = sdk.EvalTask(dataset=dataset, metrics=metrics).evaluate()
-    names = ("use", "half", "rouge", "trajectory_single_tool_use")
+    names = ("use", "half", "rouge")
     check(result, "better/pairwise_choice", *(f"{name}/score" for name in names))
 
 

@@ -59,44 +59,44 @@ def fill(schema: dict[str, Any], user: str) -> Any:
     return {"string": "because", "boolean": True, "integer": 1, "number": 1}[kind]
 
 
-NOT_YET = """
-criteria_rubric_and_an_experiment
-models_in_a_loop_with_a_template
-baseline_model_of_a_pairwise_metric
-baseline_model_that_is_a_function
-baseline_model_by_name
-two_recorded_answers
-two_recorded_answers_under_other_names
-template_as_text
-template_variables_mapped_to_columns
-rouge_objects_of_two_kinds
-function_that_returns_more_than_its_score
-model_function_and_references
-model_by_name
-agent_with_a_trajectory
-agent_with_any_parameter
-autorater_of_the_task
-autorater_of_a_metric
-parsing_function_for_the_judges_text
-raw_text_of_the_judge
-rubrics_written_then_judged
-rubrics_in_one_step
-rubric_based_instruction_following
-own_rubrics_and_parsers
-model_that_writes_rubrics
-pairwise_rubrics
-images_for_the_judge
-translations
-judge_against_people
-output_folder_and_a_name_used_twice
-template_over_a_file
-prompt_templates_in_a_loop
-metrics_of_the_sdk_itself
-names_of_metrics
-undefined_statistics
-dataset_without_answers
-parts_of_a_result
-""".split()
+NOT_YET = [
+    "criteria_rubric_and_an_experiment",
+    "models_in_a_loop_with_a_template",
+    "baseline_model_of_a_pairwise_metric",
+    "baseline_model_that_is_a_function",
+    "baseline_model_by_name",
+    "two_recorded_answers",
+    "two_recorded_answers_under_other_names",
+    "template_as_text",
+    "template_variables_mapped_to_columns",
+    "rouge_objects_of_two_kinds",
+    "function_that_returns_more_than_its_score",
+    "model_function_and_references",
+    "model_by_name",
+    "agent_with_a_trajectory",
+    "agent_with_any_parameter",
+    "autorater_of_the_task",
+    "autorater_of_a_metric",
+    "parsing_function_for_the_judges_text",
+    "raw_text_of_the_judge",
+    "rubrics_written_then_judged",
+    "rubrics_in_one_step",
+    "rubric_based_instruction_following",
+    "own_rubrics_and_parsers",
+    "model_that_writes_rubrics",
+    "pairwise_rubrics",
+    "images_for_the_judge",
+    "translations",
+    "judge_against_people",
+    "output_folder_and_a_name_used_twice",
+    "template_over_a_file",
+    "prompt_templates_in_a_loop",
+    "metrics_of_the_sdk_itself",
+    "names_of_metrics",
+    "undefined_statistics",
+    "dataset_without_answers",
+    "parts_of_a_result",
+]
 """Forms that do not work yet."""
 
 
