@@ -10,6 +10,7 @@ from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ...transforms.join_baseline import BASELINE
 from ..run.result import EvaluationResult
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class EvalResult(EvaluationResult):
     @cached_property
     def metrics_table(self) -> pd.DataFrame:
         """One row for each dataset row; what a metric returned besides its score is in `<metric>/<key>`."""
-        table = super().metrics_table
+        table = self._with_baseline(super().metrics_table)
         named: dict[str, list[Any]] = {}
         for column in [c for c in table.columns if c.endswith(_DETAILS)]:
             metric = column.removesuffix(_DETAILS)
@@ -39,6 +40,17 @@ class EvalResult(EvaluationResult):
                 if (name := f"{metric}/{key}") not in table.columns:
                     named[name] = [row.get(key) for row in rows]
         return table.assign(**named)
+
+    def _with_baseline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Adds the answers of the baseline model, which are in a run of their own."""
+        folder = self.manifest["config"].get("baseline")
+        if folder is None:
+            return table
+        other = EvaluationResult.load(folder).metrics_table
+        keys = ["instance_id", "trial"]
+        answers = other.set_index(keys)["response"].to_dict()
+        found = [answers.get(key) for key in zip(*(table[key] for key in keys), strict=True)]
+        return table.assign(**{BASELINE: found})
 
 
 def _spread(details: Any) -> dict[str, Any]:

@@ -124,8 +124,8 @@ def build_rules(config: EvaluationConfig, agent: Agent | Recording) -> RowRules:
     else:
         raise ConfigError(f"found {asked!r}", where="dataset.dialect", allowed=", ".join(["auto", *names]))
     data = config.dataset
-    names, inputs = names_of(data.columns), tuple(agent.inputs)
-    return RowRules(dialects, names, inputs, data.id, data.sample, data.prompt_template)
+    fields, inputs = names_of(data.columns), tuple(agent.inputs)
+    return RowRules(dialects, fields, inputs, data.id, data.sample, data.prompt_template)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...schemas.json_text import jsonable
@@ -30,11 +30,20 @@ class CustomOutputConfig:
     parsing_fn: Callable[[list[str]], Mapping[str, Any]] | None = None
 
 
-def judge_text(slots: Sequence[PanelSlot], ask: Callable[[PanelSlot], Ask], parse: Any) -> Judging:
+TEXT_ALONE = Score(label="text")
+"""The score of a text in which there is no number: it counts as scored, and has no mean."""
+
+
+def judge_text(
+    slots: Sequence[PanelSlot], ask: Callable[[PanelSlot], Ask], parse: Any, without: Score = TEXT_ALONE
+) -> Judging:
     """Collects a text for every slot and has `parse` read them, if it is not `None`.
 
-    Returns:
-        The score; "not_applicable" if the texts hold neither a score nor a choice.
+    Args:
+        slots: The slots of the panel.
+        ask: Builds the question for a slot.
+        parse: Function from the texts to a mapping.
+        without: The score, apart from its details, if there is neither a score nor a choice.
     """
     answers = yield [ask(slot) for slot in slots]
     left = next((answer.error for answer in answers if answer.open), None)
@@ -44,14 +53,14 @@ def judge_text(slots: Sequence[PanelSlot], ask: Callable[[PanelSlot], Ask], pars
     if not texts:
         return Score(status="error", error=answers[0].error)
     if parse is None:
-        return Score(details={"raw_output": texts}, status="not_applicable")
+        return replace(without, details={"raw_output": texts})
     found = parse(texts)
     if not isinstance(found, Mapping):
         return Score.failed("invalid_score", f"parsing_fn returned {type(found).__name__} (allowed: a mapping)")
-    return _to_score({"raw_outputs": texts, **found})
+    return _to_score({"raw_outputs": texts, **found}, without)
 
 
-def _to_score(found: dict[str, Any]) -> Score:
+def _to_score(found: dict[str, Any], without: Score) -> Score:
     value, choice = found.pop("score", None), found.pop("pairwise_choice", None)
     explanation = found.pop("explanation") if isinstance(found.get("explanation"), str) else None
     label = None if choice is None else _CHOICES.get(str(choice).strip().upper())
@@ -61,5 +70,5 @@ def _to_score(found: dict[str, Any]) -> Score:
     number = None if value is None else float(value)
     if number is not None and not math.isfinite(number):
         return Score.failed("invalid_score", f"the score is {number} (allowed: a finite number)")
-    status = "not_applicable" if number is None and label is None else "scored"
-    return Score(number, label, explanation, details=quick_json(jsonable(found)), status=status)
+    score = without if number is None and label is None else Score(number, label)
+    return replace(score, explanation=explanation, details=quick_json(jsonable(found)))

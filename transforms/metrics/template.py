@@ -17,9 +17,10 @@ from typing import Any, ClassVar
 from ...schemas.instance import Example
 from ...schemas.json import Json
 from ...schemas.judging import Judging
+from ...schemas.result import Score
 from ..judging.autorater import Autorater, autorater_of
 from ..judging.prompts import Prompt, load_prompt
-from ..judging.raw_output import judge_text
+from ..judging.raw_output import TEXT_ALONE, judge_text
 from ..judging.shapes import TEXT, Schema, object_of
 from ..judging.templates import (
     PAIR,
@@ -106,9 +107,9 @@ class _TemplateMetric(JudgedMetric, TemplateParts):
     def joinable(self) -> bool:
         return not self.is_raw
 
-    def _judge_text(self, values: Mapping[str, Json], flipped: Mapping[str, Json] | None = None) -> Judging:
-        ask = self._prompt.bind(TEXT, values, flipped)
-        return judge_text(self.slots, ask, getattr(self.custom_output_config, "parsing_fn", None))
+    def _judge_text(self, values: Mapping[str, Json], without: Score = TEXT_ALONE) -> Judging:
+        parse = getattr(self.custom_output_config, "parsing_fn", None)
+        return judge_text(self.slots, self._prompt.bind(TEXT, values), parse, without)
 
     def _take(self, autorater: Autorater) -> None:
         if autorater.samples is not None:
@@ -212,7 +213,8 @@ class PairwiseMetric(_TemplateMetric, PairwiseJudge):
         given = {name: example.get(name) for name in self.inputs}
         baseline, candidate = given.pop("baseline_model_response"), given.pop("response")
         if self.is_raw:  # its parser knows A and B only in the order of the template
-            return self._judge_text({**given, "response_a": baseline, "response_b": candidate})
+            shown = {**given, "response_a": baseline, "response_b": candidate}
+            return self._judge_text(shown, Score(status="not_applicable"))
         return self.compare(self._prompt, given, baseline, candidate, ("response_a", "response_b"))
 
     def _take(self, autorater: Autorater) -> None:

@@ -449,16 +449,9 @@ def metrics_of_the_sdk_itself(sdk: Any) -> None:
         theirs.PairwiseMetric(metric="better", metric_prompt_template=PAIR),
         theirs.CustomMetric(name="half", metric_function=lambda row: {"half": 0.5}),
         Rouge(rouge_type="rouge1"),
-        TrajectorySingleToolUse(tool_name="set_light"),
     ]
-    extra = {
-        "instruction": ["i"] * 2,
-        "context": ["c"] * 2,
-        "reference": ["r"] * 2,
-        "baseline_model_response": ["b"] * 2,
-    }
-    dataset = answers(**extra, predicted_trajectory=[TRAJECTORY] * 2)
-    result = sdk.EvalTask(dataset=dataset, metrics=metrics).evaluate()
+    texts = {name: ["x"] * 2 for name in ("instruction", "context", "reference", "baseline_model_response")}
+    result = sdk.EvalTask(dataset=answers(**texts), metrics=metrics).evaluate()
     names = ("use", "half", "rouge")
     check(result, "better/pairwise_choice", *(f"{name}/score" for name in names))
 
