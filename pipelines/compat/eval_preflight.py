@@ -14,6 +14,7 @@ from ...schemas.instance import ALIASES
 from ...transforms.join_baseline import JOINED
 from ...transforms.readers.memory import iterate_rows, spill
 from ..check.check import HEAD_ROWS, CheckReport, check
+from ..check.estimate import UNKNOWN_ROWS, count_calls, estimate_judges, format_span, sum_spans
 from ..config.arguments import build_sections
 
 
@@ -32,11 +33,14 @@ class Preflight:
     sections: Mapping[str, Any]
     answers_baseline: bool
 
-    def require(self) -> None:
+    def require(self) -> str:
         """Refuses a dataset in which no row has what a metric needs.
 
         Only what is known without reading it all is checked: the columns of a dataset in memory, and files of at most
         `HEAD_ROWS` rows.
+
+        Returns:
+            What the judges are expected to be asked, in words, estimated from the first rows.
 
         Raises:
             ConfigError: The configuration is invalid.
@@ -48,7 +52,9 @@ class Preflight:
             if rows is None:
                 report = check(EvaluationConfig.parse(sections))
                 columns = None if report.rows is None or report.rows > HEAD_ROWS else set[str]()
+                size = report.evaluated
             else:
+                size = len(rows) if hasattr(rows, "__len__") and not isinstance(rows, Mapping) else _count(rows)
                 columns = _columns_of(rows)
                 head = list(islice(iterate_rows(rows), HEAD_ROWS)) if columns is not None else []
                 (path,), _ = spill(head, folder)
@@ -56,9 +62,13 @@ class Preflight:
                 report = check(EvaluationConfig.parse(sections))
         if columns is not None:
             self._require_inputs(report, columns)
+        return _describe_calls(report, size)
 
     def _require_inputs(self, report: CheckReport, columns: set[str]) -> None:
         size = len(report.sample.examples)
+        if report.sample.rejected and not size:
+            place, _, message = report.sample.rejected[0]
+            raise DatasetError(f"no row can be used: {message}", where=f"dataset, {place.rpartition(', ')[2]}")
         for metric, lacking in report.lacking().items():
             for name, count in lacking.items():
                 known = columns & {name, *ALIASES.get(name, ())}
@@ -67,6 +77,12 @@ class Preflight:
                 shown = ", ".join(sorted({c for e in report.sample.examples for c in e.instance.row} | columns))
                 found = f"the metric {metric!r} needs a column {name!r}; the columns are {shown}"
                 raise DatasetError(found, where="dataset", allowed="a column of that name, or metric_column_mapping")
+
+
+def _count(rows: Any) -> int | None:
+    """Returns the number of rows of a dict of columns; `None` for an iterator."""
+    first = next(iter(rows.values()), ()) if isinstance(rows, Mapping) else None
+    return None if first is None else len(first)
 
 
 def _columns_of(rows: Any) -> set[str] | None:
@@ -78,3 +94,13 @@ def _columns_of(rows: Any) -> set[str] | None:
     if isinstance(rows, list):
         return {str(name) for row in rows if isinstance(row, Mapping) for name in row}
     return None
+
+
+def _describe_calls(report: CheckReport, rows: int | None) -> str:
+    """Describes the expected calls of the judges."""
+    count = UNKNOWN_ROWS if rows is None else rows
+    estimates = estimate_judges(report.plan, report.sample.examples, report.sample.size, count)
+    cost = sum_spans([one.cost for one in estimates])
+    money = f", at a cost of {format_span(cost, exact=True)}" if cost is not None else ""
+    each = f"for {rows:,} rows" if rows is not None else f"for each {UNKNOWN_ROWS:,} rows"
+    return f"{format_span(count_calls(estimates, report.plan))} calls {each}{money}"

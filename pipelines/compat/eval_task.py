@@ -136,9 +136,9 @@ class EvalTask:
             **config,
         }
         baseline = baseline_of(metrics) if "baseline" not in config else None
-        Preflight(self.dataset, named, agent, sections, baseline is not None).require()
+        expected = Preflight(self.dataset, named, agent, sections, baseline is not None).require()
         if said:
-            note(said)
+            note(f"{said}: {expected}")
         if baseline is not None:
             sections["baseline"] = self._answer(baseline, given, path, config)
         found = evaluate(self.dataset, named, output=path, agent=agent, **sections)

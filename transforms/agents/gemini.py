@@ -70,22 +70,26 @@ class GeminiAgent(Agent):
         return ask
 
     def _connect_model(self, name: str) -> Ask:
+        import httpx
         from google.genai import types
 
         match = MODEL.match(name)
         project, location, model = match.groups() if match else (None, None, name)
+        pool = httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None))
         client = make_client(
             project=self.project or project,
             location=self.location or location,
             vertex=self.vertex,
             api_key=resolved(self.api_key, "agent.api_key"),
             base_url=self.base_url,
+            httpx_async_client=pool,
         )
         config = types.GenerateContentConfig(**self.config)
 
         async def ask(given: Json, key: str) -> Any:
             return _answer_of(await client.aio.models.generate_content(model=model, contents=given, config=config))
 
+        ask.close = pool.aclose  # type: ignore[attr-defined]  (the engine closes what a client holds)
         return ask
 
 
