@@ -37,7 +37,7 @@ def complete_judges(asked: Sequence[JudgedMetric], judges: Mapping[str, Any]) ->
 
 
 def build_judges(autorater: Autorater, metrics: Sequence[Any]) -> dict[str, Any]:
-    """Builds the judges that autoraters and writers of rubrics name: "default" for the task's, else the model's name."""
+    """Builds the judges that autoraters and writers of rubrics name; the task's own is "default"."""
     own = [read_autorater(getattr(metric, "autorater_config", None)) for metric in metrics]
     named = {one.judge: one for one in own if one.model is not None}
     found = {"default": autorater} if autorater.model is not None else {}
@@ -74,10 +74,9 @@ class TextModel:
     """A judge that is a function from a prompt to a text, or an object with `generate_content`."""
 
     def __init__(self, model: Any) -> None:
-        self._model = model
+        self._model: Any = model
 
     def __call__(self, messages: list[dict[str, str]], schema: dict[str, Any]) -> str:
         prompt = "\n\n".join(message["content"] for message in messages)
-        if callable(generate := getattr(self._model, "generate_content", None)):
-            return generate(prompt).text
-        return self._model(prompt)
+        model = self._model
+        return model.generate_content(prompt).text if hasattr(model, "generate_content") else model(prompt)

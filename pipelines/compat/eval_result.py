@@ -32,7 +32,7 @@ class EvalResult(EvaluationResult):
     def metrics_table(self) -> pd.DataFrame:
         """One row for each dataset row; what a metric returned besides its score is in `<metric>/<key>`."""
         table = self._with_baseline(super().metrics_table)
-        named: dict[str, list[Any]] = {}
+        named: dict[str, Any] = {}
         for column in [c for c in table.columns if c.endswith(_DETAILS)]:
             metric = column.removesuffix(_DETAILS)
             rows = [_spread(details) for details in table[column]]

@@ -55,12 +55,13 @@ class RubricBasedMetric(rubric.RubricBasedMetric):
         if lacking := next((name for name in names if name not in eval_dataset.columns), None):
             shown = ", ".join(map(str, eval_dataset.columns))
             raise ConfigError(f"the dataset has no column {lacking!r}", where="generate_rubrics", allowed=shown)
-        rows = [Instance(str(i), row) for i, row in enumerate(eval_dataset.to_dict("records"))]
-        examples = [Example(row, Invocation()) for row in rows]
+        rows: Any = eval_dataset.to_dict("records")
+        examples = [Example(Instance(str(i), row), Invocation()) for i, row in enumerate(rows)]
         found = ask_now(build_judge(config, "judges"), config, self._write(examples))
         columns = dict.fromkeys([_COLUMN, *(key for _, beside in found for key in beside)])
         values = [{_COLUMN: list(rubrics) if rubrics else None, **beside} for rubrics, beside in found]
-        return eval_dataset.assign(**{name: [value.get(name) for value in values] for name in columns})
+        written: dict[str, Any] = {name: [value.get(name) for value in values] for name in columns}
+        return eval_dataset.assign(**written)
 
     def _write(self, examples: list[Example]) -> Asking[Ask, Answer, list[tuple[Any, dict[str, Json]]]]:
         """Asks for the properties of all rows at once."""
