@@ -208,13 +208,12 @@ def _template_params(asked: Asked, params: dict[str, Any]) -> dict[str, Any]:
         return params
     names = {params[key]: ours for key, ours in _PAIR.items() if params.get(key)}
     template = params.get("metric_prompt_template")
-    config = {to_snake(key): v for key, v in (params.get("custom_output_format_config") or {}).items()}
-    raw = bool(config.get("return_raw_output"))
+    if isinstance(template, str) and names:
+        template = rename_variables(template, names)
+    raw = (params.get("custom_output_format_config") or {}).get("return_raw_output")
     return {
         "metric": asked.name,
-        "metric_prompt_template": rename_variables(template, names)
-        if isinstance(template, str) and names
-        else template,
+        "metric_prompt_template": template,
         "system_instruction": params.get("system_instruction"),
         "custom_output_config": CustomOutputConfig(return_raw_output=True) if raw else None,
     }

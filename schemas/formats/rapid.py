@@ -213,6 +213,8 @@ def _asked(key: str, body: Json) -> Asked:
 def _params(where: str, spec: Json, known: Input) -> dict[str, Json]:
     own = () if "version" in known.spec or known.named else ("version",) * known.judged  # of the service's own prompts
     params = {name: v for name, v in _fields(where, spec, (*known.spec, *own)).items() if name not in own}
+    if isinstance(config := params.get("custom_output_format_config"), Mapping):
+        params["custom_output_format_config"] = {to_snake(key): value for key, value in config.items()}
     if isinstance(kind := params.get("rouge_type"), str):
         params["rouge_type"] = re.sub(r"^rougen(?=\d)", "rouge", kind)  # as the API's documents write rouge1 ... 9
     return params
@@ -308,6 +310,11 @@ def _listed(value: Json) -> list[Json]:
     return value if isinstance(value, list) else [value]
 
 
+def write_true(key: str, value: Any) -> dict[str, Json]:
+    """Returns {key: true}, or nothing: the API's JSON does not write a boolean that is false."""
+    return {key: True} if value else {}
+
+
 def _details(details: Json) -> dict[str, Json]:
     """Returns what the API writes beside a score: the judge's texts, and its verdicts on properties."""
     if not isinstance(details, Mapping):
@@ -317,7 +324,8 @@ def _details(details: Json) -> dict[str, Json]:
         found["custom_output"] = {"raw_outputs": {"raw_output": texts}}
     rubrics = details.get("rubrics")
     if isinstance(rubrics, list) and all(isinstance(one, Mapping) for one in rubrics):
-        found["rubric_critique_results"] = [{"rubric": one["rubric"], "verdict": one["verdict"]} for one in rubrics]
+        verdicts = ({"rubric": one["rubric"], **write_true("verdict", one["verdict"])} for one in rubrics)
+        found["rubric_critique_results"] = list(verdicts)
     return found
 
 

@@ -12,7 +12,7 @@ from ..errors import RowError
 from ..json import Json
 from ..result import Score
 from ..values import kind_of
-from .rapid import CODE, INPUTS, Asked, float32, read_contents, to_snake, write_keys
+from .rapid import CODE, INPUTS, Asked, float32, read_contents, to_snake, write_keys, write_true
 
 FORM = ("metrics", "instance")
 """The keys of the form."""
@@ -35,17 +35,18 @@ def read_metrics(request: Mapping[str, Json]) -> list[Asked | RowError]:
     """
     metrics, instance = (request.get(key) for key in FORM)
     if not isinstance(metrics, Sequence) or isinstance(metrics, str) or not metrics:
-        raise RowError(CODE, f"metrics is {kind_of(metrics)} (allowed: a list with at least one metric)")
+        found = "empty" if metrics == [] else kind_of(metrics)
+        raise RowError(CODE, f"metrics is {found} (allowed: a list with at least one metric)")
     if not isinstance(instance, Mapping):
         raise RowError(CODE, f"instance is {kind_of(instance)} (allowed: an object with {', '.join(_TEXTS)})")
     given = _read_instance(instance)
-    found: list[Asked | RowError] = []
+    asked: list[Asked | RowError] = []
     for i, metric in enumerate(metrics):
         try:
-            found.append(_read_metric(f"metrics[{i}]", metric, given))
+            asked.append(_read_metric(f"metrics[{i}]", metric, given))
         except RowError as error:
-            found.append(error)
-    return found
+            asked.append(error)
+    return asked
 
 
 def build_results(results: Sequence[Score | RowError], camel: bool) -> dict[str, Json]:
@@ -77,7 +78,8 @@ def _result(found: Score | RowError) -> dict[str, Json]:
 
 def _verdict(one: Mapping[str, Any]) -> dict[str, Json]:
     content = {"property": {"description": one["rubric"]}}
-    return {"evaluated_rubric": {"content": content}, "verdict": one["verdict"], "reasoning": one["explanation"]}
+    said = {"evaluated_rubric": {"content": content}, "reasoning": one["explanation"]}
+    return {**said, **write_true("verdict", one["verdict"])}
 
 
 def _read_instance(instance: Mapping[str, Json]) -> dict[str, Json]:

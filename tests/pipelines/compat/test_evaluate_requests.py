@@ -55,9 +55,10 @@ def ask(request: dict[str, Any], judged_by: Any = judge) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    "held", [{"json_instance": json.dumps(FIELDS)}, {"content_map_instance": {"values": CONTENTS}}]
-)
+HELD = [{"json_instance": json.dumps(FIELDS)}, {"content_map_instance": {"values": CONTENTS}}]
+
+
+@pytest.mark.parametrize("held", HELD)
 def test_templates_of_the_request(held: dict[str, Any]) -> None:
     spec: dict[str, Any] = {"metric_prompt_template": TEMPLATE, "system_instruction": "Be strict."}
     found = ask({"pointwise_metric_input": {"metric_spec": spec, "instance": held}})
@@ -97,13 +98,12 @@ def service() -> Iterator[dict[str, Any]]:
 def test_translations_are_asked_of_the_service(service: dict[str, Any]) -> None:
     instance = {"prediction": "one", "reference": "one", "source": "eins"}
     spec = {"version": "COMET_22_SRC_REF", "source_language": "de"}
-    assert ask({"comet_input": {"metric_spec": spec, "instance": instance}}, service) == {
-        "comet_result": {"score": 0.75}
-    }
+    request = {"comet_input": {"metric_spec": spec, "instance": instance}}
+    assert ask(request, service) == {"comet_result": {"score": 0.75}}
     request = {"metricx_input": {"metric_spec": {"version": "METRICX_24_SRC"}, "instance": instance}}
     assert ask(request, service) == {"metricx_result": {"score": 0.75}}
     with pytest.raises(ConfigError, match="a judge of type vertex_eval"):
-        evaluate_instances(request, judges={"default": judge})
+        evaluate_instances(request, judges={"default": {"type": "openai", "model": "m"}})
 
 
 def test_metrics_and_an_instance() -> None:
@@ -111,19 +111,14 @@ def test_metrics_and_an_instance() -> None:
     metrics = [
         {"exact_match_spec": {}},
         {"computation_based_metric_spec": {"type": "ROUGE", "parameters": {"rouge_type": "rougeL"}}},
-        {
-            "llm_based_metric_spec": {
-                "metric_prompt_template": "Rate.\n\nScores:\n2: good\n1: bad\n\n{prompt} {response}"
-            }
-        },
+        {"llm_based_metric_spec": {"metric_prompt_template": TEMPLATE.replace("question", "prompt")}},
         {"predefined_metric_spec": {"metric_spec_name": "instruction_following_v1"}},
         {"predefined_metric_spec": {"metric_spec_name": "gecko_text2image_v1"}},
     ]
     found = ask({"metrics": metrics, "instance": instance})["metric_results"]
-    assert [one.get("score") for one in found] == [1.0, 1.0, 2.0, 0.5, None]
-    assert found[3]["rubric_verdicts"][0]["evaluated_rubric"] == {
-        "content": {"property": {"description": "It is short."}}
-    }
+    assert [one.get("score") for one in found] == [1.0, 1.0, 5.0, 0.5, None]
+    rubric = {"content": {"property": {"description": "It is short."}}}
+    assert found[3]["rubric_verdicts"][0]["evaluated_rubric"] == rubric
     assert found[4]["error"]["code"] == 3
     assert "'gecko_text2image_v1' (allowed: instruction_following" in found[4]["error"]["message"]
     found = ask({"metrics": metrics[:3], "instance": instance}, broken)["metric_results"]
