@@ -33,7 +33,7 @@ from ..run.evaluate import evaluate
 from ..run.parts import agent_type
 from ..run.result import manifest_at
 from .autoraters import build_judges, complete_judges, read_autorater
-from .eval_preflight import Preflight
+from .eval_preflight import require_columns
 from .eval_result import EvalResult, show_runs
 from .google_settings import find_place
 from .metric_configs import baseline_of, build_judged, convert_metric, name_metric
@@ -101,63 +101,57 @@ class EvalTask:
         """Runs the evaluation and waits for it.
 
         Args:
-            model: A function from the prompt to the response's text, the name of a Gemini model, or an object with
-                `generate_content`. Or:
+            model: A function from the prompt to a text, the name of a Gemini model, or an object with
+                `generate_content`.
             runnable: An object with `.query(input=...)`, or a function from the prompt to {"response": ...,
-                "predicted_trajectory": [...]}. Without both, the answers are in the dataset.
+                "predicted_trajectory": [...]}. Without it and `model`, the answers are in the dataset.
             prompt_template: Template of the prompt with {column} placeholders; a text or a `PromptTemplate`.
             experiment_run_name: Stored in the result's `metadata`.
-            response_column_name: Dataset column used as `response`.
-            baseline_model_response_column_name: Dataset column used as `baseline_model_response`.
-            evaluation_service_qps, retry_timeout: Ignored: no service is called.
-            output_file_name: Name of the run's folder in `output_uri_prefix`; its ending (.csv, .jsonl, .parquet)
-                selects the format of the tables. A finished run of that name stays; the new one's folder gets a number.
+            response_column_name, baseline_model_response_column_name: Dataset columns of the answers.
+            evaluation_service_qps, retry_timeout: Ignored.
+            output_file_name: Name of the run's folder; its ending (.csv, .jsonl, .parquet) selects the format. A
+                finished run of that name stays: the new folder gets a number.
             **config: Further sections of a configuration: agent={"timeout": 300}, slices=[["category"]] ...
-
-        Raises:
-            ConfigError: As for the class; also if the dataset has no column that a metric needs.
-            RunError: The run itself failed.
         """
         config = {**self._config, **config}
         path, format_ = self._choose_output(output_file_name)
         columns = self._map_columns(response_column_name, baseline_model_response_column_name)
-        given = {"columns": columns, **config.pop("dataset_options", {})}
-        if prompt_template is not None:
-            given["prompt_template"] = str(prompt_template)
-        metrics = [convert_metric(metric) for metric in self.metrics]
-        agent = _place_agent(model, runnable, config.pop("agent", None) or {})
-        named = [name_metric(metric, self._autorater) for metric in metrics]
-        judges = {**build_judges(self._autorater, metrics), **(config.pop("judges", None) or {})}
-        judges, said = complete_judges(build_judged(named), judges)
-        sections = {
-            "dataset_options": given,
-            "output_options": {**config.pop("output_options", {}), **format_},
-            "judges": judges,
-            **config,
-        }
-        baseline = baseline_of(metrics) if "baseline" not in config else None
-        expected = Preflight(self.dataset, named, agent, sections, baseline is not None).require()
-        if said:
-            note(f"{said}: {expected}")
-        if baseline is not None:
-            sections["baseline"] = self._answer(baseline, given, path, config)
-        found = evaluate(self.dataset, named, output=path, agent=agent, **sections)
-        result = EvalResult(found.output, found.manifest, found.in_order, self._build_metadata(experiment_run_name))
-        self._results.append(result)
-        return result
+        template = {} if prompt_template is None else {"prompt_template": str(prompt_template)}
+        config["dataset_options"] = {"columns": columns, **template, **config.get("dataset_options", {})}
+        config["output_options"] = {**config.get("output_options", {}), **format_}
+        config["agent"] = _place_agent(model, runnable, config.get("agent") or {})
+        self._results.append(self._run(path, config, experiment_run_name))
+        return self._results[-1]
 
     def display_runs(self) -> None:
         """Shows the runs of this task: one row each with its summary, and the means as bars; in a notebook as HTML."""
         show_runs(self._results)
 
-    def _answer(self, model: Any, given: Mapping[str, Any], path: str | None, config: Mapping[str, Any]) -> str:
+    def _run(self, path: str | None, config: dict[str, Any], run_name: str | None) -> EvalResult:
+        """Runs an evaluation, after the baseline model has answered if there is one."""
+        metrics = [convert_metric(metric) for metric in self.metrics]
+        named = [name_metric(metric, self._autorater) for metric in metrics]
+        judges = {**build_judges(self._autorater, metrics), **(config.get("judges") or {})}
+        config["judges"], said = complete_judges(build_judged(named), judges)
+        baseline = None if "baseline" in config else baseline_of(metrics)
+        expected = require_columns(self.dataset, named, config, baseline is not None)
+        if said:
+            note(f"{said}: {expected}")
+        if baseline is not None:
+            config["baseline"] = self._answer(baseline, path, config)
+        found = evaluate(self.dataset, named, output=path, **config)
+        return EvalResult(found.output, found.manifest, found.in_order, self._build_metadata(run_name))
+
+    def _answer(self, model: Any, path: str | None, config: Mapping[str, Any]) -> str:
         """Has the baseline model answer the dataset, in a run of its own; returns its folder."""
-        beside = None if path is None else f"{path}_baseline"
-        kept = {key: config[key] for key in ("trials", "budget", "shards") if key in config}
-        agent = _place_agent(model, None, {})
-        options = {key: value for key, value in given.items() if key != "columns"}
+        kept = {key: config[key] for key in ("dataset_options", "trials", "budget", "shards") if key in config}
         return evaluate(
-            self.dataset, list(PERFORMANCE), output=beside, agent=agent, dataset_options=options, **kept
+            self.dataset,
+            list(PERFORMANCE),
+            output=None if path is None else f"{path}_baseline",
+            agent=_place_agent(model, None, {}),
+            output_options={"overwrite": True},
+            **kept,
         ).output
 
     def _map_columns(self, response: str | None, baseline: str | None) -> dict[str, str]:
@@ -194,7 +188,7 @@ class EvalTask:
     def _build_metadata(self, run_name: str | None) -> dict[str, str] | None:
         if self.experiment is None and run_name is None:
             return None
-        warnings.warn("the experiment is stored only in the result's metadata, in no service", stacklevel=3)
+        warnings.warn("the experiment is stored only in the result's metadata, in no service", stacklevel=4)
         given = {"experiment": self.experiment, "experiment_run": run_name or str(uuid.uuid4())}
         return {key: value for key, value in given.items() if value is not None}
 

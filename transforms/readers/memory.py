@@ -53,6 +53,7 @@ def spill(dataset: Any, folder: str) -> tuple[list[str], str]:
 
 
 def iterate_rows(dataset: Any) -> Iterator[Any]:
+    """Yields the rows of a dataset in memory; raises a ConfigError if it is none."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(dataset, pandas.DataFrame):
         return _frame_rows(dataset)
