@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from .pipelines.adk.assert_eval import assert_eval
     from .pipelines.compare import Comparison, compare
     from .pipelines.compat.check_grounding import check_grounding
+    from .pipelines.compat.eval_result import EvalResult
     from .pipelines.compat.eval_task import EvalTask
+    from .pipelines.compat.evaluate_autorater import evaluate_autorater
     from .pipelines.compat.evaluate_instances import evaluate_instances
     from .pipelines.compat.mlflow_evaluate import mlflow_evaluate
+    from .pipelines.compat.prompt_template import PromptTemplate
+    from .pipelines.compat.rubrics import PredefinedRubricMetrics, RubricBasedMetric
     from .pipelines.run.build import make_plan
     from .pipelines.run.evaluate import Evaluate, evaluate, run
     from .pipelines.run.plan import Plan
@@ -24,13 +28,16 @@ if TYPE_CHECKING:
     from .schemas.instance import Chunk, Example, Instance, Invocation, Step, ToolCall, Trajectory, Turn, Usage
     from .schemas.result import Score, ScoreColumn
     from .transforms.agents.base import Agent
+    from .transforms.judging.autorater import AutoraterConfig
+    from .transforms.judging.raw_output import CustomOutputConfig
     from .transforms.judging.templates import PairwiseMetricPromptTemplate, PointwiseMetricPromptTemplate
     from .transforms.metrics.base import Metric, ScoringBatch
     from .transforms.metrics.custom import CustomMetric
-    from .transforms.metrics.rubric import RubricBasedMetric, RubricGenerationConfig
+    from .transforms.metrics.rubric import RubricGenerationConfig
     from .transforms.metrics.template import MetricPromptTemplateExamples, PairwiseMetric, PointwiseMetric
     from .transforms.metrics.text import Rouge
     from .transforms.metrics.trajectory import TrajectorySingleToolUse
+    from .transforms.metrics.translation import Comet, MetricX
     from .transforms.registry import register
 
     __version__: str
@@ -38,7 +45,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "pipelines.adk.assert_eval": ("assert_eval",),
     "pipelines.compare": ("Comparison", "compare"),
+    "pipelines.compat.eval_result": ("EvalResult",),
     "pipelines.compat.eval_task": ("EvalTask",),
+    "pipelines.compat.evaluate_autorater": ("evaluate_autorater",),
+    "pipelines.compat.prompt_template": ("PromptTemplate",),
+    "pipelines.compat.rubrics": ("PredefinedRubricMetrics", "RubricBasedMetric"),
     "pipelines.run.evaluate": ("Evaluate", "evaluate", "run"),
     "pipelines.compat.evaluate_instances": ("evaluate_instances",),
     "pipelines.compat.check_grounding": ("check_grounding",),
@@ -62,22 +73,29 @@ _HOMES = {
     "schemas.result": ("Score", "ScoreColumn"),
     "transforms.agents.base": ("Agent",),
     "transforms.metrics.base": ("Metric", "ScoringBatch"),
+    "transforms.judging.autorater": ("AutoraterConfig",),
+    "transforms.judging.raw_output": ("CustomOutputConfig",),
     "transforms.judging.templates": ("PairwiseMetricPromptTemplate", "PointwiseMetricPromptTemplate"),
     "transforms.metrics.custom": ("CustomMetric",),
-    "transforms.metrics.rubric": ("RubricBasedMetric", "RubricGenerationConfig"),
+    "transforms.metrics.rubric": ("RubricGenerationConfig",),
     "transforms.metrics.template": ("MetricPromptTemplateExamples", "PairwiseMetric", "PointwiseMetric"),
     "transforms.metrics.text": ("Rouge",),
     "transforms.metrics.trajectory": ("TrajectorySingleToolUse",),
+    "transforms.metrics.translation": ("Comet", "MetricX"),
     "transforms.registry": ("register",),
 }
 
 __all__ = [
     "Agent",
     "AgentError",
+    "AutoraterConfig",
     "Chunk",
+    "Comet",
     "Comparison",
     "ConfigError",
     "CustomMetric",
+    "CustomOutputConfig",
+    "EvalResult",
     "EvalTask",
     "EvalbeamError",
     "Evaluate",
@@ -89,11 +107,14 @@ __all__ = [
     "JudgeError",
     "Metric",
     "MetricPromptTemplateExamples",
+    "MetricX",
     "PairwiseMetric",
     "PairwiseMetricPromptTemplate",
     "Plan",
     "PointwiseMetric",
     "PointwiseMetricPromptTemplate",
+    "PredefinedRubricMetrics",
+    "PromptTemplate",
     "Rouge",
     "RowError",
     "RubricBasedMetric",
@@ -113,6 +134,7 @@ __all__ = [
     "check_grounding",
     "compare",
     "evaluate",
+    "evaluate_autorater",
     "evaluate_instances",
     "make_plan",
     "mlflow_evaluate",

@@ -1,9 +1,9 @@
 """The tree of evalbeam's errors.
 
 EvalbeamError
-├── ConfigError     the configuration, the command line or a part named in it is invalid (exit code 2)
+├── ConfigError     the configuration, the command line or a part named in it is invalid (exit code 2); a ValueError
 │   ├── ConfigErrors    several mistakes in a configuration
-│   └── DatasetError    the dataset lacks a column; also a ValueError
+│   └── DatasetError    the dataset lacks a column
 ├── RunError        the run itself failed or was stopped (exit code 3)
 ├── RowError        one dataset row is unusable; becomes a row of the errors table
 ├── AgentError      one agent call failed; becomes the error columns of its row
@@ -20,8 +20,10 @@ class EvalbeamError(Exception):
     """Base class of all errors that evalbeam raises deliberately; their text is written for the user."""
 
 
-class ConfigError(EvalbeamError):
+class ConfigError(EvalbeamError, ValueError):
     """The configuration, the command line or a part named in it is invalid.
+
+    Also a ValueError, which users of the Vertex AI evaluation SDK catch for invalid arguments.
 
     Args:
         what: What was found; shortened if it is longer than 1,000 characters.
@@ -72,17 +74,13 @@ def name_error(found: str, name: str, known: Collection[str], where: str = "", a
     """
     near = [repr(one) for one in difflib.get_close_matches(name, known, n=3)]
     if near:
-        return ConfigError(
-            f"{found}; did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?", where=where
-        )
+        words = " or ".join(filter(None, (", ".join(near[:-1]), near[-1])))
+        return ConfigError(f"{found}; did you mean {words}?", where=where)
     return ConfigError(found, where=where, allowed=allowed or ", ".join(sorted(known)))
 
 
-class DatasetError(ConfigError, ValueError):
-    """The dataset lacks a column that scoring needs.
-
-    Also a ValueError, which users of the Vertex AI evaluation SDK catch for invalid arguments.
-    """
+class DatasetError(ConfigError):
+    """The dataset lacks a column that scoring needs."""
 
 
 class RunError(EvalbeamError):

@@ -27,6 +27,7 @@ from .judge_sessions import Session, grouped
 from .judges.base import Judge, Question, Refused, Truncated
 from .judging.joint_questions import encode_parts, join_asks, part_name, split_answer
 from .judging.parse import InvalidVerdict, check_verdict, read_parts, read_verdict
+from .judging.shapes import TEXT
 from .metrics._inputs import (
     ConfiguredMetric,
     Inputs,
@@ -272,6 +273,8 @@ def _verdict(reply: Reply, request: Mapping[str, Any]) -> Json:
         if (parts := request.get("parts")) is not None:
             said = reply.text if reply.value is None else reply.value
             return encode_parts(read_parts(said, schema, parts), reply.finish == "length")
+        if reply.finish == "length" and schema == TEXT:  # a text that may be cut off anywhere
+            raise InvalidVerdict("the text is cut off")
         return read_verdict(reply.text, schema, data) if reply.value is None else check_verdict(reply.value, schema)
     except InvalidVerdict:
         if reply.finish == "length":

@@ -87,7 +87,7 @@ class _Normalize(beam.DoFn):
         for line, row in element.rows:
             try:
                 found = rules.rows(row)
-                whole &= len(found) == 1 and found[0] is row
+                whole &= len(found) == 1 and (found[0] is row or found[0].keys() >= row.keys())
                 taken += [(each, *rules.read(each)) for each in found]
             except RowError as error:
                 refused += 1

@@ -99,6 +99,8 @@ def build(part: Part, params: Mapping[str, Any], where: str) -> Any:
     if not (isinstance(factory, type) and dataclasses.is_dataclass(factory)):
         try:
             return factory(**{**part.preset, **params})
+        except ConfigError:
+            raise
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{part.name}: {error}", where=where) from None
     fields = {f.name: f for f in dataclasses.fields(factory) if f.init}

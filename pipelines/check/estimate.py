@@ -128,7 +128,7 @@ def render_estimates(estimates: Sequence[JudgeEstimate], plan: Plan, rows: int |
         for one in estimates
     ]
     if len(estimates) > 1:
-        sums = (_sum_spans([getattr(one, n) for one in estimates], n) for n in _SUMMED)
+        sums = (format_span(sum_spans([getattr(one, n) for one in estimates]), exact=n == "cost") for n in _SUMMED)
         cells.append(["all", "", "", calls, *sums])
     columns = [(heading, heading in _HEADINGS[3:]) for heading in _HEADINGS]
     yield from (plain(line) for line in table(columns, cells, width, ("Model", "Judge")))
@@ -172,10 +172,10 @@ _HEADINGS = ("Metric", "Judge", "Model", "Calls", "Tokens in", "Tokens out", "Co
 _SUMMED = ("input_tokens", "output_tokens", "cost")
 
 
-def _sum_spans(spans: Sequence[Span | None], name: str) -> str:
+def sum_spans(spans: Sequence[Span | None]) -> Span | None:
+    """Sums spans; `None` if one of them is unknown."""
     whole = [s for s in spans if s is not None]
-    sums = (sum(low for low, _ in whole), sum(high for _, high in whole))
-    return format_span(sums if len(whole) == len(spans) else None, exact=name == "cost")
+    return (sum(low for low, _ in whole), sum(high for _, high in whole)) if len(whole) == len(spans) else None
 
 
 def format_span(bounds: Span | None, exact: bool = False) -> str:

@@ -92,6 +92,9 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **kwargs)
 
     def error(self, message: str) -> NoReturn:
+        said = sys.exc_info()[1]
+        if said is not None and isinstance(said.__context__, ConfigError):  # of a `type`: argparse would hide its text
+            raise said.__context__ from None
         raise ConfigError(f"{message} (see {self.prog} --help)")
 
 

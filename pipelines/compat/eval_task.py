@@ -6,35 +6,39 @@
     result = task.evaluate(runnable=agent)
     result.summary_metrics, result.metrics_table
 
-Deliberate differences: everything is computed locally, without an evaluation service; a row whose agent fails keeps
-its error and is excluded from the means of other metrics instead of being scored as an empty answer; a call of the
-agent may take 60 seconds and has up to three attempts (`agent={...}` changes that); what a custom metric returns
-besides its score is written to `<metric>/details`; datasets may be any that evalbeam reads; and an agent may be async.
+Deliberate differences: everything is computed locally, without an evaluation service, except for Comet and MetricX; a
+row whose agent fails keeps its error and is excluded from the means of other metrics instead of being scored as an
+empty answer; a call of the agent may take 60 seconds and has up to three attempts (`agent={...}` changes that);
+datasets may be any that evalbeam reads; and an agent may be async.
 """
 
 from __future__ import annotations
 
-import re
+import uuid
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
+from ...schemas.config.evaluation import AgentConfig
 from ...schemas.errors import ConfigError
-from ...transforms import registry
+from ...schemas.run_folder import FINISHED
+from ...schemas.tables import PERFORMANCE
+from ...transforms.agents.gemini import GeminiAgent
 from ...transforms.io import storage
-from ...transforms.judging.autorater import Autorater, autorater_of
-from ...transforms.judging.prompts import VARIABLE
-from ...transforms.metrics._judged import JudgedMetric
-from ...transforms.metrics.base import Metric
 from ..config.arguments import convert_path, convert_to_list
+from ..display.console import note
 from ..run.evaluate import evaluate
-from ..run.result import EvaluationResult
+from ..run.parts import agent_type
+from ..run.result import manifest_at
+from .autoraters import build_judges, complete_judges, read_autorater
+from .eval_preflight import require_columns
+from .eval_result import EvalResult, show_runs
+from .google_settings import find_place
+from .metric_configs import baseline_of, build_judged, convert_metric, name_metric
 
 FORMATS = ("csv", "jsonl", "parquet")
-_AS_THEY_ARE = Autorater()
 
 
 class EvalTask:
@@ -43,18 +47,19 @@ class EvalTask:
     Args:
         dataset: A DataFrame, a dict of columns, a list of dicts, or a path of JSONL, CSV or Parquet files; it is never
             changed.
-        metrics: Names, or objects such as `Rouge`, `TrajectorySingleToolUse`, `CustomMetric` and `PointwiseMetric`; a
-            bare name that no computed metric has (`fluency`) is that of a built-in template.
+        metrics: Names, or objects such as `Rouge`, `TrajectorySingleToolUse`, `CustomMetric` and `PointwiseMetric`,
+            also those of the SDK; a bare name that no computed metric has (`fluency`) is that of a built-in template.
         experiment: Stored in the result's `metadata`; no experiment service is used, and a warning says so.
         metric_column_mapping: Dataset column for each metric input (prompt, reference ...). It takes precedence over a
             column with the input's own name, and also applies to the agent's input.
         output_uri_prefix: Folder, local or gs://, in which each run gets a subfolder; default: a temporary folder.
         autorater_config: Judge model of the judge metrics and its options: `autorater_model`, `sampling_count`,
             `flip_enabled`, `generation_config` (an SDK object or a dict). A metric's own one takes precedence.
-        **config: Further sections of a configuration for every run: judges={"default": {...}} ...
+        **config: Further sections of a configuration for every run: judges={"default": {...}} ... Without a judge,
+            gemini-2.5-flash is asked, in the project of `vertexai.init` or of the environment.
 
     Raises:
-        ConfigError: An argument is invalid or not supported.
+        ConfigError: An argument is invalid or not supported; also a ValueError.
     """
 
     def __init__(
@@ -74,9 +79,10 @@ class EvalTask:
             experiment,
         )
         self.autorater_config = autorater_config
-        self._autorater, self._config = _read_autorater(autorater_config), config
+        self._autorater, self._config = read_autorater(autorater_config), config
         self._columns = dict(metric_column_mapping or {})
         self._output_uri_prefix = convert_path(output_uri_prefix)
+        self._results: list[EvalResult] = []
 
     def evaluate(
         self,
@@ -91,33 +97,62 @@ class EvalTask:
         retry_timeout: float = 120.0,
         output_file_name: str = "",
         **config: Any,
-    ) -> EvaluationResult:
+    ) -> EvalResult:
         """Runs the evaluation and waits for it.
 
         Args:
-            model: A function from the prompt to the response's text. Or:
+            model: A function from the prompt to a text, the name of a Gemini model, or an object with
+                `generate_content`.
             runnable: An object with `.query(input=...)`, or a function from the prompt to {"response": ...,
-                "predicted_trajectory": [...]}. Without both, the answers are in the dataset.
-            prompt_template: Template of the prompt with {column} placeholders; only for datasets in memory.
+                "predicted_trajectory": [...]}. Without it and `model`, the answers are in the dataset.
+            prompt_template: Template of the prompt with {column} placeholders; a text or a `PromptTemplate`.
             experiment_run_name: Stored in the result's `metadata`.
-            response_column_name: Dataset column used as `response`.
-            baseline_model_response_column_name: Dataset column used as `baseline_model_response`.
-            evaluation_service_qps, retry_timeout: Ignored: no service is called.
-            output_file_name: Name of the run's folder in `output_uri_prefix`; its ending (.csv, .jsonl, .parquet)
-                selects the format of the tables.
+            response_column_name, baseline_model_response_column_name: Dataset columns of the answers.
+            evaluation_service_qps, retry_timeout: Ignored.
+            output_file_name: Name of the run's folder; its ending (.csv, .jsonl, .parquet) selects the format. A
+                finished run of that name stays: the new folder gets a number.
             **config: Further sections of a configuration: agent={"timeout": 300}, slices=[["category"]] ...
         """
-        dataset = self.dataset if prompt_template is None else add_prompts(self.dataset, str(prompt_template))
-        config, (path, format_) = {**self._config, **config}, self._choose_output(output_file_name)
+        config = {**self._config, **config}
+        path, format_ = self._choose_output(output_file_name)
         columns = self._map_columns(response_column_name, baseline_model_response_column_name)
-        sections = {
-            "dataset_options": {"columns": columns, **config.pop("dataset_options", {})},
-            "output_options": {**config.pop("output_options", {}), **format_},
-        }
-        metrics, agent = [name_metric(metric, self._autorater) for metric in self.metrics], _agent(model, runnable)
-        sections["judges"] = {**build_judges(self._autorater, self.metrics), **(config.pop("judges", None) or {})}
-        result = evaluate(dataset, metrics, agent, output=path, **sections, **config)
-        return replace(result, metadata=self._build_metadata(experiment_run_name))
+        template = {} if prompt_template is None else {"prompt_template": str(prompt_template)}
+        config["dataset_options"] = {"columns": columns, **template, **config.get("dataset_options", {})}
+        config["output_options"] = {**config.get("output_options", {}), **format_}
+        config["agent"] = _place_agent(model, runnable, config.get("agent") or {})
+        self._results.append(self._run(path, config, experiment_run_name))
+        return self._results[-1]
+
+    def display_runs(self) -> None:
+        """Shows the runs of this task: one row each with its summary, and the means as bars; in a notebook as HTML."""
+        show_runs(self._results)
+
+    def _run(self, path: str | None, config: dict[str, Any], run_name: str | None) -> EvalResult:
+        """Runs an evaluation, after the baseline model has answered if there is one."""
+        metrics = [convert_metric(metric) for metric in self.metrics]
+        named = [name_metric(metric, self._autorater) for metric in metrics]
+        judges = {**build_judges(self._autorater, metrics), **(config.get("judges") or {})}
+        config["judges"], said = complete_judges(build_judged(named), judges)
+        baseline = None if "baseline" in config else baseline_of(metrics)
+        expected = require_columns(self.dataset, named, config, baseline is not None)
+        if said:
+            note(f"{said}: {expected}")
+        if baseline is not None:
+            config["baseline"] = self._answer(baseline, path, config)
+        found = evaluate(self.dataset, named, output=path, **config)
+        return EvalResult(found.output, found.manifest, found.in_order, self._build_metadata(run_name))
+
+    def _answer(self, model: Any, path: str | None, config: Mapping[str, Any]) -> str:
+        """Has the baseline model answer the dataset, in a run of its own; returns its folder."""
+        kept = {key: config[key] for key in ("dataset_options", "trials", "budget", "shards") if key in config}
+        return evaluate(
+            self.dataset,
+            list(PERFORMANCE),
+            output=None if path is None else f"{path}_baseline",
+            agent=_place_agent(model, None, {}),
+            output_options={"overwrite": True},
+            **kept,
+        ).output
 
     def _map_columns(self, response: str | None, baseline: str | None) -> dict[str, str]:
         """Maps each dataset column that is used as an input of another name to that input."""
@@ -144,103 +179,41 @@ class EvalTask:
                 raise ConfigError("has no folder", where="output_file_name", allowed="with an output_uri_prefix")
             return None, {}
         folder = name.stem or datetime.now(UTC).strftime("eval_results_%Y-%m-%d-%H-%M-%S-%f")
-        return storage.join(self._output_uri_prefix, folder), {"format": format_} if format_ else {}
+        path, number = storage.join(self._output_uri_prefix, folder), 1
+        while (manifest := manifest_at(path)) is not None and manifest["state"] == FINISHED:
+            number += 1
+            path = storage.join(self._output_uri_prefix, f"{folder}_{number}")
+        return path, {"format": format_} if format_ else {}
 
     def _build_metadata(self, run_name: str | None) -> dict[str, str] | None:
         if self.experiment is None and run_name is None:
             return None
-        warnings.warn("the experiment is stored only in the result's metadata, in no service", stacklevel=3)
-        given = {"experiment": self.experiment, "experiment_run": run_name}
+        warnings.warn("the experiment is stored only in the result's metadata, in no service", stacklevel=4)
+        given = {"experiment": self.experiment, "experiment_run": run_name or str(uuid.uuid4())}
         return {key: value for key, value in given.items() if value is not None}
 
 
-def add_prompts(dataset: Any, template: str) -> Any:
-    """Adds a column `prompt`, the template filled with each row; placeholders within values are not expanded.
-
-    Args:
-        dataset: A DataFrame, a dict of columns or a list of dicts; it is not modified.
-        template: Text with {column} placeholders.
-
-    Raises:
-        ConfigError: The dataset is not in memory, or has no column that the template names.
-    """
-    if hasattr(dataset, "to_dict"):
-        return dataset.assign(prompt=[_fill_template(template, row) for row in dataset.to_dict("records")])
-    if isinstance(dataset, Mapping):
-        rows = (dict(zip(dataset, values, strict=True)) for values in zip(*dataset.values(), strict=True))
-        return {**dataset, "prompt": [_fill_template(template, row) for row in rows]}
-    if isinstance(dataset, list) and all(isinstance(row, Mapping) for row in dataset):
-        return [{**row, "prompt": _fill_template(template, row)} for row in dataset]
-    raise ConfigError(
-        "a template needs the rows in memory", where="prompt_template", allowed="a column 'prompt' in the dataset"
-    )
-
-
-def name_metric(metric: Any, autorater: Autorater = _AS_THEY_ARE) -> Any:
-    """Converts a metric to its form in a configuration; objects get the name that the SDK gives their columns.
-
-    Args:
-        metric: A name, a mapping, or an object.
-        autorater: Judge options of metrics without their own.
-
-    Raises:
-        ConfigError: The object is not a metric.
-    """
-    asked = {key: v for key, v in (("samples", autorater.samples), ("flip", autorater.flip)) if v is not None}
-    if isinstance(metric, str | Mapping):
-        config = {"metric": metric} if isinstance(metric, str) else dict(metric)
-        name = config.get("metric")
-        if not isinstance(name, str) or ":" in name:
-            return metric
-        full = registry.full_name("metric", name, ("template",))
-        config = {**_select_params(registry.find("metric", full, "metrics").factory, asked), "name": name, **config}
-        return metric if full == name and len(config) == 2 else {**config, "metric": full}
-    if not isinstance(metric, Metric) and not callable(metric):
-        raise ConfigError(f"found {type(metric).__name__}", where="metrics", allowed="a name or a metric object")
-    if isinstance(metric, JudgedMetric) and getattr(metric, "autorater_config", None) is None:
-        metric = replace(metric, **_select_params(type(metric), asked))
-    return {"metric": metric, "name": getattr(metric, "name", "") or registry.name_of("metric", metric) or ""}
-
-
-def _select_params(factory: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Selects the parameters that a judge metric has; none for other metrics."""
-    if not (isinstance(factory, type) and issubclass(factory, JudgedMetric)):
-        return {}
-    return {key: v for key, v in given.items() if key in {f.name for f in fields(factory)}}
-
-
-def build_judges(autorater: Autorater, metrics: Sequence[Any]) -> dict[str, Any]:
-    """Builds the judges that autoraters name: the task's as "default", those of metrics by their models."""
-    own = [_read_autorater(getattr(metric, "autorater_config", None)) for metric in metrics]
-    named = {one.judge: one for one in own if one.model is not None}
-    found = {"default": autorater} if autorater.model is not None else {}
-    try:
-        return {name: one.section for name, one in {**found, **named}.items()}
-    except ValueError as error:
-        raise ConfigError(str(error), where="autorater_config") from None
-
-
-def _read_autorater(config: Any) -> Autorater:
-    try:
-        return autorater_of(config)
-    except ValueError as error:
-        raise ConfigError(str(error), where="autorater_config") from None
-
-
-def _agent(model: Any, runnable: Any) -> Any:
+def _place_agent(model: Any, runnable: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Builds the `agent` section of a model or a runnable; `given` has its further keys."""
     if model is not None and runnable is not None:
         raise ConfigError("both model and runnable are given", where="evaluate", allowed="one of them")
+    target = model if model is not None else runnable
+    if target is None:
+        return dict(given)
+    if isinstance(model, str) or GeminiAgent.claims(target):
+        return _place_model(target, given)
     if model is not None and not callable(model):
-        found = f"found {type(model).__name__}"
-        raise ConfigError(found, where="model", allowed="a function from the prompt to the response's text")
-    return model if model is not None else runnable
+        allowed = "a function from the prompt to a text, the name of a Gemini model, or an object with generate_content"
+        raise ConfigError(f"found {type(model).__name__}", where="model", allowed=allowed)
+    kind = agent_type(AgentConfig.model_validate({**given, "target": convert_path(target)}))
+    return {"target": convert_path(target), **({"gives": "prompt"} if kind == "function" else {}), **given}
 
 
-def _fill_template(template: str, row: Mapping[str, Any]) -> str:
-    def value(match: re.Match[str]) -> str:
-        name = match[1]
-        if name not in row:
-            raise ConfigError(f"no column {name!r}", where="prompt_template", allowed=", ".join(map(str, row)))
-        return str(row[name])
-
-    return VARIABLE.sub(value, template)
+def _place_model(target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Builds the `agent` section of a Gemini model, with the place where it is called."""
+    if isinstance(target, str) and not GeminiAgent.claims(target):
+        allowed = "a Gemini model such as gemini-2.5-flash; a function for models of other providers"
+        raise ConfigError(f"found {target!r}", where="model", allowed=allowed)
+    named = isinstance(target, str) and not target.startswith("projects/") and "project" not in given
+    place = find_place("model", "a function from the prompt to a text") if named else {}
+    return {"type": "gemini", "target": target, **place, **given}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ...schemas.calls import Call
 from ...schemas.config.calls import CallPolicy
@@ -20,19 +20,26 @@ from ...transforms.judges.base import Judge
 from ...transforms.runtime.dialogue import Asking, play
 
 T = TypeVar("T")
+Make: TypeAlias = Callable[[list[Call]], list[Any]]
+"""Makes calls, from any thread, and returns their outcomes in order."""
 _NO_ROW = Example(Instance("00", {}), Invocation())
 
 
 def judge_now(caller: JudgeCaller, batch: ScoredBatch) -> ScoredBatch:
     """Scores the judge metrics of a batch; timeouts and retries are those of the judges."""
-    with _calling(caller) as make:
-        return play(caller.work(batch), make)
+    with calling(caller) as make:
+        return judge_with(make, caller, batch)
+
+
+def judge_with(make: Make, caller: JudgeCaller, batch: ScoredBatch) -> ScoredBatch:
+    """Scores the judge metrics of a batch with judges that are connected already (`calling`)."""
+    return play(caller.work(batch), make)
 
 
 def ask_now(judge: Judge, policy: CallPolicy, asking: Asking[Ask, Answer, T]) -> T:
     """Asks the judge "default" the questions that `asking` yields, sends their answers back, and returns its result."""
     caller = JudgeCaller((), {"default": JudgeUse(judge, policy)})
-    with _calling(caller) as make:
+    with calling(caller) as make:
 
         def answer(asks: list[Ask]) -> list[Answer]:
             return [answer_of(outcome, whole=True) for outcome in make([caller.call(ask, _NO_ROW) for ask in asks])]
@@ -41,7 +48,7 @@ def ask_now(judge: Judge, policy: CallPolicy, asking: Asking[Ask, Answer, T]) ->
 
 
 @contextmanager
-def _calling(caller: JudgeCaller) -> Iterator[Callable[[list[Call]], list[Any]]]:
+def calling(caller: JudgeCaller) -> Iterator[Make]:
     """A function that makes calls in this process and returns their outcomes in order."""
     engine, token = Engine.here(), uuid.uuid4().hex
     endpoints = caller.endpoints

@@ -15,7 +15,7 @@ def load(source: str) -> Any:
     Raises:
         ConfigError: The file does not exist, is not UTF-8, or not valid; the message names file, line and column.
     """
-    raw = _read_bytes(source)
+    raw = read_bytes(source)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -27,7 +27,8 @@ def load(source: str) -> Any:
     return load_yaml(text, source)
 
 
-def _read_bytes(source: str) -> bytes:
+def read_bytes(source: str) -> bytes:
+    """Reads a file; raises a ConfigError if that is not possible."""
     try:
         if "://" in source:
             from ...transforms.io import storage
@@ -37,6 +38,8 @@ def _read_bytes(source: str) -> bytes:
             return storage.read_bytes(source)
         with open(source, "rb") as file:
             return file.read()
+    except ConfigError:
+        raise
     except FileNotFoundError:
         raise ConfigError("no such file", where=source) from None
     except IsADirectoryError:

@@ -101,8 +101,8 @@ def build_judges(configs: Mapping[str, JudgeConfig], metrics: Sequence[Configure
                 found = f"the metric {use.name!r} asks the judge {name!r}, which is not there"
                 raise ConfigError(found, where="judges", allowed=known)
             if name not in judges:
-                judges[name] = _use(name, configs[name])
-            _check_understood(use, name, judges[name].judge)
+                judges[name] = use_judge(name, configs[name])
+            check_understood(use, name, judges[name].judge)
     return judges
 
 
@@ -124,7 +124,7 @@ _SERVICES: Mapping[str | None, tuple[str, str]] = {
 """For the requests of a service the type of judge that answers them, and what asks them."""
 
 
-def _check_understood(use: ConfiguredMetric, name: str, judge: Judge) -> None:
+def check_understood(use: ConfiguredMetric, name: str, judge: Judge) -> None:
     """Refuses a judge that could not answer what a metric asks, before it is asked."""
     assert isinstance(use.metric, JudgedMetric)
     asked = use.metric.speaks
@@ -136,7 +136,8 @@ def _check_understood(use: ConfiguredMetric, name: str, judge: Judge) -> None:
     raise ConfigError(found, where=f"judges.{name}.type", allowed=allowed)
 
 
-def _use(name: str, config: JudgeConfig) -> JudgeUse:
+def use_judge(name: str, config: JudgeConfig) -> JudgeUse:
+    """Builds the judge of a section, and how it is called."""
     judge = build_judge(config, f"judges.{name}")
     replayed = _replayed(judge, name) if isinstance(judge, Replay) else None
     joint = config.combine_metrics if replayed is None else replayed.combine_metrics

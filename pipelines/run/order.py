@@ -40,7 +40,7 @@ def dataset_ids(config: EvaluationConfig) -> list[str]:
         blocks = (block for part in reader.split(file.path, file.size) for block in reader.read(part))
         for _, row in (line for block in blocks for line in block.rows):
             try:
-                found.append(Instance(rules.read(row)[0], row))
+                found += [Instance(rules.read(each)[0], each) for each in rules.rows(row)]
             except RowError:
                 continue
     ids = {id(instance.row): instance.instance_id for instance in sort_instances(found)}

@@ -107,6 +107,9 @@ def build_metric(config: MetricConfig, where: str) -> Metric:
     from ...transforms.metrics.custom import as_metric
 
     target = config.metric
+    if getattr(target, "baseline_model", None) is not None:
+        allowed = "EvalTask, a column baseline_model_response, or `baseline` with the folder of another run"
+        raise ConfigError("baseline_model is given", where=where, allowed=allowed)
     if isinstance(target, str) and ":" not in target:
         return registry.build(registry.find("metric", target, where), config.params, where)
     if isinstance(target, str):
@@ -126,7 +129,8 @@ def build_rules(config: EvaluationConfig, agent: Agent | Recording) -> RowRules:
     else:
         raise ConfigError(f"found {asked!r}", where="dataset.dialect", allowed=", ".join(["auto", *names]))
     data = config.dataset
-    return RowRules(dialects, names_of(data.columns), tuple(agent.inputs), data.id, data.sample)
+    fields, inputs = names_of(data.columns), tuple(agent.inputs)
+    return RowRules(dialects, fields, inputs, data.id, data.sample, data.prompt_template)
 
 
 @dataclass(frozen=True)

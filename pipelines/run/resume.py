@@ -33,7 +33,11 @@ def fingerprint_parts(plan: Plan) -> dict[str, Json]:
     agent = plan.config.agent
     shown = plan.shown_config()["agent"]
     own = {"type": agent.type, "target": shown.get("target"), "version": agent.version}
-    return {**own, **{k: shown.get(k) for k in sorted(agent.params)}, "source": source_of(agent.target)}
+    return {
+        **own,
+        **{k: shown.get(k) for k in sorted(agent.params)},
+        "source": None if agent.type == "gemini" else source_of(agent.target),
+    }
 
 
 def fingerprint(parts: Mapping[str, Json]) -> str:

@@ -71,6 +71,7 @@ class DatasetConfig(ConfigPart):
         id: Column whose value identifies a row; default: a hash of the row's canonical input.
         columns: For each of the user's columns: a type (string, int64, float64, bool, timestamp, json), the standard
             field that it provides (prompt, reference ...), or {type: ..., as: ...}.
+        prompt_template: Template of the column `prompt`, with {column} placeholders; rows that lack one are unusable.
         limit: Maximum number of rows, chosen by hash: the same rows in every format and run.
         sample: Share of rows in (0, 1], chosen by hash.
         max_invalid_fraction: Maximum share of unusable rows in [0, 1]; beyond it the run stops before the first call.
@@ -85,6 +86,7 @@ class DatasetConfig(ConfigPart):
     dialect: str = "auto"
     id: str | None = None
     columns: dict[str, ColumnConfig] = {}
+    prompt_template: str | None = None
     limit: int | None = Field(default=None, ge=1)
     sample: float | None = Field(default=None, gt=0, le=1)
     max_invalid_fraction: float = Field(default=0.1, ge=0, le=1)

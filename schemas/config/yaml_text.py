@@ -24,6 +24,8 @@ def load_yaml(text: str, source: str = "") -> Any:
         value = yaml.load(text, _loader())
         _count(value, source or "config", {})
         return value
+    except ConfigError:
+        raise
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{source or 'config'}, line {mark.line + 1}, column {mark.column + 1}" if mark else source or "config"

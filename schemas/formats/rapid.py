@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RowError
 from ..json import Json
 from ..result import Score
-from ..values import kind_of
+from ..values import kind_of, parse_json
 
 CODE = "malformed_request"
 """Code of every error raised here."""
@@ -37,6 +38,8 @@ class Input:
         optional: Further fields it may have.
         spec: Fields of `metric_spec` that are parameters of the metric.
         judged: Whether a judge model scores: such an input has one instance, and its result is no list.
+        named: Whether the instance holds fields of any name, in `json_instance` or `content_map_instance`.
+        results: Fields of its result; all that there are by default.
     """
 
     metric: str
@@ -44,6 +47,8 @@ class Input:
     optional: tuple[str, ...] = ()
     spec: tuple[str, ...] = ()
     judged: bool = False
+    named: bool = False
+    results: tuple[str, ...] = ("score", "pairwise_choice", "explanation", "confidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,9 @@ def _on_context(name: str, *fields: str) -> dict[str, Input]:
 _PAIR = ("prediction", "reference")
 _TRAJECTORIES = ("predicted_trajectory", "reference_trajectory")
 _CALLS = ("tool_name_match", "tool_parameter_key_match")
+_TEMPLATE = ("metric_prompt_template", "system_instruction", "custom_output_format_config")
+_TRANSLATED = ("reference", "source")
+_LANGUAGES = ("version", "source_language", "target_language")
 _COMPARED = ("exact_match", "in_order_match", "any_order_match", "precision", "recall")
 
 INPUTS: Mapping[str, Input] = {
@@ -103,6 +111,26 @@ INPUTS: Mapping[str, Input] = {
     **_on_context("question_answering_relevance"),
     **_on_context("question_answering_helpfulness"),
     **_on_context("question_answering_correctness"),
+    "pointwise_metric": Input(
+        "pointwise", (), spec=_TEMPLATE, judged=True, named=True, results=("score", "explanation", "custom_output")
+    ),
+    "pairwise_metric": Input(
+        "pairwise",
+        (),
+        spec=(*_TEMPLATE, "candidate_response_field_name", "baseline_response_field_name"),
+        judged=True,
+        named=True,
+        results=("pairwise_choice", "explanation", "custom_output"),
+    ),
+    "rubric_based_instruction_following": Input(
+        "rubric_based_instruction_following",
+        ("prompt", "response"),
+        judged=True,
+        named=True,
+        results=("score", "rubric_critique_results"),
+    ),
+    "comet": Input("comet", ("prediction",), _TRANSLATED, spec=_LANGUAGES, judged=True, results=("score",)),
+    "metricx": Input("metricx", ("prediction",), _TRANSLATED, spec=_LANGUAGES, judged=True, results=("score",)),
 }
 """Inputs by the API's name of the metric, which is `<name>_input` in a request."""
 
@@ -141,11 +169,19 @@ def read_request(request: Mapping[str, Json]) -> tuple[list[Asked], dict[str, Js
 def build_response(asked: Asked, scores: Sequence[Score]) -> dict[str, Json]:
     """Builds the part of the API's response for one input; values without a score have no key for it."""
     values = [_value(score) for score in scores]
-    write = _to_camel if asked.camel else str
     if asked.judged:
-        result: Json = {write(key): value for key, value in values[0].items()}
-        return {write(f"{asked.name}_result"): result}
-    return {write(f"{asked.name}_results"): {write(f"{asked.name}_metric_values"): values}}
+        result = {key: value for key, value in values[0].items() if key in INPUTS[asked.name].results}
+        return write_keys({f"{asked.name}_result": result}, asked.camel)
+    return write_keys({f"{asked.name}_results": {f"{asked.name}_metric_values": values}}, asked.camel)
+
+
+def write_keys(value: Any, camel: bool) -> Any:
+    """Returns a value with all its keys in camel case if `camel`, else unchanged."""
+    if not camel:
+        return value
+    if isinstance(value, Mapping):
+        return {_to_camel(key): write_keys(inner, camel) for key, inner in value.items()}
+    return [write_keys(inner, camel) for inner in value] if isinstance(value, list) else value
 
 
 def float32(value: float) -> float:
@@ -168,14 +204,17 @@ def _asked(key: str, body: Json) -> Asked:
         allowed = "one instance" if known.judged else "instances, a list with at least one"
         raise RowError(CODE, f"{key}: found {len(listed)} instances (allowed: {allowed})")
     where = "{}.instance" if known.judged else "{}.instances[{}]"
-    instances = tuple(_instance(where.format(key, i), value, known) for i, value in enumerate(listed))
+    read = _named_instance if known.named else _instance
+    instances = tuple(read(where.format(key, i), value, known) for i, value in enumerate(listed))
     params = _params(f"{key}.metric_spec", given.get("metric_spec") or {}, known)
     return Asked(name, known.metric, params, instances, known.judged, camel="_" not in key)
 
 
 def _params(where: str, spec: Json, known: Input) -> dict[str, Json]:
-    params = _fields(where, spec, (*known.spec, *(("version",) if known.judged else ())))
-    params.pop("version", None)  # of the service's own prompts
+    own = () if "version" in known.spec or known.named else ("version",) * known.judged  # of the service's own prompts
+    params = {name: v for name, v in _fields(where, spec, (*known.spec, *own)).items() if name not in own}
+    if isinstance(config := params.get("custom_output_format_config"), Mapping):
+        params["custom_output_format_config"] = {to_snake(key): value for key, value in config.items()}
     if isinstance(kind := params.get("rouge_type"), str):
         params["rouge_type"] = re.sub(r"^rougen(?=\d)", "rouge", kind)  # as the API's documents write rouge1 ... 9
     return params
@@ -191,6 +230,56 @@ def _instance(where: str, value: Json, known: Input) -> dict[str, Json]:
         elif not isinstance(given, str) and not (known.metric.startswith("tool_") and isinstance(given, Mapping)):
             raise RowError(CODE, f"{where}.{name} is {kind_of(given)} (allowed: a string)")
     return found
+
+
+def _named_instance(where: str, value: Json, known: Input) -> dict[str, Json]:
+    """Reads an instance with fields of any names: JSON text in `json_instance`, or texts in `content_map_instance`."""
+    given = _fields(where, value, ("json_instance", "content_map_instance"))
+    if len(given) != 1:
+        raise RowError(CODE, f"{where} has {len(given)} fields (allowed: json_instance or content_map_instance)")
+    ((name, held),) = given.items()
+    where = f"{where}.{name}"
+    found = _parse_fields(where, held) if name == "json_instance" else _map_fields(where, held)
+    if missing := next((name for name in known.required if name not in found), None):
+        raise RowError(CODE, f"{where} has no {missing} (allowed: {', '.join(known.required)})")
+    return found
+
+
+def _parse_fields(where: str, text: Json) -> dict[str, Json]:
+    found: Json = None
+    if isinstance(text, str):
+        with suppress(ValueError, RowError):
+            found = parse_json(text.encode())
+    if not isinstance(found, dict):
+        raise RowError(CODE, f"{where} is {kind_of(text)} (allowed: the text of a JSON object)")
+    return found
+
+
+def _map_fields(where: str, value: Json) -> dict[str, Json]:
+    """Reads {values: {name: {contents: [{parts: [{text}]}]}}}."""
+    held = _fields(where, value, ("values",)).get("values") or {}
+    if not isinstance(held, Mapping):
+        raise RowError(CODE, f"{where}.values is {kind_of(held)} (allowed: an object)")
+    return {str(name): read_contents(f"{where}.values.{name}", one) for name, one in held.items()}
+
+
+def read_contents(where: str, value: Json) -> str:
+    """Reads the text of {text} or {contents: [{parts: [{text}]}]}.
+
+    Raises:
+        RowError: There are other parts, such as images.
+    """
+    given = _fields(where, value, ("text", "contents"))
+    if isinstance(text := given.get("text"), str):
+        return text
+    contents = given.get("contents")
+    if isinstance(contents, Mapping):
+        contents = contents.get("contents")
+    parts = [part for one in _listed(contents) if isinstance(one, Mapping) for part in _listed(one.get("parts"))]
+    texts = [part.get("text") if isinstance(part, Mapping) else None for part in parts]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise RowError(CODE, f"{where} is not text (allowed: text, or contents with parts of text)")
+    return "".join(map(str, texts))
 
 
 def _trajectory(value: Json) -> Json:
@@ -221,6 +310,25 @@ def _listed(value: Json) -> list[Json]:
     return value if isinstance(value, list) else [value]
 
 
+def write_true(key: str, value: Any) -> dict[str, Json]:
+    """Returns {key: true}, or nothing: the API's JSON does not write a boolean that is false."""
+    return {key: True} if value else {}
+
+
+def _details(details: Json) -> dict[str, Json]:
+    """Returns what the API writes beside a score: the judge's texts, and its verdicts on properties."""
+    if not isinstance(details, Mapping):
+        return {}
+    found: dict[str, Json] = {}
+    if isinstance(texts := details.get("raw_output"), list):
+        found["custom_output"] = {"raw_outputs": {"raw_output": texts}}
+    rubrics = details.get("rubrics")
+    if isinstance(rubrics, list) and all(isinstance(one, Mapping) for one in rubrics):
+        verdicts = ({"rubric": one["rubric"], **write_true("verdict", one["verdict"])} for one in rubrics)
+        found["rubric_critique_results"] = list(verdicts)
+    return found
+
+
 def _value(score: Score) -> dict[str, Json]:
     number, sure = score.value, score.confidence
     value = {
@@ -228,5 +336,6 @@ def _value(score: Score) -> dict[str, Json]:
         "pairwise_choice": score.label,
         "explanation": score.explanation,
         "confidence": None if sure is None else float32(sure),
+        **_details(score.details),
     }
     return {key: v for key, v in value.items() if v is not None}

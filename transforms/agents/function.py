@@ -6,7 +6,7 @@ import inspect
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
@@ -29,9 +29,11 @@ class FunctionAgent(Agent):
 
     Attributes:
         target: The function (or any callable object), or `"module:name"` of it.
+        gives: "prompt" or "row", whatever the parameter; default: "auto", as said above.
     """
 
     target: Any
+    gives: Literal["auto", "prompt", "row"] = "auto"
 
     def __post_init__(self) -> None:
         found = load_target(self.target)
@@ -47,6 +49,8 @@ class FunctionAgent(Agent):
 
     @property
     def whole_row(self) -> bool:
+        if self.gives != "auto":
+            return self.gives == "row"
         parameters = _parameters(load_target(self.target))
         first = next((p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)), None)
         return first is not None and (first.name in _ROW_NAMES or _is_mapping(first.annotation))

@@ -12,6 +12,7 @@ from ...schemas.errors import RowError
 from ...schemas.identity import HASHES, hash_input, selection_hash
 from ...schemas.instance import ALIASES
 from ...schemas.json import Json
+from ..judging.prompts import VARIABLE, as_text, variables_of
 from .base import Dialect
 
 
@@ -25,6 +26,7 @@ class RowRules:
         required: Standard fields a row must have: the inputs of the agent.
         id: Column that identifies the row instead of its input.
         sample: Share of rows to evaluate, in (0, 1], selected by hash.
+        template: Template of the column `prompt`, with {column} placeholders; `None` if the rows have their prompts.
     """
 
     dialects: tuple[Dialect, ...]
@@ -32,17 +34,25 @@ class RowRules:
     required: tuple[str, ...] = ()
     id: str | None = None
     sample: float | None = None
+    template: str | None = None
 
     def rows(self, row: dict[str, Json]) -> list[dict[str, Json]]:
         """Splits a row of the dataset into rows; in most dialects it is a single row.
 
         Raises:
-            RowError: The row is malformed for its dialect.
+            RowError: The row is malformed for its dialect, or lacks a column of the template.
         """
-        for dialect in self._splitting:
-            if dialect.recognises(row):
-                return dialect.rows(row)
-        return [row]
+        found = next((dialect.rows(row) for dialect in self._splitting if dialect.recognises(row)), [row])
+        return found if self.template is None else [self._add_prompt(self.template, one) for one in found]
+
+    def _add_prompt(self, template: str, row: dict[str, Json]) -> dict[str, Json]:
+        """Returns a row with its prompt; placeholders within values are not expanded."""
+        texts = {name: row.get(name) for name in variables_of(template)}
+        if lacking := next((name for name, value in texts.items() if value is None), None):
+            shown = ", ".join(sorted(row)) or "no columns"
+            found = f"the row has no {lacking!r}, which dataset.prompt_template shows; it has {shown}"
+            raise RowError("missing_variable", found[:1000])
+        return {**row, "prompt": VARIABLE.sub(lambda match: as_text(texts[match[1]]), template)}
 
     @cached_property
     def _splitting(self) -> tuple[Dialect, ...]:

@@ -69,7 +69,7 @@ class AnthropicJudge(ModelJudge, Batched):
             system=question.system or None,
             messages=[m._asdict() for m in question.turns],
             max_tokens=self.max_tokens or _MAX_TOKENS,
-            output_config={"format": shape} if self.structured else None,
+            output_config={"format": shape} if self.structured and question.structured else None,
             extra_body={} if self.temperature is None else {"temperature": self.temperature},
         )
 

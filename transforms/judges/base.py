@@ -82,6 +82,11 @@ class Question:
         return self.messages[0].content if self.messages and self.messages[0].role == "system" else ""
 
     @property
+    def structured(self) -> bool:
+        """True if the answer is an object, false if it is a free text."""
+        return self.schema["type"] == "object"
+
+    @property
     def turns(self) -> tuple[Message, ...]:
         """The messages after the system message."""
         return tuple(m for m in self.messages if m.role != "system")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from ...schemas.errors import ConfigError
 from ..batch_api.google import GeminiBatches, VertexBatches, read_line, request_line, wire
+from ..io.google_genai import make_client
 from .base import (
     Batched,
     Consult,
@@ -98,25 +99,17 @@ class GoogleJudge(ModelJudge, Batched):
         return {"model": self.model, "contents": contents, "config": config}
 
     def _client(self, **http: Any) -> Any:
-        from google import genai
-        from google.genai import types
-
-        options = types.HttpOptions(base_url=self.base_url, **http)
-        return genai.Client(api_key=self.key(), http_options=options, **self._place())
-
-    def _place(self) -> dict[str, Any]:
-        if not self._vertex:
-            return {}
-        named = {"project": self.project, "location": self.location}
-        return {"vertexai": True, **{k: v for k, v in named.items() if v is not None}}
+        place = {"project": self.project, "location": self.location, "vertex": self.vertex}
+        return make_client(**place, api_key=self.key(), base_url=self.base_url, **http)
 
     def _config(self, question: Question) -> dict[str, Any]:
+        structured = self.structured and question.structured
         config = self.build_request(
             system_instruction=question.system or None,
             temperature=self.temperature,
             max_output_tokens=self.max_tokens,
-            response_mime_type="application/json" if self.structured else None,
-            response_json_schema=dict(question.schema) if self.structured else None,
+            response_mime_type="application/json" if structured else None,
+            response_json_schema=dict(question.schema) if structured else None,
         )
         return {key: value for key, value in config.items() if key != "extra_headers"}  # the client's own
 

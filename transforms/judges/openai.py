@@ -86,13 +86,14 @@ class OpenAIJudge(ModelJudge, Batched):
 
     def _request(self, question: Question) -> dict[str, Any]:
         shape = {"name": "verdict", "strict": True, "schema": dict(question.schema)}
+        structured = self.structured and question.structured
         return self.build_request(
             model=self.model,
             messages=[m._asdict() for m in question.messages],
             temperature=self.temperature,
             max_completion_tokens=self.max_tokens if self.base_url is None else None,
             max_tokens=self.max_tokens if self.base_url is not None else None,  # other servers know only this name
-            response_format={"type": "json_schema", "json_schema": shape} if self.structured else None,
+            response_format={"type": "json_schema", "json_schema": shape} if structured else None,
         )
 
 

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..io.google_genai import MODEL
+
 MAX_SAMPLES = 32
 """Maximum number of votes that the service allows."""
 _KEYS = ("sampling_count", "flip_enabled", "autorater_model", "generation_config")
-_MODEL = re.compile(r"(?:projects/([^/]+)/locations/([^/]+)/)?(?:publishers/[^/]+/)?models/([^/]+)$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoraterConfig:
+    """The settings of an autorater, under the SDK's names.
+
+    Attributes:
+        autorater_model: Name of the judge model, or the resource name of a publisher's model.
+        sampling_count: Number of votes, 1 to 32.
+        flip_enabled: True to swap the two answers in half of the votes.
+        generation_config: `temperature` and `max_output_tokens`, as a mapping or an SDK object.
+    """
+
+    autorater_model: str | None = None
+    sampling_count: int | None = None
+    flip_enabled: bool | None = None
+    generation_config: Any = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +62,7 @@ class Autorater:
             ValueError: The model is a tuned endpoint, or not the name of a model.
         """
         model = self.model or ""
-        match = _MODEL.fullmatch(model)
+        match = MODEL.fullmatch(model)
         if match is None and "/" in model:
             raise ValueError(f"autorater_model is {model!r}, allowed: a model's name, or projects/P/.../models/M")
         project, location, name = match.groups() if match else (None, None, model)
@@ -62,6 +79,8 @@ def autorater_of(config: Any) -> Autorater:
     """
     if config is None:
         return Autorater()
+    if isinstance(config, AutoraterConfig):
+        config = vars(config)
     if isinstance(config, Mapping):
         if unknown := next((key for key in config if key not in _KEYS), None):
             raise ValueError(f"autorater_config has an unknown key {unknown!r}, allowed: {', '.join(_KEYS)}")

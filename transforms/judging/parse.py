@@ -18,7 +18,7 @@ import orjson
 
 from ...schemas.errors import JudgeError
 from ...schemas.json import Json
-from .shapes import Schema, SchemaMismatch, fit, type_name
+from .shapes import TEXT, Schema, SchemaMismatch, fit, type_name
 
 MAX_CHARACTERS = 1_000_000
 """Longer replies are errors, so that parsing time is bounded."""
@@ -55,7 +55,7 @@ def read_verdict(text: str, schema: Schema, data: Sequence[str] = ()) -> Json:
 
     Args:
         text: The judge's reply.
-        schema: JSON schema of the verdict.
+        schema: JSON schema of the verdict; `TEXT` for the whole text.
         data: The judged texts.
 
     Raises:
@@ -63,6 +63,10 @@ def read_verdict(text: str, schema: Schema, data: Sequence[str] = ()) -> Json:
     """
     if len(text) > MAX_CHARACTERS:
         raise InvalidVerdict(f"the judge wrote {len(text)} characters (allowed: {MAX_CHARACTERS})")
+    if schema == TEXT:
+        if not text.strip():
+            raise InvalidVerdict("the judge wrote nothing")
+        return fit(text, schema)
     whole = _read_whole(text.strip(), schema)
     if whole is not None and _canonical(whole) not in _find_imitated(data, schema):
         return whole

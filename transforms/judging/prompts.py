@@ -30,6 +30,7 @@ from ...schemas.json import Json
 from ...schemas.json_text import jsonable
 from ...schemas.judging import Ask, Message
 from .panel import MAX_SAMPLES, PanelSlot
+from .shapes import TEXT
 
 FOLDER = Path(__file__).parent / "prompts"
 VARIABLE = re.compile(r"\{([_a-zA-Z][_a-zA-Z0-9]*)\}")
@@ -96,7 +97,7 @@ class Prompt:
         Args:
             values: Values of the variables. A variable without a value is left as it is; a value that is not text is
                 written as JSON.
-            shape: JSON schema of the answer, which the system message states too.
+            shape: JSON schema of the answer, which the system message states too; `TEXT` for a free text.
         """
         texts = {name: as_text(values[name]) for name in self.variables if name in values}
         codes = {name: make_fence(text, texts) for name, text in texts.items()}
@@ -105,7 +106,7 @@ class Prompt:
             name = match[1]
             return match[0] if name not in texts else f"<{name} {codes[name]}>\n{texts[name]}\n</{name} {codes[name]}>"
 
-        told = [self.told, load_frame(), *((describe_schema(shape),) if shape is not None else ())]
+        told = [self.told, load_frame(), *((describe_schema(shape),) if shape not in (None, TEXT) else ())]
         return Message("system", "\n\n".join(told)), Message("user", VARIABLE.sub(block, self.given))
 
 

@@ -32,7 +32,7 @@ from ...schemas.conversation import pair_turns
 from ...schemas.instance import FROM_INVOCATION, Example, Turn
 from ...schemas.result import Better, Score, ScoreColumn
 from ..calls.errors import classify_error
-from ..registry import register
+from ..registry import name_of, register
 
 __all__ = ["Derived", "Metric", "ScoringBatch", "failure_of", "register", "score_safely"]
 
@@ -102,6 +102,15 @@ class Metric(ABC):
     def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
         """Scores all examples of a batch, with the same results as `score`; calls `score` for each by default."""
         return ScoreColumn.of([score_safely(self, example) for example in batch.examples])
+
+    @property
+    def metric_name(self) -> str:
+        """Name of its columns, as in the Vertex AI SDK: its own, else the registered one."""
+        own = getattr(self, "name", "")
+        return (own if isinstance(own, str) else "") or name_of("metric", self) or type(self).__name__
+
+    def __str__(self) -> str:
+        return self.metric_name
 
     @property
     def variant(self) -> str:

@@ -233,6 +233,8 @@ def _is_async(function: Any) -> bool:
 def _make(target: type, name: str, params: Mapping[str, Any], where: str) -> Any:
     try:
         return registry.build(registry.Part(name or target.__name__, target, {}), params, where)
+    except ConfigError:
+        raise
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{target.__name__} cannot be created: {error}", where=where) from None
 

@@ -8,8 +8,8 @@ metrics:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -17,12 +17,12 @@ from ...schemas.instance import Example
 from ...schemas.json import Json
 from ...schemas.judging import Answer, Ask, Judging
 from ...schemas.result import Score, ScoreError
-from ..judging.panel import PanelSlot
+from ..judging.panel import PanelSlot, make_slots
 from ..judging.prompts import Prompt, load_prompt
 from ..judging.shapes import BOOL, TEXT, list_of, object_of
 from ..judging.templates import prompt_of
 from ..runtime.dialogue import Asking
-from ._judged import JudgedMetric
+from ._judged import JudgedMetric, PairwiseJudge
 from .base import register
 
 WRITTEN = object_of(rubrics=list_of(TEXT))
@@ -36,18 +36,15 @@ class RubricGenerationConfig:
 
     Attributes:
         prompt_template: Text with `{variable}` placeholders; default: a general one that shows the prompt.
-        model: Must be `None`: the metric's first judge writes the rubrics.
-        parsing_fn: Must be `None`: the form of the judge's answer is fixed.
+        model: Name of the judge that writes the rubrics, in EvalTask also a model with `generate_content`, or a
+            function from the prompt to a text; default: the metric's first judge.
+        parsing_fn: Function from the writer's text to the rubrics, or to a mapping with them as "questions", whose
+            other keys become variables of the critique's template; default: the writer answers in a fixed form.
     """
 
     prompt_template: str = ""
     model: Any = None
-    parsing_fn: Callable[[str], list[str]] | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("model", "parsing_fn"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name} of generation_config is given, allowed: None")
+    parsing_fn: Callable[[str], Any] | None = None
 
 
 @register("metric", "rubric")
@@ -62,7 +59,8 @@ class RubricBasedMetric(JudgedMetric):
     Attributes:
         rubrics: Properties for all rows.
         generation_config: Settings for generating the properties of a row that has none.
-        critique_metric: A pointwise metric whose template and name are used to judge the properties.
+        critique_metric: A pointwise metric whose template and name are used to judge the properties. One with a
+            `custom_output_config`, or a pairwise one, judges by itself; its template shows `{rubrics}`.
         input_variables: Columns that the judge sees besides the answer and the properties.
         from_rows: Skip rows without properties instead of generating them.
     """
@@ -83,7 +81,16 @@ class RubricBasedMetric(JudgedMetric):
         if self.from_rows and (self.rubrics or self.generation_config):
             raise ValueError("from_rows is true, allowed: without rubrics and generation_config")
         object.__setattr__(self, "rubrics", tuple(self.rubrics))
-        own = {name for name in self._critique.variables if name != "rubrics"}
+        critique = self._delegate
+        if critique is not None:
+            if "rubrics" not in critique.prompts[0].variables:
+                raise ValueError("the template of critique_metric lacks {rubrics}, allowed: a template with them")
+            pairwise = isinstance(critique, PairwiseJudge)
+            object.__setattr__(self, "range", None)
+            object.__setattr__(self, "outputs", tuple(dict.fromkeys((*critique.outputs, "details"))))
+            own = {"response", "baseline_model_response"} if pairwise else {"response"}
+        else:
+            own = {name for name in self._critique.variables if name != "rubrics"}
         written = self.prompts[1].variables if len(self.prompts) > 1 else ()
         needed = ("rubrics",) if self.from_rows else ()
         object.__setattr__(self, "inputs", (*sorted({*own, *written}), *needed))
@@ -94,15 +101,37 @@ class RubricBasedMetric(JudgedMetric):
         return getattr(self.critique_metric, "metric", "")
 
     @property
+    def autorater_config(self) -> Any:
+        """The settings of its judge."""
+        return getattr(self.critique_metric, "autorater_config", None)
+
+    @property
+    def writer(self) -> str:
+        """Name of the judge that writes properties."""
+        model = getattr(self.generation_config, "model", None)
+        if model is None:
+            return self._panel[0]
+        return model.rpartition("/")[2] if isinstance(model, str) else f"{self.name or 'rubric'}_writer"
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self._panel, *((self.writer,) if len(self.prompts) > 1 else ()))))
+
+    @property
+    def slots(self) -> list[PanelSlot]:
+        return make_slots(self._panel, self.samples)
+
+    @property
     def prompts(self) -> tuple[Prompt, ...]:
+        critique = self._critique if self._delegate is None else self._delegate.prompts[0]
         if self.rubrics or self.from_rows:
-            return (self._critique,)
+            return (critique,)
         text = self.generation_config.prompt_template if self.generation_config else ""
-        return self._critique, prompt_of(text, "rubrics") if text else load_prompt("template/rubrics")
+        return critique, prompt_of(text, "rubrics") if text else load_prompt("template/rubrics")
 
     @property
     def joinable(self) -> bool:
-        return len(self.prompts) == 1  # else the judge writes the properties first
+        return len(self.prompts) == 1 and self._delegate is None  # else the judge writes the properties first
 
     @property
     def calls(self) -> tuple[int, int]:
@@ -110,18 +139,54 @@ class RubricBasedMetric(JudgedMetric):
         return size, size + len(self.prompts) - 1
 
     def judged(self, example: Example) -> Judging:
-        rubrics = yield from self._rubrics(example)
+        rubrics, beside = yield from self._rubrics(example)
         if isinstance(rubrics, Score):
             return rubrics
         if not 1 <= len(rubrics) <= MAX_RUBRICS:
             return Score.failed("invalid_rubrics", f"there are {len(rubrics)} rubrics (allowed: 1 to {MAX_RUBRICS})")
         listed = "\n".join(f"{i}. {text}" for i, text in enumerate(rubrics, 1))
+        if self._delegate is not None:
+            fields = {**example.instance.fields, **beside, "rubrics": listed}
+            shown = replace(example, instance=replace(example.instance, fields=fields))
+            score = yield from self._delegate.judged(shown)
+            return replace(score, details={"rubrics": list(rubrics), **beside, **(score.details or {})})
         values = {name: example.get(name) for name in self._critique.variables if name != "rubrics"}
         values["rubrics"] = listed
         answers = yield list(map(self._critique.bind(VERDICTS, values), self.slots))
         if error := next((a.error for a in answers if a.open), None):
             return Score.skipped(error.code, error.message)
         return _score(rubrics, answers)
+
+    def ask_writer(self, example: Example) -> Ask:
+        """Builds the question for the properties of a row."""
+        prompt = self.prompts[1]
+        values = {name: example.get(name) for name in prompt.variables}
+        return prompt.bind(WRITTEN if self._parse is None else TEXT, values)(PanelSlot(self.writer, 0))
+
+    def read_written(self, value: Json) -> tuple[tuple[str, ...], dict[str, Json]]:
+        """Reads (properties, what the writer said beside them) from the answer to `ask_writer`."""
+        found = value["rubrics"] if self._parse is None else self._parse(value)  # type: ignore[index,call-overload]
+        beside = dict(found) if isinstance(found, Mapping) else {}
+        return _read_rubrics(beside.pop("questions", None) if isinstance(found, Mapping) else found), beside
+
+    @property
+    def _panel(self) -> tuple[str, ...]:
+        own = super().judges
+        asked = getattr(self.critique_metric, "judges", ())
+        return tuple(asked) if own == ("default",) and asked else own
+
+    @property
+    def _parse(self) -> Callable[[str], Any] | None:
+        return getattr(self.generation_config, "parsing_fn", None)
+
+    @cached_property
+    def _delegate(self) -> JudgedMetric | None:
+        """The critique metric if it judges by itself."""
+        critique = self.critique_metric
+        if not isinstance(critique, PairwiseJudge) and not getattr(critique, "is_raw", False):
+            return None
+        own = {"judge": self.judge} if self.judge != "default" else {}
+        return replace(critique, **own, **({"samples": self.samples} if self.samples > 1 else {}))
 
     @cached_property
     def _critique(self) -> Prompt:
@@ -136,21 +201,22 @@ class RubricBasedMetric(JudgedMetric):
             return prompt
         return prompt.join(Prompt("", 1, shared.told, "The properties:\n{rubrics}"))
 
-    def _rubrics(self, example: Example) -> Asking[Ask, Answer, Any]:
-        """Returns the properties, or the score of a row without any."""
+    def _rubrics(self, example: Example) -> Asking[Ask, Answer, tuple[Any, dict[str, Json]]]:
+        """Returns (properties, what their writer said beside them), or the score of a row without any."""
         if self.rubrics:
-            return self.rubrics
+            return self.rubrics, {}
         given = example.get("rubrics")
         if given is not None:
-            return _read_rubrics(given)
-        prompt = self.prompts[1]
-        values = {name: example.get(name) for name in prompt.variables}
-        (answer,) = yield [prompt.bind(WRITTEN, values)(PanelSlot(self.judges[0], 0))]
+            return _read_rubrics(given), {}
+        (answer,) = yield [self.ask_writer(example)]
         if answer.error is None:
-            return _read_rubrics(answer.value["rubrics"])
+            return self.read_written(answer.value)
         if answer.open:
-            return Score.skipped(answer.error.code, answer.error.message)
-        return Score(status="error", error=answer.error)
+            return Score.skipped(answer.error.code, answer.error.message), {}
+        return Score(status="error", error=answer.error), {}
+
+
+register("metric", "rubric_based_instruction_following", input_variables=("prompt",))(RubricBasedMetric)
 
 
 def _read_rubrics(given: Json) -> tuple[str, ...]:

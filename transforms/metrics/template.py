@@ -15,9 +15,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ...schemas.instance import Example
+from ...schemas.json import Json
 from ...schemas.judging import Judging
+from ...schemas.result import Score
 from ..judging.autorater import Autorater, autorater_of
 from ..judging.prompts import Prompt, load_prompt
+from ..judging.raw_output import TEXT_ALONE, judge_text
 from ..judging.shapes import TEXT, Schema, object_of
 from ..judging.templates import (
     PAIR,
@@ -63,7 +66,8 @@ class _TemplateMetric(JudgedMetric, TemplateParts):
         system_instruction: Instructions for the judge before the template.
         autorater_config: `sampling_count`, `flip_enabled` and `autorater_model`, as in the SDK; they set `samples`,
             `flip` and, in EvalTask, `judge`.
-        custom_output_config: Must be `None`: the form of the answer is fixed.
+        custom_output_config: Settings for a judge that answers with a text, which a function parses:
+            `return_raw_output` and `parsing_fn`, as in the SDK. The template says what form the text has.
     """
 
     metric: str = ""
@@ -77,11 +81,11 @@ class _TemplateMetric(JudgedMetric, TemplateParts):
     surely: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.custom_output_config is not None:
-            raise ValueError("custom_output_config is given, allowed: None, since the form of answers is fixed")
         self._take(autorater_of(self.autorater_config))
         super().__post_init__()
         object.__setattr__(self, "inputs", self._prompt.variables)
+        if self.is_raw and "details" not in self.outputs:
+            object.__setattr__(self, "outputs", (*self.outputs, "details"))
         self._check()
 
     @property
@@ -92,6 +96,20 @@ class _TemplateMetric(JudgedMetric, TemplateParts):
     @property
     def prompts(self) -> tuple[Prompt, ...]:
         return (self._prompt,)
+
+    @property
+    def is_raw(self) -> bool:
+        """True if the judge answers with a text that a user's function parses."""
+        given = self.custom_output_config
+        return bool(getattr(given, "return_raw_output", False) or getattr(given, "parsing_fn", None))
+
+    @property
+    def joinable(self) -> bool:
+        return not self.is_raw
+
+    def _judge_text(self, values: Mapping[str, Json], without: Score = TEXT_ALONE) -> Judging:
+        parse = getattr(self.custom_output_config, "parsing_fn", None)
+        return judge_text(self.slots, self._prompt.bind(TEXT, values), parse, without)
 
     def _take(self, autorater: Autorater) -> None:
         if autorater.samples is not None:
@@ -143,6 +161,8 @@ class PointwiseMetric(_TemplateMetric):
     def judged(self, example: Example) -> Judging:
         prompt = self._prompt
         values = {name: example.get(name) for name in prompt.variables}
+        if self.is_raw:
+            return self._judge_text(values)
         return self.poll(prompt, self.shape, values, read_score)
 
     @property
@@ -161,7 +181,7 @@ class PointwiseMetric(_TemplateMetric):
         return parse_ratings(list(rubric)) if rubric else find_ratings(self._text)
 
     def _check(self) -> None:
-        ratings = self._ratings
+        ratings = None if self.is_raw else self._ratings
         if ratings is not None:
             object.__setattr__(self, "range", (float(ratings[0]), float(ratings[-1])))
             object.__setattr__(self, "binary", ratings == (0, 1))
@@ -179,7 +199,9 @@ class PairwiseMetric(_TemplateMetric, PairwiseJudge):
     The template includes `{baseline_model_response}` as A and `{response}` as B.
 
     Attributes:
-        baseline_model: Must be `None`: the baseline's answers come from a column or from another run.
+        baseline_model: In EvalTask, the model whose answers are compared with: a function from the prompt to a text, a
+            model's name, or an object with `generate_content`. Elsewhere, the column `baseline_model_response` or the
+            key `baseline` says where they are.
     """
 
     baseline_model: Any = None
@@ -187,15 +209,12 @@ class PairwiseMetric(_TemplateMetric, PairwiseJudge):
     default: ClassVar[str] = "template/pairwise"
     names: ClassVar[tuple[str, ...]] = PAIRWISE_NAMES
 
-    def __post_init__(self) -> None:
-        if self.baseline_model is not None:
-            allowed = "None: use the column baseline_model_response, or `baseline` with the folder of another run"
-            raise ValueError(f"baseline_model is given, allowed: {allowed}")
-        super().__post_init__()
-
     def judged(self, example: Example) -> Judging:
         given = {name: example.get(name) for name in self.inputs}
         baseline, candidate = given.pop("baseline_model_response"), given.pop("response")
+        if self.is_raw:  # its parser knows A and B only in the order of the template
+            shown = {**given, "response_a": baseline, "response_b": candidate}
+            return self._judge_text(shown, Score(status="not_applicable"))
         return self.compare(self._prompt, given, baseline, candidate, ("response_a", "response_b"))
 
     def _take(self, autorater: Autorater) -> None:
@@ -205,7 +224,7 @@ class PairwiseMetric(_TemplateMetric, PairwiseJudge):
 
     @cached_property
     def _prompt(self) -> Prompt:
-        name, after = self.metric or self.default, load_prompt("template/choice").told
+        name, after = self.metric or self.default, "" if self.is_raw else load_prompt("template/choice").told
         prompt = prompt_of(rename_variables(self._text, PAIR), name, self.system_instruction, after)
         places = {"response_a": "{baseline_model_response}", "response_b": "{response}"}
         if lacking := [shown for name, shown in places.items() if name not in prompt.variables]:

@@ -117,6 +117,10 @@ class Rouge(_PairMetric):
                 ) from None
 
     @property
+    def variant(self) -> str:
+        return self.rouge_type
+
+    @property
     def _splitter(self) -> str | None:
         return self.sentence_splitter if self.split_summaries and self.rouge_type == "rougeLsum" else None
 

@@ -44,7 +44,7 @@ def spill(dataset: Any, folder: str) -> tuple[list[str], str]:
             column.
     """
     path = storage.join(folder, "rows.jsonl")
-    rows = _rows(dataset)
+    rows = iterate_rows(dataset)
     with storage.create(path) as file:
         named: set[str] = set()
         for number, row in enumerate(rows):
@@ -52,7 +52,8 @@ def spill(dataset: Any, folder: str) -> tuple[list[str], str]:
     return [path], "jsonl"
 
 
-def _rows(dataset: Any) -> Iterator[Any]:
+def iterate_rows(dataset: Any) -> Iterator[Any]:
+    """Yields the rows of a dataset in memory; raises a ConfigError if it is none."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(dataset, pandas.DataFrame):
         return _frame_rows(dataset)

@@ -525,3 +525,20 @@ def test_the_package_is_a_program_too(arguments: list[str], code: int) -> None:
         code == 0,
         "evalbeam: error: no.yaml: no such file\n" * bool(code),
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["compare", "a", "b", "--confidence", "x"], "--confidence: found 'x' (allowed: a number between 0 and 1)"),
+        (["wait", "a", "--timeout", "x"], "--timeout: found 'x' (allowed: seconds, 0 or more)"),
+        (["run", "--set", "x"], "--set: found 'x' (allowed: KEY=VALUE, such as dataset.limit=100)"),
+        (["run", "--limit", "{a: {"], "--limit, line 1, column"),
+    ],
+)
+def test_argparse_leaves_the_message_of_an_option_as_it_is(
+    given: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """argparse replaces the text of a ValueError, and a ConfigError is one."""
+    assert main(given) == 2
+    assert said in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from evalbeam import ConfigError, CustomMetric, EvalTask, Rouge, TrajectorySingleToolUse
-from evalbeam.pipelines.compat.eval_task import add_prompts, name_metric
+from evalbeam.pipelines.compat.metric_configs import name_metric
 
 
 def call(tool_name: str, **tool_input: Any) -> dict[str, Any]:
@@ -135,21 +135,20 @@ def test_recorded_answers_need_no_agent_and_columns_may_have_other_names(tmp_pat
     before = json.dumps(dataset)
     task = EvalTask(
         dataset=dataset,
-        metrics=["exact_match", Rouge(rouge_type="rouge1"), "trajectory_precision"],
+        metrics=["exact_match", Rouge(rouge_type="rouge1")],
         metric_column_mapping={"prompt": "question", "reference": "truth"},
         output_uri_prefix=str(tmp_path),
     )
     first = task.evaluate(response_column_name="answer", output_file_name="first.csv")
     assert list(first.metrics_table["exact_match/score"]) == [1.0, 0.0]
     assert list(first.metrics_table["rouge/score"]) == [1.0, 0.0]
-    assert list(first.metrics_table["trajectory_precision/status"]) == ["skipped", "skipped"]
     assert [Path(p).suffix for p in first.files("instances")] == [".csv"]
     assert Path(first.output) == tmp_path / "first"
     second, third = (task.evaluate(response_column_name="answer") for _ in range(2))
     assert second.summary_metrics["exact_match/mean"] == third.summary_metrics["exact_match/mean"] == 0.5
     assert len({first.output, second.output, third.output}) == len(list(tmp_path.iterdir())) == 3
-    with pytest.raises(ConfigError, match="holds a finished run"):
-        task.evaluate(response_column_name="answer", output_file_name="first.csv")
+    again = task.evaluate(response_column_name="answer", output_file_name="first.csv")
+    assert Path(again.output) == tmp_path / "first_2"
     assert json.dumps(dataset) == before
 
 
@@ -196,12 +195,16 @@ def test_a_model_answers_with_text_to_a_prompt_made_from_the_row() -> None:
     assert list(result.metrics_table["response"]) == ["ROME IN ITALY", "{COUNTRY} IN CHILE"]
 
 
-def test_prompts_are_made_for_every_kind_of_data_in_memory() -> None:
-    rows = [{"a": 1, "b": "{a}"}, {"a": 2, "b": "x"}]
-    wanted = ["1 {a} {}", "2 x {}"]
-    assert [row["prompt"] for row in add_prompts(rows, "{a} {b} {}")] == wanted
-    assert add_prompts({"a": [1, 2], "b": ["{a}", "x"]}, "{a} {b} {}")["prompt"] == wanted
-    assert list(add_prompts(pd.DataFrame(rows), "{a} {b} {}")["prompt"]) == wanted
+def test_prompts_are_made_of_every_kind_of_dataset(tmp_path: Path) -> None:
+    rows = [{"a": 1, "b": "{a}", "none": None}, {"a": 2, "b": "x", "none": None}]
+    frame = pd.DataFrame(rows)
+    frame.to_json(tmp_path / "rows.jsonl", orient="records", lines=True)
+    for dataset in (rows, frame, frame.to_dict("list"), tmp_path / "rows.jsonl"):
+        result = EvalTask(dataset=dataset, metrics=["bleu"], dataset_options={"columns": {"b": "reference"}}).evaluate(
+            model=str.upper, prompt_template="{a} {b} {}"
+        )
+        assert sorted(result.metrics_table["prompt"]) == ["1 {a} {}", "2 x {}"]
+        assert result.metrics_table["none"].isna().all()
     assert "prompt" not in rows[0]
 
 
@@ -229,10 +232,15 @@ ROWS = [{"prompt": "a", "response": "a", "reference": "a"}]
         ({"autorater_config": object()}, {}, "autorater_config: autorater_config is object"),
         ({}, {"model": str, "runnable": str}, "both model and runnable"),
         ({}, {"model": 3}, "model: found int .allowed: a function from the prompt"),
+        ({}, {"model": "gpt-5"}, "model: found 'gpt-5' .allowed: a Gemini model"),
+        (
+            {"metrics": ["trajectory_recall"]},
+            {},
+            "'trajectory_recall' needs a column 'predicted_trajectory'; .* prompt",
+        ),
         ({}, {"output_file_name": "x.csv"}, "output_file_name: has no folder"),
         ({"output_uri_prefix": "out"}, {"output_file_name": "x.txt"}, "found 'x.txt' .allowed: csv, jsonl, parquet"),
-        ({}, {"prompt_template": "{b}"}, "prompt_template: no column 'b' .allowed: prompt, response, reference"),
-        ({"dataset": "rows.jsonl"}, {"prompt_template": "{a}"}, "prompt_template: a template needs the rows in memory"),
+        ({}, {"prompt_template": "{b}"}, "the row has no 'b', which dataset.prompt_template shows; it has prompt"),
         ({"metric_column_mapping": {"reference": "t", "response": "t"}}, {}, "as both 'reference' and 'response'"),
         ({"metrics": [3]}, {}, "metrics: found int"),
         ({"metrics": ["fluent"]}, {}, "no metric named 'fluent'"),

@@ -122,7 +122,7 @@ def test_an_instance_without_a_score_has_no_score_and_is_told(caplog):
         ('{"fluency_input": {"instance": {"prediction": "x"}}}', "fluency_input: needs a judge model"),
         ('{"rouge_input": ', "request: line 1, column 17"),
         ("[]", "found list"),
-        ('{"metrics": [], "bleu_input": {"instances": {"prediction": "a", "reference": "b"}}}', "key 'metrics'"),
+        ('{"metrics": [], "bleu_input": {"instances": {"prediction": "a", "reference": "b"}}}', "metrics is empty"),
         (DOCUMENTED.replace("rougeLsum", "rougeX"), "rouge_input.metric_spec: rouge: rouge_type is 'rougeX'"),
         ({"trajectory_single_tool_use_input": {"instances": [{"predicted_trajectory": {}}]}}, "needs the parameter"),
     ],

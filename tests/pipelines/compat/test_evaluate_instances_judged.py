@@ -100,10 +100,11 @@ def test_votes_and_order_as_the_autorater_says() -> None:
         evaluate_instances({**request, "autoraterConfig": {"samplingCount": 99}}, judges={"default": fake_judge})
 
 
-def test_a_score_beyond_the_range_is_no_score(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_judge_that_fails_is_an_error_in_the_answer() -> None:
     request = {"fluency_input": {"instance": {"prediction": "x"}}}
-    assert evaluate_instances(request, judges={"default": doubtful}) == {"fluency_result": {}}
-    assert "fluency_input.instances[0] has no score: InvalidVerdict: score is none of 1, 2, 3, 4, 5" in caplog.text
+    message = "InvalidVerdict: score is none of 1, 2, 3, 4, 5"
+    error = {"code": 500, "message": message, "status": "INTERNAL"}
+    assert evaluate_instances(request, judges={"default": doubtful}) == {"error": error}
 
 
 def test_judged_and_computed_inputs_in_one_request() -> None:

@@ -1,5 +1,7 @@
 """Requests and answers, against the messages of google-cloud-aiplatform."""
 
+import json
+
 import numpy as np
 import pytest
 from google.cloud import aiplatform_v1, aiplatform_v1beta1
@@ -12,8 +14,12 @@ from evalbeam.schemas.formats.rapid import INPUTS, build_response, float32, read
 from evalbeam.schemas.result import Score
 
 APIS = {"v1": aiplatform_v1, "v1beta1": aiplatform_v1beta1}
-UNSERVED = {"pointwise_metric", "pairwise_metric", "comet", "metricx", "rubric_based_instruction_following"}
-SPEC = {"rouge_type": "rouge2", "tool_name": "lamp", "version": 2}
+TEXTS = ("metric_prompt_template", "system_instruction", "source_language", "target_language")
+NAMES = ("candidate_response_field_name", "baseline_response_field_name")
+SPEC = {"rouge_type": "rouge2", "tool_name": "lamp", "version": 2, **{name: f"the {name}" for name in (*TEXTS, *NAMES)}}
+SPEC["custom_output_format_config"] = {"return_raw_output": True}
+VERSIONS = {"comet": "COMET_22_SRC_REF", "metricx": "METRICX_24_SRC"}
+NAMED = {"prompt": "ask", "response": "so"}
 CALLS = {"tool_calls": [{"tool_name": "lamp", "tool_input": '{"on": true}'}]}
 
 
@@ -27,21 +33,25 @@ def whole(api, name):
     fields = message(api, name).fields_by_name
     known = fields["metric_spec"].message_type.fields
     spec = {f.name: SPEC.get(f.name, True) for f in known}
+    if name in VERSIONS:
+        spec["version"] = VERSIONS[name]
     several = "instances" in fields
     instance = fields["instances" if several else "instance"].message_type
     given = {f.name: CALLS if f.name.endswith("trajectory") else f"the {f.name}" for f in instance.fields}
+    given = {"json_instance": json.dumps(NAMED)} if "json_instance" in given else given
     return {f"{name}_input": {"metric_spec": spec, **({"instances": [given] * 2} if several else {"instance": given})}}
 
 
-EVERY = [(api, name) for name in INPUTS for api in APIS if api == "v1beta1" or not name.startswith("trajectory")]
+ONLY_BETA = {name for name in INPUTS if name.startswith(("trajectory", "rubric"))}
+EVERY = [(api, name) for name in INPUTS for api in APIS if api == "v1beta1" or name not in ONLY_BETA]
 
 
 @pytest.mark.parametrize("api", APIS)
 def test_every_input_of_the_api_is_known(api):
     fields = APIS[api].EvaluateInstancesRequest.pb().DESCRIPTOR.fields
     named = {f.name.removesuffix("_input") for f in fields if f.name.endswith("_input")}
-    assert named - set(INPUTS) <= UNSERVED
-    assert set(INPUTS) - named == ({n for n in INPUTS if n.startswith("trajectory")} if api == "v1" else set())
+    assert not named - set(INPUTS)
+    assert set(INPUTS) - named == (ONLY_BETA if api == "v1" else set())
 
 
 @pytest.mark.parametrize(("api", "name"), EVERY)
@@ -51,12 +61,14 @@ def test_a_request_with_all_the_api_knows_is_read_and_its_answer_is_the_apis(api
     parsed = json_format.ParseDict(whole(api, name), module.EvaluateInstancesRequest.pb()())
     sent = json_format.MessageToDict(parsed, preserving_proto_field_name=not camel)
     [asked], others = read_request(sent)
-    assert (asked.name, asked.metric.removeprefix("rapid/"), others, asked.camel) == (name, name, {}, camel)
+    own = name.removesuffix("_metric")  # evalbeam's own name of it
+    assert (asked.name, asked.metric.removeprefix("rapid/"), others, asked.camel) == (name, own, {}, camel)
     given = whole(api, name)[f"{name}_input"]
     expected = given.get("instances") or [given["instance"]]
+    expected = [NAMED if "json_instance" in one else one for one in expected]
     trajectories = [{k: v["tool_calls"] if k.endswith("trajectory") else v for k, v in i.items()} for i in expected]
     assert list(asked.instances) == trajectories
-    assert asked.params == {k: v for k, v in given["metric_spec"].items() if k != "version"}
+    assert asked.params == {k: v for k, v in given["metric_spec"].items() if k != "version" or name in VERSIONS}
 
     pairwise = name.startswith("pairwise")
     judged = Score(None if pairwise else 3.0, "TIE" if pairwise else None, "why", 0.7)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from evaluation_service import Service, serving
 from google.api_core.exceptions import FailedPrecondition, ServiceUnavailable
-from google.cloud import aiplatform_v1
 
 from evalbeam import ConfigError, evaluate
 from evalbeam.schemas.judging import Message
@@ -21,42 +18,7 @@ from evalbeam.transforms import registry
 from evalbeam.transforms.judges.base import Question
 from evalbeam.transforms.judges.vertex_eval import Starting, VertexEval
 
-REQUEST = aiplatform_v1.EvaluateInstancesRequest
-RESPONSE = aiplatform_v1.EvaluateInstancesResponse
-METHOD = "EvaluateInstances"
 FLUENCY = Question((Message("user", '{"fluency_input": {"metric_spec": {}, "instance": {"prediction": "x"}}}'),), {})
-
-
-@dataclass
-class Service:
-    """A fake service: it refuses its first calls, then answers what it is told to."""
-
-    refusals: list[grpc.StatusCode] = field(default_factory=list)
-    score: float = 4.0
-    asked: list[Any] = field(default_factory=list)
-    address: str = ""
-
-    def evaluate(self, request: Any, context: grpc.ServicerContext) -> Any:
-        if self.refusals:
-            context.abort(self.refusals.pop(0), "not there")
-        self.asked.append(request)
-        name = REQUEST.pb(request).WhichOneof("metric_inputs").removesuffix("_input")
-        verdict = {"score": self.score} if "pairwise" not in name else {"pairwise_choice": "CANDIDATE"}
-        return RESPONSE({f"{name}_result": {**verdict, "explanation": "as the service says", "confidence": 0.75}})
-
-
-@contextmanager
-def serving(service: Service) -> Iterator[Service]:
-    method = grpc.unary_unary_rpc_method_handler(service.evaluate, REQUEST.deserialize, RESPONSE.serialize)
-    server = grpc.server(ThreadPoolExecutor(4))
-    name = "google.cloud.aiplatform.v1.EvaluationService"
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, {METHOD: method}),))
-    service.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
-    try:
-        yield service
-    finally:
-        server.stop(None).wait()
 
 
 def judge(service: Service, **more: Any) -> VertexEval:

@@ -29,7 +29,7 @@ def batch(*numbers: Any) -> ScoringBatch:
 def test_a_batch_is_its_rows_and_a_fault_stays_in_its_row() -> None:
     column = Share().score_batch(batch(1, 0, 4))
     assert column.at(0) == Score(1.0, details={"n": 1})
-    assert column.at(1) == Score.failed("ZeroDivisionError", "division by zero")
+    assert column.at(1) == Score.failed("ZeroDivisionError", "division by zero (test_base.py, line 22)")
     assert column.at(2) == Score(0.25, details={"n": 4})
     assert score_safely(Share(), batch("x").examples[0]).error.code == "TypeError"  # type: ignore[union-attr]
 
