@@ -49,8 +49,8 @@ class EvalResult(EvaluationResult):
         other = EvaluationResult.load(folder).metrics_table
         keys = ["instance_id", "trial"]
         answers = other.set_index(keys)["response"].to_dict()
-        found = [answers.get(key) for key in zip(*(table[key] for key in keys), strict=True)]
-        return table.assign(**{BASELINE: found})
+        column: Any = [answers.get(key) for key in zip(*(table[key] for key in keys), strict=True)]
+        return table.assign(**{BASELINE: column})
 
 
 def _spread(details: Any) -> dict[str, Any]:
