@@ -64,7 +64,7 @@ def test_the_demo_runs_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith(str(tmp_path / "site" / "evalbeam" / "__init__.py"))
-    assert "Criteria: PASSED" in done.stdout
+    assert "PASSED 7/7 criteria" in done.stdout
     assert (tmp_path / "out" / "manifest.json").exists()
 
 
@@ -84,6 +84,8 @@ BROUGHT = {
     "google-genai": {"httpx"},  # its connections are httpx's, and imported to be handed to it
 }
 """What the package imports undeclared, by what brings it and decides its version."""
+HOSTS = {"ipython"}
+"""What the package imports only if it already runs within it."""
 
 
 def names_in(requirements: Iterable[str]) -> set[str]:
@@ -132,7 +134,7 @@ def test_what_is_declared_is_what_the_package_imports() -> None:
     declared = names_in([*PROJECT["dependencies"], *(r for extra in extras for r in EXTRAS[extra])])
     installed = packages_distributions()
     used = {owner(name, set(installed[name.partition(".")[0]])) for name in imported()}
-    assert used == declared | set().union(*BROUGHT.values())
+    assert used - HOSTS == declared | set().union(*BROUGHT.values())
 
 
 @pytest.mark.parametrize("bringer", BROUGHT)

@@ -10,7 +10,9 @@ from http import HTTPStatus
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+import jmespath
 import orjson
+from jmespath.exceptions import JMESPathError
 
 from ...schemas.config.explain import show_value
 from ...schemas.errors import AgentError, ConfigError, RowError
@@ -25,7 +27,6 @@ from ..io.secrets import Secrets, check_text
 from ..registry import has_module
 from .base import ANSWER, ENGINE, Agent, Ask, InvalidAnswer, is_address, register
 from .forms import chat, langchain, templates
-from .forms.paths import Path
 
 _SHOWN = 300
 
@@ -81,9 +82,10 @@ class HttpAgent(Agent, Batched):
         headers: Request headers; secrets only by reference.
         body: JSON body with placeholders for fields; default: `{"prompt": "{prompt}"}`. With a preset, keys that are
             added to the preset's body or replace its keys.
-        answer: Paths of response, predicted_trajectory, retrieved_context, usage and latency_in_seconds in the JSON
-            response, such as `output.text`, `steps[*].call` or `choices[0].message`. The preset supplies what has no
-            path. Without preset and paths, the response has these keys itself or is plain text.
+        answer: JMESPath expressions (jmespath.org) of response, predicted_trajectory, retrieved_context, usage and
+            latency_in_seconds in the JSON response, such as `output.text`, `steps[*].call` or `choices[0].message`.
+            The preset supplies what has no expression. Without preset and expressions, the response has these keys
+            itself or is plain text.
         auth: "google" sends an access token of Google's Application Default Credentials.
         max_answer_bytes: Maximum size of an answer, in bytes, as in the call policy.
     """
@@ -114,10 +116,10 @@ class HttpAgent(Agent, Batched):
             if name not in ANSWER:
                 raise ConfigError(f"unknown key {name!r}", where="agent.answer", allowed=", ".join(ANSWER))
             try:
-                Path(path)
-            except ValueError as error:
-                allowed = "names, [index] and [*], such as steps[*].call"
-                raise ConfigError(str(error), where=f"agent.answer.{name}", allowed=allowed) from None
+                jmespath.compile(path)
+            except JMESPathError as error:
+                found, allowed = f"{path!r} is no JMESPath expression: {_shown(error)}", "such as output.text"
+                raise ConfigError(found, where=f"agent.answer.{name}", allowed=allowed) from None
 
     def _check_target(self) -> None:
         where, address = "agent.target", urlsplit(self._address)
@@ -204,7 +206,7 @@ class HttpAgent(Agent, Batched):
             return found if found or preset is None else _raise_missing(value, f"response of {self._speaks}")
         found = {**found} if preset is not None and isinstance(found, Mapping) else {}
         for name, path in self.answer.items():
-            if (there := _path(path).find(value)) is not None:
+            if (there := _search(path, value)) is not None:
                 found[name] = there
         if "response" not in found and "predicted_trajectory" not in found:
             return _raise_missing(
@@ -238,7 +240,16 @@ class HttpAgent(Agent, Batched):
         return {**self._preset.body, **(self.body or {})}
 
 
-_path = cache(Path)
+def _search(expression: str, value: Any) -> Any:
+    try:
+        return jmespath.search(expression, value)  # compiled expressions are kept by the library
+    except JMESPathError as error:
+        raise InvalidAnswer(f"{expression} cannot be evaluated: {_shown(error)}") from None
+
+
+def _shown(error: JMESPathError) -> str:
+    """Returns the message in one line, without the expression and the mark below it."""
+    return str(error).partition(", for expression")[0]
 
 
 def _resolve_secrets(template: Json, secrets: Secrets) -> Json:

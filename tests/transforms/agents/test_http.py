@@ -110,7 +110,10 @@ def test_a_secret_that_a_server_repeats_is_hidden(serve, call, monkeypatch):
         ({"headers": {"X": "${vault:abc}"}}, r"agent.headers.X: found '\$\{vault:abc\}' .allowed: \$\{env:NAME"),
         ({"body": {"key": "${vault:abc}"}}, "agent.body: found '..vault:abc.'"),
         ({"answer": {"reply": "x"}}, "agent.answer: unknown key 'reply' .allowed: response, predicted_trajectory"),
-        ({"answer": {"response": "a[?]"}}, r"agent.answer.response: 'a\[\?\]' is not a path"),
+        (
+            {"answer": {"response": "a[?]"}},
+            r"agent.answer.response: 'a\[\?\]' is no JMESPath expression: invalid token: Parse error at column 3",
+        ),
     ],
 )
 def test_what_cannot_be_called_is_told_before_any_call(params, found):
@@ -127,7 +130,7 @@ ANSWER = {
 }
 PATHS = {
     "response": "output.text",
-    "predicted_trajectory": "$.steps[*].call",
+    "predicted_trajectory": "steps[*].call",
     "retrieved_context": "documents[*].page",
     "usage": "meta.usage",
     "latency_in_seconds": "timing.seconds",
@@ -167,6 +170,7 @@ def test_plain_text_is_the_response(serve, call):
         ({"error": "quota"}, {"preset": "openai_chat"}, "no response of openai_chat; it has error"),
         ({"error": "quota"}, {}, "has no response; it has error"),
         ([1], {"answer": {"response": "x"}}, "has no x; it has list"),
+        ({"n": 1}, {"answer": {"response": "length(n)"}}, r"length\(n\) cannot be evaluated: In function length"),
     ],
 )
 def test_what_is_no_answer_is_told(serve, call, value, params, found):
