@@ -60,6 +60,7 @@ FAMILIES = {
     "rapid": "Rapid evaluation, by a judge",
     "template": "Templates, by a judge",
     "rubric": "Rubrics, by a judge",
+    "translation": "Translations, by Vertex AI's service",
     "databricks_judges": "Databricks Agent Evaluation, by a judge",
     "adk": "ADK, computed",
     "adk_judges": "ADK, by a judge",

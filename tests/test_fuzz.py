@@ -197,7 +197,9 @@ def test_changed_values_and_keys(batch: int, capsys: pytest.CaptureFixture[str])
                 path,
                 err,
             )
-            assert re.search(r"allowed: |missing|cannot|failed|not valid YAML|needs the parameter", err), (path, err)
+            assert re.search(
+                r"allowed: |did you mean |missing|cannot|failed|not valid YAML|needs the parameter", err
+            ), (path, err)
     assert 60 < refused < 200
 
 

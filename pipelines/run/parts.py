@@ -104,12 +104,17 @@ def build_metrics(configs: Sequence[MetricConfig]) -> tuple[ConfiguredMetric, ..
 
 def build_metric(config: MetricConfig, where: str) -> Metric:
     """One metric, from its registered name, from "module:name" or from an object."""
+    metric = _build_metric(config, where)
+    if getattr(metric, "baseline_model", None) is not None:
+        allowed = "EvalTask, a column baseline_model_response, or `baseline` with the folder of another run"
+        raise ConfigError("baseline_model is given", where=where, allowed=allowed)
+    return metric
+
+
+def _build_metric(config: MetricConfig, where: str) -> Metric:
     from ...transforms.metrics.custom import as_metric
 
     target = config.metric
-    if getattr(target, "baseline_model", None) is not None:
-        allowed = "EvalTask, a column baseline_model_response, or `baseline` with the folder of another run"
-        raise ConfigError("baseline_model is given", where=where, allowed=allowed)
     if isinstance(target, str) and ":" not in target:
         return registry.build(registry.find("metric", target, where), config.params, where)
     if isinstance(target, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ...schemas.json_text import jsonable
 from ...schemas.judging import Ask, Judging
@@ -25,6 +25,8 @@ class CustomOutputConfig:
         parsing_fn: Function from the texts of all votes to a mapping. Its `score`, `pairwise_choice` and `explanation`
             fill the columns of these names; everything else becomes the details.
     """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}  # a misspelt key of a configuration is an error
 
     return_raw_output: bool = False
     parsing_fn: Callable[[list[str]], Mapping[str, Any]] | None = None

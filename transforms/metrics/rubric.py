@@ -42,6 +42,8 @@ class RubricGenerationConfig:
             other keys become variables of the critique's template; default: the writer answers in a fixed form.
     """
 
+    __pydantic_config__: ClassVar = {"extra": "forbid"}  # a misspelt key of a configuration is an error
+
     prompt_template: str = ""
     model: Any = None
     parsing_fn: Callable[[str], Any] | None = None

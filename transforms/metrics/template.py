@@ -20,7 +20,7 @@ from ...schemas.judging import Judging
 from ...schemas.result import Score
 from ..judging.autorater import Autorater, autorater_of
 from ..judging.prompts import Prompt, load_prompt
-from ..judging.raw_output import TEXT_ALONE, judge_text
+from ..judging.raw_output import TEXT_ALONE, CustomOutputConfig, judge_text
 from ..judging.shapes import TEXT, Schema, object_of
 from ..judging.templates import (
     PAIR,
@@ -74,7 +74,7 @@ class _TemplateMetric(JudgedMetric, TemplateParts):
     metric_prompt_template: str | PointwiseMetricPromptTemplate | PairwiseMetricPromptTemplate | None = None
     system_instruction: str | None = None
     autorater_config: Any = None
-    custom_output_config: Any = None
+    custom_output_config: CustomOutputConfig | None = None
 
     default: ClassVar[str]
     names: ClassVar[tuple[str, ...]]
@@ -101,14 +101,14 @@ class _TemplateMetric(JudgedMetric, TemplateParts):
     def is_raw(self) -> bool:
         """True if the judge answers with a text that a user's function parses."""
         given = self.custom_output_config
-        return bool(getattr(given, "return_raw_output", False) or getattr(given, "parsing_fn", None))
+        return given is not None and (given.return_raw_output or given.parsing_fn is not None)
 
     @property
     def joinable(self) -> bool:
         return not self.is_raw
 
     def _judge_text(self, values: Mapping[str, Json], without: Score = TEXT_ALONE) -> Judging:
-        parse = getattr(self.custom_output_config, "parsing_fn", None)
+        parse = self.custom_output_config and self.custom_output_config.parsing_fn
         return judge_text(self.slots, self._prompt.bind(TEXT, values), parse, without)
 
     def _take(self, autorater: Autorater) -> None:

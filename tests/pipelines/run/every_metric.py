@@ -10,8 +10,8 @@ from evalbeam.schemas.instance import ALIASES
 from evalbeam.transforms import registry
 
 JUDGES = ("gemini", "gpt", "claude")
-ALWAYS_THERE = ("latency_in_seconds", "failure")
-"""Metrics that no configuration names: every run has them."""
+NOT_NAMED = ("latency_in_seconds", "failure", "comet", "metricx")
+"""Metrics that this configuration does not name: every run has the first two, a service computes the others."""
 
 
 def _words(row: dict[str, Any]) -> float:
@@ -32,6 +32,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     },
     "pairwise": {"metric_prompt_template": "Which is kinder? {baseline_model_response} or {response}"},
     "rubric": {"rubrics": ["The answer is brief.", "The answer is kind."]},
+    "rubric_based_instruction_following": {"rubrics": ["The answer follows the question."]},
     "rapid/safety": {"judge": "gemini"},
     "adk/safety_v1": {"judge": "gpt"},  # its question is that of rapid/safety; an equal judge would be asked once
     "databricks/global_guideline_adherence": {"guidelines": {"english": ["The response must be in English"]}},
@@ -54,7 +55,7 @@ MORE: list[dict[str, Any]] = [
 
 def metrics() -> list[dict[str, Any]]:
     """Every registered metric, the judged ones spread over the judges; a new one is in by itself."""
-    asked = [{"metric": n, "name": n, **PARAMS.get(n, {})} for n in registry.names("metric") if n not in ALWAYS_THERE]
+    asked = [{"metric": n, "name": n, **PARAMS.get(n, {})} for n in registry.names("metric") if n not in NOT_NAMED]
     turn = 0
     for metric in (found := [*asked, *MORE]):
         params = {k: v for k, v in metric.items() if k not in ("metric", "name")}

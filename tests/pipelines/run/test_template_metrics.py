@@ -147,11 +147,17 @@ def beyond(messages: Any, schema: Any) -> Any:
 
 def test_autoraters_name_judges(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
-    monkeypatch.setattr("evalbeam.pipelines.compat.eval_task.evaluate", lambda *args, **config: seen.update(config))
+
+    def evaluate_nothing(*_: Any, **config: Any) -> None:
+        seen.update(config)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("evalbeam.pipelines.compat.eval_task.evaluate", evaluate_nothing)
+    monkeypatch.setenv("GOOGLE_API_KEY", "k")  # without a project, models are called through the Gemini API
     own = PointwiseMetric(metric="fluency", autorater_config={"autorater_model": "gemini-2.5-pro"})
     rows = [{"prompt": "p", "response": "r"}]
     config = {"autorater_model": "projects/p/locations/l/publishers/google/models/gemini-2.5-flash"}
-    with pytest.raises(TypeError):  # what stands for the run gives no result
+    with pytest.raises(KeyboardInterrupt):
         EvalTask(dataset=rows, metrics=[own, "safety"], autorater_config=config).evaluate()
     assert seen["judges"] == {
         "default": {"type": "google", "model": "gemini-2.5-flash", "project": "p", "location": "l"},
@@ -161,5 +167,5 @@ def test_autoraters_name_judges(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="autorater_config: autorater_model is 'projects/p/endpoints/7'"):
         tuned.evaluate()
     monkeypatch.undo()
-    with pytest.raises(ConfigError, match=r"asks the judge 'default', which is not there.*judges: \{default"):
+    with pytest.raises(ConfigError, match=r"judges.default: neither a project .* nor a key .*judges=\{.default"):
         EvalTask(dataset=rows, metrics=["safety"]).evaluate()

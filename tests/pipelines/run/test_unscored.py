@@ -50,7 +50,7 @@ def test_without_agent_and_answers_a_run_is_refused_before_it_writes(
 
 
 def test_python_raises_what_the_sdk_of_vertex_raises() -> None:
-    with pytest.raises(ValueError, match="no column 'response'") as raised:
+    with pytest.raises(ValueError, match="needs a column 'response'") as raised:
         EvalTask(dataset=ROWS, metrics=["exact_match"]).evaluate()
     assert isinstance(raised.value, ConfigError)
     with pytest.raises(ConfigError, match="no column 'response'"):

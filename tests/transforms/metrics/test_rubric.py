@@ -97,7 +97,7 @@ def test_a_row_must_bring_its_properties_where_that_is_asked() -> None:
         ({"from_rows": True, "rubrics": ["a"]}, "from_rows is true"),
         ({"aggregate": "mean"}, "allowed: majority, for each property"),
         ({"critique_metric": 7}, "critique_metric is int"),
-        ({"generation_config": {"model": "gemini"}}, "model of generation_config is given"),
+        ({"generation_config": {"modle": "gemini"}}, r"generation_config.*modle"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(params: dict[str, Any], found: str) -> None:

@@ -50,6 +50,8 @@ def test_reads_what_pandas_reads(tmp_path: Path, table: Any, quoting: Any, end: 
     header, records = table
     lone = any("\r" in cell for record in records for cell in record)  # unquoted, it ends a line
     assume(quoting == csv.QUOTE_ALL or len(header) == 1 or not lone)
+    # Unquoted, it is a line of blanks: pandas skips it, here it is a value.
+    assume(quoting == csv.QUOTE_ALL or len(header) > 1 or not any(cell.isspace() for (cell,) in records))
     text = io.StringIO(newline="")
     csv.writer(text, quoting=quoting, lineterminator=end).writerows([header, *records])
     data = text.getvalue().encode()

@@ -40,7 +40,7 @@ LINES = st.lists(
 def by_the_rules(value: Any) -> Any:
     """The value rules, written a second time."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return None if math.isnan(value) else value if math.isfinite(value) else json.dumps(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return value if -(2**63) <= value < 2**63 else str(value)
     if isinstance(value, list):
