@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 
@@ -16,6 +16,7 @@ from ..schemas.identity import canonical, position, selection_hash
 from ..schemas.instance import Instance
 from .facts import DatasetStats, RunLimits, select_rows
 from .runtime.collector import relax_collector
+from .runtime.spill import Spill
 
 
 @dataclass
@@ -33,6 +34,7 @@ class BatchRows(beam.PTransform):
         declared: Declared (name, type) of columns.
         bulk: Whether the stage only scores recorded answers.
         rows: Most rows of a batch.
+        spill: Where the packed instances are.
     """
 
     facts: AsSingleton
@@ -43,6 +45,7 @@ class BatchRows(beam.PTransform):
     declared: tuple[tuple[str, str], ...]
     bulk: bool = False
     rows: int = MAX_ROWS
+    spill: Spill = field(default_factory=Spill)
 
     def expand(self, input_or_inputs: beam.PCollection[tuple[int, bytes]]) -> beam.PCollection[Batch[Instance]]:
         step = _Cut(self)
@@ -53,14 +56,14 @@ class BatchRows(beam.PTransform):
 class _Cut(beam.DoFn):
     def __init__(self, step: BatchRows) -> None:
         self.shards, self.parts, self.limit, self.allowed = step.shards, step.parts, step.limit, step.allowed
-        self.declared, self.bulk, self.rows = step.declared, step.bulk, step.rows
+        self.declared, self.bulk, self.rows, self.spill = step.declared, step.bulk, step.rows, step.spill
 
     def setup(self) -> None:
         if self.bulk:
             relax_collector()
 
     def process(self, element: tuple[int, Iterable[bytes]], facts: DatasetStats) -> Iterator[Batch[Instance]]:
-        shard, packed = element[0], list(element[1])
+        shard, packed = element[0], [self.spill.fetch(value) for value in element[1]]
         parts = facts.parts(self.parts, self.limit)
         columns = facts.types(self.declared)
         refused = facts.refusal(self.allowed) is not None

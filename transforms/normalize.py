@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
@@ -25,6 +25,7 @@ from .judging.needs import Needs
 from .runtime import counters
 from .runtime.background import Background
 from .runtime.collector import relax_collector
+from .runtime.spill import Spill, SpillWriter
 
 _HELD_BYTES = 16 << 20
 """Bytes of packed rows in memory, over all shards, before the largest shard is written."""
@@ -42,6 +43,7 @@ class Normalize(beam.PTransform):
         limit: Most rows of the dataset to keep.
         bulk: Whether the following stages only score recorded answers.
         needs: Counts the questions to judges of a row, if a budget bounds them.
+        spill: Where the packed instances go.
     """
 
     rules: RowRules
@@ -49,25 +51,27 @@ class Normalize(beam.PTransform):
     limit: int | None = None
     bulk: bool = False
     needs: Needs | None = None
+    spill: Spill = field(default_factory=Spill)
 
     # Any: Beam has no type for several tagged outputs, the `rows`, `rejected` and `facts` of the class
     def expand(self, input_or_inputs: beam.PCollection[RowBlock]) -> Any:
-        step = beam.ParDo(_Normalize(self.rules, self.shards, self.limit, self.bulk, self.needs))
-        typed = step.with_output_types(tuple[int, bytes], rejected=Rejected, facts=DatasetStats)
+        typed = beam.ParDo(_Normalize(self)).with_output_types(tuple[int, bytes], rejected=Rejected, facts=DatasetStats)
         return input_or_inputs | "ReadRow" >> typed.with_outputs("rejected", "facts", main="rows")
 
 
 class _Normalize(beam.DoFn):
-    def __init__(self, rules: RowRules, shards: int, limit: int | None, bulk: bool, needs: Needs | None) -> None:
-        self.rules, self.shards, self.limit, self.bulk, self.needs = rules, shards, limit, bulk, needs
+    def __init__(self, step: Normalize) -> None:
+        self.rules, self.shards, self.limit, self.bulk = step.rules, step.shards, step.limit, step.bulk
+        self.needs, self.spill = step.needs, step.spill
 
     def setup(self) -> None:
-        self.packing = Background()
+        self.packing, self.shuffled = Background(), SpillWriter(self.spill)
         if self.bulk:
             relax_collector()
 
     def teardown(self) -> None:
         self.packing.close()
+        self.shuffled.close()
 
     def start_bundle(self) -> None:
         deque(self.packing.rest(), maxlen=0)  # left by a bundle that failed
@@ -128,7 +132,7 @@ class _Normalize(beam.DoFn):
     def _flush(self, shard: int) -> None:
         held = self.held.pop(shard)
         self.total -= len(held) - 1
-        self.packing.submit(_pack, shard, held)
+        self.packing.submit(_pack, shard, held, self.shuffled)
 
     def finish_bundle(self) -> Iterator[Any]:
         for shard in sorted(self.held):
@@ -148,9 +152,9 @@ def _open_list() -> bytearray:
     return bytearray(b"[")
 
 
-def _pack(shard: int, rows: bytearray) -> tuple[int, bytes]:
+def _pack(shard: int, rows: bytearray, shuffled: SpillWriter) -> tuple[int, bytes]:
     rows[-1:] = b"]"
-    return shard, compress(rows)
+    return shard, shuffled.put(compress(rows))
 
 
 def _reject(block: RowBlock, line: int, row: dict[str, Json], error: RowError) -> Rejected:

@@ -6,7 +6,7 @@ import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
@@ -27,6 +27,7 @@ from .io import storage
 from .runtime import counters
 from .runtime.background import Background
 from .runtime.coders import coder_of
+from .runtime.spill import Spill, SpillWriter
 from .writers.base import Writer
 
 GROUP_ROWS = 8_192
@@ -82,6 +83,7 @@ class WriteInstances(beam.PTransform):
         shards, limit: Determine the number of parts, together with the facts.
         output: Folder of the run.
         writer: Writer of the format.
+        spill: Where the encoded batches go.
     """
 
     facts: AsSingleton
@@ -91,12 +93,13 @@ class WriteInstances(beam.PTransform):
     limit: int | None
     output: str
     writer: Writer
+    spill: Spill = field(default_factory=Spill)
 
     def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[WrittenFile]:
         write = beam.Map(self._write, self.facts).with_output_types(WrittenFile)
         return (  # type: ignore[return-value]  (`|` gives a PValue)
             input_or_inputs
-            | "Encode" >> beam.ParDo(_Encode(self.metrics)).with_output_types(tuple[int, bytes])
+            | "Encode" >> beam.ParDo(_Encode(self.metrics, self.spill)).with_output_types(tuple[int, bytes])
             | "OrderByPart" >> beam.GroupByKey()
             | "WritePart" >> write
         )
@@ -107,30 +110,31 @@ class WriteInstances(beam.PTransform):
         dataset = facts.types(self.declared)
         columns = tables.instance_columns(dataset, self.metrics)
         if len(dataset) > tables.WIDE:
-            packed = decode_records(encoded, tables.instance_columns(tables.PACKED, self.metrics))
+            packed = decode_records(encoded, tables.instance_columns(tables.PACKED, self.metrics), self.spill)
             records = unpack_columns(packed, dataset, columns)
         else:
-            records = decode_records(encoded, columns)
+            records = decode_records(encoded, columns, self.spill)
         name = f"instances/part-{index:05d}-of-{total:05d}{self.writer.ending}"
         return write_table("instances", name, records, columns, self.output, self.writer)
 
 
 class _Encode(beam.DoFn):
-    def __init__(self, metrics: tuple[tables.MetricColumns, ...]) -> None:
-        self.metrics = metrics
+    def __init__(self, metrics: tuple[tables.MetricColumns, ...], spill: Spill) -> None:
+        self.metrics, self.spill = metrics, spill
 
     def setup(self) -> None:
-        self.compressing = Background()
+        self.compressing, self.shuffled = Background(), SpillWriter(self.spill)
 
     def teardown(self) -> None:
         self.compressing.close()
+        self.shuffled.close()
 
     def start_bundle(self) -> None:
         deque(self.compressing.rest(), maxlen=0)  # left by a bundle that failed
 
     def process(self, element: ScoredBatch) -> Iterator[tuple[int, bytes]]:
         for part, first, stream in encode(element, self.metrics):
-            self.compressing.submit(_compress, part, first, stream)
+            self.compressing.submit(_compress, part, first, stream, self.shuffled)
         yield from self.compressing.ready()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
@@ -171,16 +175,18 @@ def _identity(column: pa.Array) -> tuple[Any, ...]:
     return column.type.id, column.offset, *(b.address if b else 0 for b in column.buffers())
 
 
-def _compress(part: int, first: bytes, stream: pa.Buffer) -> tuple[int, bytes]:
+def _compress(part: int, first: bytes, stream: pa.Buffer, shuffled: SpillWriter) -> tuple[int, bytes]:
     # The whole stream at once: Arrow would compress a hundred small buffers one by one, in 1.5 times the time.
-    return part, first + compress(stream) if first else b""
+    return part, first + shuffled.put(compress(stream)) if first else b""
 
 
-def decode_records(encoded: Iterable[bytes], columns: Sequence[tables.Column]) -> Iterator[pa.RecordBatch]:
+def decode_records(
+    encoded: Iterable[bytes], columns: Sequence[tables.Column], spill: Spill
+) -> Iterator[pa.RecordBatch]:
     """Decodes the record batches of a part, in the order of their first rows."""
     schema = tables.schema(columns)
     for value in sorted(v for v in encoded if v):
-        with pa.ipc.open_stream(decompress(memoryview(value)[_ID_BYTES:])) as stream:
+        with pa.ipc.open_stream(decompress(spill.fetch(memoryview(value)[_ID_BYTES:]))) as stream:
             places = orjson.loads(stream.schema.metadata[b"places"])
             for distinct in stream:
                 yield pa.record_batch([distinct.column(place) for place in places], schema=schema)

@@ -41,6 +41,7 @@ from ..runners import lease
 from ..runners import options as engines
 from ..runners.drive import drive, hand_over, prepare_job
 from ..runners.lease import Holder
+from ..runners.shuffle import shuffling
 from . import batches
 from .answers import require_answers
 from .baseline import baseline_files
@@ -63,13 +64,14 @@ class Evaluate(beam.PTransform):
         plan, config, context = self.plan, self.plan.config, self.context
         data, output = config.dataset, config.output
         blocks = input_or_inputs | "Read" >> ReadRows(plan.files, dict(plan.declared), plan.reading(context))
-        normalize = Normalize(plan.rules, plan.shards, data.limit, plan.recorded, plan.needs)
+        normalize = Normalize(plan.rules, plan.shards, data.limit, plan.recorded, plan.needs, context.spill)
         rows: Any = blocks | "Normalize" >> normalize  # its outputs are attributes that Beam's types do not know
         facts = rows.facts | "Facts" >> CombineStats(data.limit)
         side = AsSingleton(facts)
         invoke = plan.invoke(context)
         cut = BatchRows(
-            side, plan.shards, output.shards, data.limit, plan.allowed, plan.declared, plan.recorded, invoke.rows
+            *(side, plan.shards, output.shards, data.limit, plan.allowed, plan.declared),
+            *(plan.recorded, invoke.rows, context.spill),
         )
         answered = rows.rows | "Cut" >> cut | "Invoke" >> invoke
         if config.baseline is not None:
@@ -80,7 +82,8 @@ class Evaluate(beam.PTransform):
         summaries = scored | "Summarize" >> SummarizeScores(
             plan.metric_facts, plan.slices, config.statistics, config.compat
         )
-        write = WriteInstances(side, plan.columns, plan.declared, output.shards, data.limit, output.path, plan.writer)
+        given = (plan.columns, plan.declared, output.shards, data.limit, output.path, plan.writer, context.spill)
+        write = WriteInstances(side, *given)
         instances = scored | "Instances" >> write
         errors = (rows.rejected, scored) | "Errors" >> WriteErrors(side, output.path, plan.writer.beside)
         files = (instances, errors) | "Files" >> beam.Flatten()
@@ -147,10 +150,10 @@ def _start(
         context = RunContext(plan.folder, fingerprint or "", engines.processes(options), start=start)
         context = replace(context, budget=_take_over(plan, context, tell))
         prepare_job(options, holder, plan.packages)
-        with _process_for_bulk(), plain_pipelines(), holding() as held:
+        with _process_for_bulk(), plain_pipelines(), holding() as held, shuffling(options, plan.folder) as spill:
             try:
                 shipped = plan.with_parts(held) if engines.in_this_process(options) else plan
-                pipeline = _graph(shipped, context, options)
+                pipeline = _graph(shipped, replace(context, spill=spill), options)
                 go(pipeline, options, holder)
             except EvalbeamError:
                 raise

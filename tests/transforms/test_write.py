@@ -20,11 +20,13 @@ from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch
 from evalbeam.transforms import write
 from evalbeam.transforms.io import storage
 from evalbeam.transforms.runtime.coders import coders
+from evalbeam.transforms.runtime.spill import Spill, SpillWriter
 from evalbeam.transforms.writers.csv import CsvFiles
 from evalbeam.transforms.writers.jsonl import JsonlFiles
 from evalbeam.transforms.writers.parquet import ParquetFiles
 
 WRITERS = [ParquetFiles(), ParquetFiles("snappy"), JsonlFiles(), JsonlFiles("gzip"), CsvFiles(), CsvFiles("gzip")]
+INLINE = SpillWriter(Spill())
 METRICS = (tables.MetricColumns("failure"), tables.MetricColumns("m", ("explanation", "confidence", "details")))
 
 
@@ -151,11 +153,10 @@ def test_formulas_are_neutralised_on_request_only():
 
 
 def test_an_empty_batch_is_a_marker_and_an_empty_part_a_file_with_columns(tmp_path):
-    assert [write._compress(*e) for e in write.encode(ScoredBatch([], {}, 5, ()), METRICS)] == [(5, b"")]
+    assert [write._compress(*e, INLINE) for e in write.encode(ScoredBatch([], {}, 5, ()), METRICS)] == [(5, b"")]
     columns = tables.instance_columns((("prompt", "string"),), METRICS)
-    written = write.write_table(
-        "instances", "x.parquet", write.decode_records([b"", b""], columns), columns, str(tmp_path), ParquetFiles()
-    )
+    none = write.decode_records([b"", b""], columns, Spill())
+    written = write.write_table("instances", "x.parquet", none, columns, str(tmp_path), ParquetFiles())
     table = pq.read_table(written.temporary)
     assert (table.num_rows, table.column_names[:3]) == (0, ["instance_id", "trial", "prompt"])
 
@@ -170,7 +171,7 @@ def test_columns_of_the_same_values_travel_once():
     assert {"prompt", "m/score", "m/status"} < set(sent)
     assert not {"response", "m/explanation", "m/details", "m/error"} & set(sent)
     columns = tables.instance_columns(batch.columns, METRICS)
-    (found,) = write.decode_records([write._compress(part, head, stream)[1]], columns)
+    (found,) = write.decode_records([write._compress(part, head, stream, INLINE)[1]], columns, Spill())
     assert found.equals(records, check_metadata=True)
 
 
@@ -179,7 +180,7 @@ def test_giant_answers_are_encoded_in_several_messages():
     rows = [Example(Instance(f"{i:032x}", {}), Invocation(response=big)) for i in range(3)]
     batch = ScoredBatch(rows, {"failure": ScoreColumn([0.0] * 3)}, 0, ())
     metrics = (tables.MetricColumns("failure"),)
-    encoded = [write._compress(*e) for e in write.encode(batch, metrics)]
+    encoded = [write._compress(*e, INLINE) for e in write.encode(batch, metrics)]
     assert len(encoded) == 3
     columns = tables.instance_columns((), metrics)
-    assert [r.num_rows for r in write.decode_records(reversed([v for _, v in encoded]), columns)] == [1, 1, 1]
+    assert [r.num_rows for r in write.decode_records(reversed([v for _, v in encoded]), columns, Spill())] == [1, 1, 1]

@@ -14,6 +14,7 @@ import pytest
 
 from evalbeam.pipelines.cli import main as cli
 from evalbeam.pipelines.run.evaluate import evaluate
+from evalbeam.pipelines.runners import shuffle
 
 TYPES = {
     "n": "int64",
@@ -132,6 +133,15 @@ def test_worker_processes_leave_no_trace(expected, tmp_path):
     path = str(write_jsonl(tmp_path / "rows.jsonl", rows()))
     options = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
     assert run(path, tmp_path / "out", options=options) == expected
+
+
+def test_shuffling_by_files_leaves_no_trace(expected, tmp_path, monkeypatch):
+    monkeypatch.setattr(shuffle, "HELD", 0)
+    path = str(write_jsonl(tmp_path / "rows.jsonl", rows()))
+    assert run(path, tmp_path / "out") == expected
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(
+        ["errors.parquet", "instances", "lease", "manifest.json", "summary.parquet"]
+    )
 
 
 def test_the_command_and_the_function_give_the_same_tables(expected, tmp_path, capsys):
