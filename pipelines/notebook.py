@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ _PATCHES: dict[str, Any] = {
     "alter_label_if_ipython": lambda transform, pvalueish: None,
     "is_in_ipython": lambda: False,
 }
+_INTERACTIVE = "apache_beam.runners.interactive.interactive_environment"
 _lock = threading.Lock()
 _running = 0
 _originals: dict[str, Any] = {}
@@ -43,3 +45,15 @@ def plain_pipelines() -> Iterator[None]:
                 for name, original in _originals.items():
                     setattr(beams, name, original)
                 _originals.clear()
+
+
+def keep_own_pipelines_plain() -> None:
+    """Replaces both for the rest of the process, for pipelines of the user; not if the interactive runner is in use.
+
+    With pandas 2 the interactive runner can be imported. It then warns of packages that are missing, and loads scripts
+    from a CDN into the notebook.
+    """
+    if _INTERACTIVE not in sys.modules and beams.is_in_ipython():
+        with _lock:
+            for name, plain in _PATCHES.items():
+                setattr(beams, name, plain)

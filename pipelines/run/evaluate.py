@@ -36,7 +36,7 @@ from ...transforms.runtime.local_objects import holding
 from ...transforms.score import ScoreExamples
 from ...transforms.write import WriteErrors, WriteInstances
 from ..config.arguments import build_sections, convert_to_list
-from ..notebook import plain_pipelines
+from ..notebook import keep_own_pipelines_plain, plain_pipelines
 from ..runners import lease
 from ..runners import options as engines
 from ..runners.drive import drive, hand_over, prepare_job
@@ -59,6 +59,10 @@ class Evaluate(beam.PTransform):
 
     plan: Plan
     context: RunContext = field(default_factory=RunContext)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        keep_own_pipelines_plain()
 
     def expand(self, input_or_inputs: PBegin) -> beam.PCollection[bytes]:
         plan, config, context = self.plan, self.plan.config, self.context

@@ -1,4 +1,4 @@
-"""A run from a real IPython, where Beam behaves in other ways than in a plain Python."""
+"""Runs from a real IPython and from notebooks, where Beam behaves in other ways than in a plain Python."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from apache_beam import pipeline as beams
+from notebooks import check_first_hour
 
 from evalbeam.pipelines.notebook import plain_pipelines
 
@@ -40,6 +42,13 @@ def test_a_run_in_ipython_is_one_as_everywhere(tmp_path: Path, monkeypatch: pyte
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     found = json.loads((tmp_path / "found.json").read_text())
     assert found == {"state": "finished", "mean": 1.0, "interactive": False, "ipython": True, "left": []}
+
+
+def test_a_first_hour_in_a_notebook(tmp_path: Path) -> None:
+    """In an executed notebook; tests/engines/pandas does the same with pandas 2."""
+    for name in ("nbclient", "ipykernel"):
+        pytest.importorskip(name)
+    check_first_hour(tmp_path, int(pd.__version__.partition(".")[0]))
 
 
 def test_what_is_replaced_in_beam_is_put_back_after_the_last_of_several_runs() -> None:
