@@ -105,6 +105,7 @@ def build_metrics(configs: Sequence[MetricConfig]) -> tuple[ConfiguredMetric, ..
 def build_metric(config: MetricConfig, where: str) -> Metric:
     """One metric, from its registered name, from "module:name" or from an object."""
     from ...transforms.metrics.custom import as_metric
+    from ...transforms.metrics.scorer import as_scorer
 
     target = config.metric
     if getattr(target, "baseline_model", None) is not None:
@@ -114,7 +115,8 @@ def build_metric(config: MetricConfig, where: str) -> Metric:
         return registry.build(registry.find("metric", target, where), config.params, where)
     if isinstance(target, str):
         target = registry.load_object(target, where)
-    return as_metric(target, config.name, config.params, where)
+    scorer = as_scorer(target, config.name, config.params, where)
+    return as_metric(target, config.name, config.params, where) if scorer is None else scorer
 
 
 def build_rules(config: EvaluationConfig, agent: Agent | Recording) -> RowRules:
