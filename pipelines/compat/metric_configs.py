@@ -68,7 +68,7 @@ def name_metric(metric: Any, autorater: Autorater = _AS_THEY_ARE) -> Any:
     if isinstance(metric, Metric):
         name = metric.metric_name
         return {"metric": _without_baseline(metric), "name": name}
-    return {"metric": metric, "name": getattr(metric, "name", "") or ""}
+    return {"metric": metric, "name": getattr(metric, "name", "") or getattr(metric, "__name__", "")}
 
 
 def _without_baseline(metric: Metric) -> Metric:

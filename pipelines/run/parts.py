@@ -113,13 +113,15 @@ def build_metric(config: MetricConfig, where: str) -> Metric:
 
 def _build_metric(config: MetricConfig, where: str) -> Metric:
     from ...transforms.metrics.custom import as_metric
+    from ...transforms.metrics.scorer import as_scorer
 
     target = config.metric
     if isinstance(target, str) and ":" not in target:
         return registry.build(registry.find("metric", target, where), config.params, where)
     if isinstance(target, str):
         target = registry.load_object(target, where)
-    return as_metric(target, config.name, config.params, where)
+    scorer = as_scorer(target, config.name, config.params, where)
+    return as_metric(target, config.name, config.params, where) if scorer is None else scorer
 
 
 def build_rules(config: EvaluationConfig, agent: Agent | Recording) -> RowRules:

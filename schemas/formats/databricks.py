@@ -121,8 +121,10 @@ ACTIONS: Mapping[str, str] = {
 }
 """Suggested action by judge, if it is the root cause."""
 
-_EXPECTED = ("expected_response", "expected_facts")
-_TAKES = {"request": ("instruction",), "expected": _EXPECTED}
+EXPECTED = ("expected_response", "expected_facts", "expected_retrieved_context", "guidelines", "expected_tool_calls")
+"""Fields of ground truth, in columns of their own or in `expectations`."""
+_ANSWERS = ("expected_response", "expected_facts")
+_TAKES = {"request": ("instruction",), "expected": _ANSWERS}
 
 
 def runs_by_default(judge: Judge, get: Get) -> bool:
@@ -149,7 +151,7 @@ def find_obstacle(judge: Judge, get: Get) -> ScoreError | None:
 
     The codes apply to the scores of judges that need the field; the row and its other scores are unaffected.
     """
-    if "expected" in judge.needs and all(_given(name, get) for name in _EXPECTED):
+    if "expected" in judge.needs and all(_given(name, get) for name in _ANSWERS):
         text = "Conflicting field(s): more than one of [expected_response or expected_facts] cannot be defined"
         return ScoreError(CONFLICT, text)
     missing = [
@@ -160,7 +162,7 @@ def find_obstacle(judge: Judge, get: Get) -> ScoreError | None:
     if missing:
         return ScoreError(MISSING, f"Missing required field(s): {', '.join(missing)}")
     for name, read in (("expected_facts", facts_of), ("guidelines", guidelines_of)):
-        if (name in judge.needs or (name in _EXPECTED and "expected" in judge.needs)) and get(name) is not None:
+        if (name in judge.needs or (name in _ANSWERS and "expected" in judge.needs)) and get(name) is not None:
             try:
                 read(get(name))
             except RowError as error:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...schemas.errors import RowError
-from ...schemas.formats.databricks import context_of, expectation_fields
+from ...schemas.formats.databricks import EXPECTED, context_of, expectation_fields
 from ...schemas.formats.messages import REQUEST_KEYS, RESPONSE_KEYS, parsed, response_text, trace_of
 from ...schemas.json import Json
 from ...schemas.values import parse_json
@@ -29,7 +29,6 @@ from .base import Dialect, register
 from .traces_otel.derive import fields_of, request_fields
 from .traces_otel.spans import is_trace, parse_trace
 
-_EXPECTED = ("expected_response", "expected_facts", "expected_retrieved_context", "guidelines", "expected_tool_calls")
 _FAILURE = ("failure", "error_type", "error_message")
 
 
@@ -103,7 +102,7 @@ def _expectations(row: Mapping[str, Json]) -> dict[str, Json]:
         raise RowError("malformed_expectations", f"expectations is {type(given).__name__} (allowed: an object)")
     if given is not None and row.get("custom_expected") is not None:
         raise RowError("ambiguous_expectations", "the row has both 'expectations' and 'custom_expected' (allowed: one)")
-    own = {name: row[name] for name in _EXPECTED if row.get(name) is not None}
-    lifted = {k: v for k, v in (given or {}).items() if k in _EXPECTED}
-    custom = {k: v for k, v in (given or {}).items() if k not in _EXPECTED and v is not None}
+    own = {name: row[name] for name in EXPECTED if row.get(name) is not None}
+    lifted = {k: v for k, v in (given or {}).items() if k in EXPECTED}
+    custom = {k: v for k, v in (given or {}).items() if k not in EXPECTED and v is not None}
     return expectation_fields({**lifted, **own, **({"custom_expected": custom} if custom else {})})

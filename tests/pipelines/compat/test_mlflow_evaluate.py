@@ -156,6 +156,21 @@ def test_traces_of_mlflow_are_taken_as_objects(conformance: Path) -> None:
         assert result.metrics["agent/latency_seconds/average"] == 0.416
 
 
+def test_scorers_are_called_by_keyword() -> None:
+    from mlflow.genai.scorers import scorer
+
+    @scorer
+    def length(outputs: str) -> int:
+        return len(outputs)
+
+    def asks(*, request: str, **kwargs: Any) -> bool:
+        return request.endswith("?")
+
+    result = mlflow_evaluate(EVAL_SET, evaluator_config=QUIET, extra_metrics=[length, asks])
+    assert result.metrics["metric/length/average"] == len(EVAL_SET[0]["response"])
+    assert result.metrics["metric/asks/average"] == 1.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
