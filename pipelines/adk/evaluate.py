@@ -90,7 +90,8 @@ def adk_evaluate(
         config: The criteria; default: ADK's own.
         num_runs, output: Number of runs of each case; folder of the run, default: a temporary one.
         agent_options, judges: Further keys of the agent's section; judges by name, default: the models criteria name.
-        lenient: Whether a case passes even if a criterion could not be evaluated, as in ADK.
+        lenient: Whether verdicts are ADK's: a missing expected response is an empty one, and a case passes even if a
+            criterion could not be evaluated.
         options, overwrite: Beam's options; whether to replace a finished run at `output`.
 
     Raises:
