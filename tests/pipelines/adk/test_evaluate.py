@@ -94,7 +94,7 @@ def test_a_file_is_read_once_for_its_check_and_once_for_the_run(agents, tmp_path
     path = eval_set(tmp_path / "x.evalset.json", *(case(f"c{i}", roll(i)) for i in range(30)))
     read = []
     for module in (sys.modules[load_cases.__module__], evalset):
-        monkeypatch.setattr(module, "read_cases", lambda *given: read.append(given[1]) or adk.read_cases(*given))
+        monkeypatch.setattr(module, "read_each_case", lambda *g: read.append(g[1]) or adk.read_each_case(*g))
     assert adk_evaluate(agents.dice_agent(), [path]).passed
     assert read == [path, path]
 
@@ -272,10 +272,36 @@ def test_criteria_that_a_judge_decides_are_named_before_any_call(agents, tmp_pat
         adk_evaluate(agents.dice_agent(), [path], config)
 
 
-def test_a_malformed_case_is_named_before_any_call(agents, tmp_path):
-    path = eval_set(tmp_path / "x.evalset.json", case("good", roll(6)), {"eval_id": "bad", "conversation": [{}]})
-    with pytest.raises(ConfigError, match=r"x\.evalset\.json: case 'bad': conversation\.0"):
-        adk_evaluate(agents.dice_agent(), [path])
+def test_a_malformed_case_stops_no_set(agents, tmp_path, folder, capsys):
+    misspelt = {**roll(6), "intermediate_date": {"tool_uses": []}}
+    path = eval_set(tmp_path / "x.evalset.json", case("good", roll(6)), case("bad", misspelt), case("late", roll(8)))
+    found = adk_evaluate(agents.dice_agent(), [path])
+    assert statuses(found) == {"good": "PASSED", "bad": "FAILED", "late": "PASSED"}
+    bad = next(c for c in found.cases if c.eval_id == "bad")
+    assert bad.error == f"{path}: case 'bad': conversation.0: " + (
+        "unknown key 'intermediate_date'; did you mean 'intermediate_data' or 'intermediate_responses'?"
+    )
+    assert main(["adk-eval", folder, path]) == 1
+    assert "dice: FAILED, tests passed: 2, failed: 1" in capsys.readouterr().out
+    (written,) = (Path(folder) / ".adk" / "eval_history").glob("*.evalset_result.json")
+    opened = results.EvalSetResult.model_validate_json(written.read_bytes())
+    assert {c.eval_id: c.final_eval_status.name for c in opened.eval_case_results} == statuses(found)
+    with pytest.raises(AssertionError, match=r"case 'bad': conversation\.0: unknown key"):
+        assert_eval("adk_agents", path, 1, print_detailed_results=False)
+    only = eval_set(tmp_path / "y.evalset.json", case("bad", misspelt))
+    with pytest.raises(ConfigError, match="unknown key 'intermediate_date'"):
+        adk_evaluate(agents.dice_agent(), [only])
+
+
+def test_a_malformed_line_is_one_rejected_case(agents, tmp_path):
+    lines = [json.dumps(case("a", roll(6))), '{"eval_id": "b", "conv', "", json.dumps(case("c", roll(8)))]
+    path = tmp_path / "lines.evalset.json"
+    path.write_text("\n".join(lines))
+    found = adk_evaluate(agents.dice_agent(), [str(path)])
+    assert statuses(found) == {"a": "PASSED", "case 2": "FAILED", "c": "PASSED"}
+    assert f"{path}: line 2: " in next(c.error for c in found.cases if c.error)
+    (error,) = found.run.errors_table.to_dict("records")
+    assert error["line"] == 2
 
 
 def test_a_run_takes_its_criteria_from_a_test_config(agents, tmp_path, capsys):
