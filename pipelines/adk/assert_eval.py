@@ -92,7 +92,10 @@ def _find_target(agent_module: Any) -> Any:
 
 
 def _list_failures(evaluation: AdkEvaluation) -> Iterator[str]:
-    """Yields a line for each case and metric below its threshold, with the mean over all turns of all runs."""
+    """Yields a line for each unreadable case, and for each case and metric below its threshold, with the mean over all
+    turns of all runs.
+    """
+    yield from (str(case.error) for case in evaluation.cases if not case.instance_id)
     rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows_of(evaluation.run, "instances"):
         rows.setdefault((str(row.get("eval_set_id")), str(row["eval_id"])), []).append(row)

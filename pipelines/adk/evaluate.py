@@ -9,12 +9,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.errors import ConfigError, RowError
-from ...schemas.formats.adk import SUFFIXES, case_fields, read_cases
+from ...schemas.formats.adk import SUFFIXES, case_fields, read_each_case
 from ...schemas.formats.adk_config import EXPECTING, AdkConfig, default_config, read_config
 from ...schemas.formats.adk_result import CaseVerdict, Status, case_result, case_verdict, overall, result_file
 from ...schemas.json import Json
@@ -41,7 +42,8 @@ class AdkEvaluation:
     Attributes:
         run: The run, with its tables.
         config: The criteria.
-        cases: The verdicts in the order of the eval sets' files, with all trials of a case together.
+        cases: The verdicts in the order of the eval sets' files, with all trials of a case together. Cases that cannot
+            be read are FAILED.
         scenarios: Cases that were not run for lack of a user simulator.
     """
 
@@ -90,25 +92,27 @@ def adk_evaluate(
         config: The criteria; default: ADK's own.
         num_runs, output: Number of runs of each case; folder of the run, default: a temporary one.
         agent_options, judges: Further keys of the agent's section; judges by name, default: the models criteria name.
-        lenient: Whether a case passes even if a criterion could not be evaluated, as in ADK.
+        lenient: Whether verdicts are ADK's: a missing expected response is an empty one, and a case passes even if a
+            criterion could not be evaluated.
         options, overwrite: Beam's options; whether to replace a finished run at `output`.
 
     Raises:
-        ConfigError: A file, case, criterion or the agent is invalid; nothing was called.
+        ConfigError: A file, criterion or the agent is invalid, or no case is readable; nothing was called.
         RunError: The run itself failed.
     """
     config = config or default_config()
-    cases = _load_checked_cases(eval_sets, config)
+    found = _load_checked_cases(eval_sets, config)
+    cases = [case for case in found if not isinstance(case, CaseVerdict)]
     asked = {"timeout": _CONVERSATION_TIMEOUT, "turn_timeout": TURN_TIMEOUT, **(agent_options or {})}
     sections = {
-        "dataset": {"path": list(eval_sets), "format": "evalset", "dialect": "adk", "max_invalid_fraction": 0.0},
+        "dataset": {"path": list(eval_sets), "format": "evalset", "dialect": "adk", "max_invalid_fraction": 1.0},
         "agent": {"type": "adk", "target": agent, **asked},
         "output": {"path": output or tempfile.mkdtemp(prefix="evalbeam-"), "overwrite": overwrite},
     }
     parsed = EvaluationConfig.parse({**sections, **convert_criteria(config, lenient, judges), "trials": num_runs})
     result = _check_started(run(make_plan(parsed), pipeline_options(options)))
     scenarios = () if asked.get("simulator") else tuple(c["eval_id"] for c in cases if "scenario" in case_fields(c))
-    return AdkEvaluation(result, config, _build_verdicts(result, config, cases, lenient), scenarios)
+    return AdkEvaluation(result, config, _build_verdicts(result, config, found, lenient), scenarios)
 
 
 def _check_started(result: EvaluationResult) -> EvaluationResult:
@@ -118,11 +122,15 @@ def _check_started(result: EvaluationResult) -> EvaluationResult:
 
 
 def _build_verdicts(
-    result: EvaluationResult, config: AdkConfig, cases: Sequence[Mapping[str, Json]], lenient: bool
+    result: EvaluationResult, config: AdkConfig, cases: Sequence[Mapping[str, Json] | CaseVerdict], lenient: bool
 ) -> tuple[CaseVerdict, ...]:
     """Builds the verdicts of a run, in the order of the cases."""
-    order = {key: i for i, key in enumerate(dict.fromkeys((c["eval_set_id"], c["eval_id"]) for c in cases))}
+    keys = [
+        (c.eval_set_id, c.eval_id) if isinstance(c, CaseVerdict) else (c["eval_set_id"], c["eval_id"]) for c in cases
+    ]
+    order = {key: i for i, key in enumerate(dict.fromkeys(keys))}
     verdicts = [case_verdict(row, config.criteria, lenient) for row in rows_of(result, "instances")]
+    verdicts += [case for case in cases if isinstance(case, CaseVerdict)]
     return tuple(sorted(verdicts, key=lambda v: (order.get((v.eval_set_id, v.eval_id), len(order)), v.trial)))
 
 
@@ -167,34 +175,56 @@ def load_cases(path: str) -> list[dict[str, Json]]:
     Raises:
         ConfigError: The file is unreadable, not an eval set, has a malformed case, or lacks a selected case.
     """
+    found = _read_cases(path)
+    rejected = next((case for case in found if isinstance(case, CaseVerdict)), None)
+    if rejected is not None:
+        raise ConfigError(str(rejected.error))
+    return [case for case in found if not isinstance(case, CaseVerdict)]
+
+
+def _read_cases(path: str) -> list[dict[str, Json] | CaseVerdict]:
+    """Reads the cases that a path selects; a malformed one is given by its verdict."""
     file, wanted = selection(path)
     try:
-        cases = read_cases(storage.read_bytes(file), file)
-        for case in cases:
-            case_fields(case)
+        read = read_each_case(storage.read_bytes(file), file)
     except (RowError, OSError) as error:
         raise ConfigError(str(error), where=file) from None
-    known = [str(case["eval_id"]) for case in cases]
+    good = [case for _, case in read if not isinstance(case, RowError)]
+    known = [str(case["eval_id"]) for case in good if "eval_id" in case]
     for name in wanted:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=3) or known[:10]
             raise ConfigError(f"no case {name!r}", where=file, allowed=", ".join(near))
-    return [case for case in cases if not wanted or str(case["eval_id"]) in wanted]
+    found: list[dict[str, Json] | CaseVerdict] = []
+    for number, case in read:
+        named = {} if isinstance(case, RowError) else case
+        eval_id = str(named.get("eval_id", f"case {number}"))
+        if wanted and eval_id not in wanted:
+            continue
+        try:
+            if isinstance(case, RowError):
+                raise case
+            case_fields(case)
+            found.append(case)
+        except RowError as error:
+            set_id = str((named or next(iter(good), {})).get("eval_set_id", ""))
+            found.append(CaseVerdict(set_id, eval_id, 0, "", "FAILED", (), f"{file}: {error.message}"))
+    return found
 
 
-def _load_checked_cases(eval_sets: Sequence[str], config: AdkConfig) -> list[dict[str, Json]]:
-    cases = [case for path in eval_sets for case in load_cases(path)]
+def _load_checked_cases(eval_sets: Sequence[str], config: AdkConfig) -> list[dict[str, Json] | CaseVerdict]:
+    found = [case for path in eval_sets for case in _read_cases(path)]
+    cases = [case for case in found if not isinstance(case, CaseVerdict)]
     if not cases:
-        raise ConfigError("the eval sets have no cases", where="eval set")
+        why = next((str(c.error) for c in found if isinstance(c, CaseVerdict)), "the eval sets have no cases")
+        raise ConfigError(why, where="eval set")
     if all(c.function is None and c.name in EXPECTING for c in config.criteria):
         for case in cases:
             if "scenario" in case_fields(case):
                 names = ", ".join(c.name for c in config.criteria)
-                found = (
-                    f"no criterion applies to the scenario {case['eval_id']!r}: {names} compare with what is expected"
-                )
-                raise ConfigError(found, where="criteria", allowed="a criterion that needs no expectations")
-    return cases
+                found_ = f"no criterion applies to the scenario {case['eval_id']!r}: {names} compare with expectations"
+                raise ConfigError(found_, where="criteria", allowed="a criterion that needs no expectations")
+    return found
 
 
 def write_results(evaluation: AdkEvaluation, folder: str, app_name: str) -> list[str]:
@@ -214,8 +244,9 @@ def write_results(evaluation: AdkEvaluation, folder: str, app_name: str) -> list
         path = storage.join(folder, f"{result_id.replace('/', '_')}.evalset_result.json")
         rows = (r for r in rows_of(evaluation.run, "instances") if str(r.get("eval_set_id") or "") == set_id)
         named = ((r, evaluation.by_row[r["instance_id"], r["trial"]]) for r in rows)
+        unread = (({}, c) for c in evaluation.cases if not c.instance_id and c.eval_set_id == set_id)
         with storage.create(path) as stream:
-            for piece in result_file(set_id, result_id, (case_result(r, v) for r, v in named), now):
+            for piece in result_file(set_id, result_id, (case_result(r, v) for r, v in chain(named, unread)), now):
                 stream.write(piece)
         paths.append(path)
     return paths

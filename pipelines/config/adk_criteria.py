@@ -42,7 +42,8 @@ def convert_criteria(
 
     Args:
         config: The parsed test_config.json.
-        lenient: Whether a case passes even if a criterion could not be evaluated.
+        lenient: Whether verdicts are ADK's: a missing expected response is an empty one, and a case passes even if a
+            criterion could not be evaluated.
         judges: Judges of the configuration, by name; models that criteria name become further judges.
 
     Raises:
@@ -56,7 +57,9 @@ def convert_criteria(
             f"{', '.join(absent)}: needs a judge model, and no such metric is installed", where="criteria"
         )
     models = Judges(judges or {})
-    metrics = [{**_build_metric(criterion), **models.build_parameters(criterion)} for criterion in config.criteria]
+    metrics = [
+        {**_build_metric(criterion, lenient), **models.build_parameters(criterion)} for criterion in config.criteria
+    ]
     bounds: list[Any] = [{"metric": "failure", "max": 0.0}]
     for criterion in config.criteria:
         bounds.append({"metric": criterion.name, "statistic": "min", "min": criterion.threshold})
@@ -65,10 +68,11 @@ def convert_criteria(
     return {"metrics": [*metrics, *REPORTED], "criteria": bounds, "judges": {**models.made, **models.given}}
 
 
-def _build_metric(criterion: Criterion) -> dict[str, Any]:
+def _build_metric(criterion: Criterion, lenient: bool) -> dict[str, Any]:
     if criterion.function is not None:
         function = AdkFunction(criterion.name, criterion.function, criterion.threshold)
         return {"metric": function, "name": criterion.name}
     accepted = getattr(registry.find("metric", f"adk/{criterion.name}").factory, "__dataclass_fields__", {})
-    options = {name: value for name, value in criterion.options.items() if name in accepted}
+    given = {**criterion.options, "empty_reference": lenient}
+    options = {name: value for name, value in given.items() if name in accepted}
     return {"metric": f"adk/{criterion.name}", "name": criterion.name, **options}

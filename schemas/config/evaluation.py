@@ -226,7 +226,8 @@ class CompatConfig(ConfigPart):
     Attributes:
         float32: Round scores to float32, as the Vertex service does.
         win_rate_all_rows: Count rows without a verdict in win rates, as EvalTask does.
-        adk_verdicts: Pass a case even if a criterion could not be evaluated, as ADK does.
+        adk_verdicts: Decide as ADK does: a missing expected response is an empty one, and a case passes even if a
+            criterion could not be evaluated.
     """
 
     float32: bool = False

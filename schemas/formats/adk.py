@@ -8,15 +8,26 @@ one EvalCase; and two older ones: a list of turns that form one case (`*.test.js
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TypeAlias
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from ..conversation import fields_of
-from ..errors import RowError
+from ..errors import RowError, name_error
 from ..json import Json
 from ..values import parse_json
+from .adk_models import (
+    DATA_TAGS,
+    KEYS,
+    AdkInvocation,
+    EvalCase,
+    FunctionCall,
+    IntermediateData,
+    InvocationEvents,
+    Part,
+)
+from .lenient import lenient_json
 
 CODE = "malformed_eval_case"
 """Code of every error of one case."""
@@ -34,133 +45,29 @@ _KEYS = (
 _SNAKE = {to_camel(key): key for key in (*_KEYS, "eval_set_id")}
 
 
-class _Adk(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
+Case: TypeAlias = dict[str, Json]
+"""An EvalCase with keys in snake case and the id of its set."""
 
 
-class _Open(_Adk):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+def read_cases(raw: bytes, path: str) -> list[Case]:
+    """Reads the cases of a file, each with the id of its set.
+
+    Raises:
+        RowError: The file is not an eval set, or has a case that cannot be read.
+    """
+    cases: list[Case] = []
+    for _, case in read_each_case(raw, path):
+        if isinstance(case, RowError):
+            raise case
+        cases.append(case)
+    return cases
 
 
-class Part(_Open):
-    """A part of a message; keys beyond these are kept."""
+def read_each_case(raw: bytes, path: str) -> list[tuple[int, Case | RowError]]:
+    """Reads the cases of a file; a byte order mark, and a comma before a closing bracket, are ignored.
 
-    text: str | None = None
-    thought: bool | None = None
-    function_call: FunctionCall | None = None
-    function_response: FunctionResponse | None = None
-
-
-class FunctionCall(_Open):
-    """A call of a tool."""
-
-    name: str | None = None
-    args: dict[str, Any] | None = None
-    id: str | None = None
-
-
-class FunctionResponse(_Open):
-    """The output of a tool."""
-
-    name: str | None = None
-    response: dict[str, Any] | None = None
-    id: str | None = None
-
-
-class Content(_Open):
-    """A message."""
-
-    role: str | None = None
-    parts: list[Part] | None = None
-
-    @property
-    def text(self) -> str | None:
-        """The text without thoughts, parts joined by newlines; `None` if there is none."""
-        texts = [p.text for p in self.parts or () if p.text is not None and not p.thought]
-        return "\n".join(t for t in texts if t) if texts else None
-
-
-class IntermediateData(_Adk):
-    """The steps before the final response, grouped by kind."""
-
-    tool_uses: list[FunctionCall] = []
-    tool_responses: list[FunctionResponse] = []
-    intermediate_responses: list[tuple[str, list[Part]]] = []
-
-
-class InvocationEvent(_Open):
-    """One event of a turn."""
-
-    author: str
-    content: Content | None = None
-
-
-class InvocationEvents(_Adk):
-    """The events of a turn, in order."""
-
-    invocation_events: list[InvocationEvent]
-
-
-class RubricContent(_Adk):
-    """The property that a rubric requires."""
-
-    text_property: str | None = None
-
-
-class Rubric(_Adk):
-    """A property required of an answer."""
-
-    rubric_id: str
-    rubric_content: RubricContent
-    description: str | None = None
-    type: str | None = None
-
-
-class AdkInvocation(_Open):
-    """One turn of a conversation."""
-
-    invocation_id: str = ""
-    user_content: Content
-    final_response: Content | None = None
-    intermediate_data: InvocationEvents | IntermediateData | None = None
-    rubrics: list[Rubric] | None = None
-
-
-class SessionInput(_Open):
-    """The session a conversation starts in."""
-
-    app_name: str
-    user_id: str
-    session_id: str | None = None
-    state: dict[str, Any] = {}
-
-
-class ConversationScenario(_Adk):
-    """The goal and behaviour of a simulated user."""
-
-    starting_prompt: str
-    conversation_plan: str
-    user_persona: Any = None
-
-
-class EvalCase(_Open):
-    """One case of an eval set; keys beyond these are the user's own."""
-
-    eval_id: str
-    conversation: list[AdkInvocation] | None = None
-    conversation_scenario: ConversationScenario | None = None
-    session_input: SessionInput | None = None
-    rubrics: list[Rubric] | None = None
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> EvalCase:
-        if (self.conversation is None) == (self.conversation_scenario is None):
-            raise ValueError("exactly one of conversation and conversation_scenario is needed")
-        return self
-
-
-def read_cases(raw: bytes, path: str) -> list[dict[str, Json]]:
-    """Reads the cases of a file, each with the id of its set; a byte order mark is ignored.
+    Returns:
+        For each case its number (in JSON lines its line), counted from 1, and the case or why it cannot be read.
 
     Raises:
         RowError: The file is not valid JSON, or not an eval set.
@@ -168,24 +75,36 @@ def read_cases(raw: bytes, path: str) -> list[dict[str, Json]]:
     name, raw = path.replace("\\", "/").rpartition("/")[2], raw.removeprefix(b"\xef\xbb\xbf")
     name = next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name.rpartition(".")[0] or name)
     try:
-        data = parse_json(raw)
+        data = _parse(raw)
     except RowError as error:
-        lines = [line for line in raw.split(b"\n") if line.strip()]
-        try:
-            data = [parse_json(line) for line in lines]
-        except RowError:
-            data = []
-        if len(data) < 2:
-            raise RowError(
-                error.code,
-                f"{error.message.partition(' (allowed')[0]} (allowed: JSON of an eval set, or a case on each line)",
-            ) from None
-    set_id, cases = cases_of(data, name)
-    return [{"eval_set_id": set_id, **case} for case in cases]
+        if lines := _read_lines(raw, name):
+            return lines
+        found = f"{error.message.partition(' (allowed')[0]} (allowed: JSON of an eval set, or a case on each line)"
+        raise RowError(error.code, found) from None
+    return list(enumerate(_cases_of(data, name), 1))
 
 
-def cases_of(data: Json, name: str) -> tuple[str, list[dict[str, Json]]]:
-    """Returns the id of a set and its cases as EvalCases with keys in snake case.
+def _parse(raw: bytes) -> Json:
+    try:
+        return parse_json(raw)
+    except RowError:
+        return lenient_json(raw)
+
+
+def _read_lines(raw: bytes, name: str) -> list[tuple[int, Case | RowError]]:
+    """Reads JSON lines of EvalCases; returns nothing if no line is one."""
+    found: list[tuple[int, Case | RowError]] = []
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        if line.strip():
+            try:
+                found.append((number, *_cases_of([parse_json(line)], name)))
+            except RowError as error:
+                found.append((number, RowError(error.code, f"line {number}: {error.message}")))
+    return found if any(not isinstance(case, RowError) for _, case in found) else []
+
+
+def _cases_of(data: Json, name: str) -> list[Case | RowError]:
+    """Returns the cases of a file as EvalCases with keys in snake case, or why one cannot be read.
 
     Args:
         data: The parsed JSON of the file.
@@ -194,21 +113,27 @@ def cases_of(data: Json, name: str) -> tuple[str, list[dict[str, Json]]]:
     Raises:
         RowError: The data has none of the formats.
     """
-    set_id, cases = name, data
+    cases = data
     if isinstance(data, Mapping):
-        set_id = data.get("eval_set_id", data.get("evalSetId")) or name
         cases = data.get("eval_cases", data.get("evalCases"))
         cases = [data] if cases is None and is_case(data) else cases
-    if isinstance(cases, list) and all(isinstance(case, Mapping) for case in cases):
-        if cases and all("query" in turn for turn in cases):
-            return set_id, [_convert_older_case(name, cases, None)]
-        if cases and all("data" in case for case in cases):
-            return set_id, [
-                _convert_older_case(str(c.get("name") or i), c["data"], _session(c)) for i, c in enumerate(cases)
-            ]
-        if isinstance(data, Mapping) or all(is_case(case) for case in cases):
-            return set_id, [_convert_keys(case) for case in cases]
+    if isinstance(cases, list):
+        if cases and all(isinstance(turn, Mapping) and "query" in turn for turn in cases):
+            return [_convert_older_case(name, name, {"data": cases})]
+        if any(isinstance(case, Mapping) and "data" in case and not is_case(case) for case in cases):
+            return [_convert_older_case(name, str(i), case) for i, case in enumerate(cases)]
+        if isinstance(data, Mapping):
+            set_id = str(data.get("eval_set_id", data.get("evalSetId")) or name)
+            return [_convert_case(set_id, case, i) for i, case in enumerate(cases, 1)]
+        if not cases or any(isinstance(case, Mapping) and is_case(case) for case in cases):
+            return [_convert_case(name, case, i) for i, case in enumerate(cases, 1)]
     raise RowError("unknown_eval_set", f"found {_describe_shape(data)} (allowed: {FORMS})")
+
+
+def _convert_case(set_id: str, case: Json, number: int) -> Case | RowError:
+    if not isinstance(case, Mapping):
+        return RowError(CODE, f"case {number}: found {_describe_shape(case)} (allowed: an EvalCase)")
+    return {"eval_set_id": set_id, **_convert_keys(case)}
 
 
 def is_case(row: Mapping[str, Json]) -> bool:
@@ -302,15 +227,22 @@ def _convert_keys(case: Mapping[str, Json]) -> dict[str, Json]:
     return {_SNAKE.get(key, key): value for key, value in case.items()}
 
 
-def _convert_older_case(eval_id: str, turns: Json, session: Json) -> dict[str, Json]:
-    """Converts a case of an older format to an EvalCase."""
+def _convert_older_case(set_id: str, name: str, case: Json) -> Case | RowError:
+    """Converts a case of an older format to an EvalCase; `name` is the id of a case without one."""
+    turns = case.get("data") if isinstance(case, Mapping) else None
+    name = str(case.get("name") or name) if isinstance(case, Mapping) else name
     if not isinstance(turns, list) or not all(
         isinstance(t, Mapping) and isinstance(t.get("query"), str) for t in turns
     ):
-        found = f"case {eval_id!r}: found {_describe_shape(turns)}"
-        raise RowError("unknown_eval_set", f"{found} (allowed: a list of {{query, reference, expected_tool_use}})")
-    case: dict[str, Json] = {"eval_id": eval_id, "conversation": [_convert_older_turn(turn) for turn in turns]}
-    return {**case, "session_input": session} if session else case
+        found = f"case {name!r}: found {_describe_shape(turns)}"
+        return RowError("unknown_eval_set", f"{found} (allowed: a list of {{query, reference, expected_tool_use}})")
+    try:
+        conversation = [_convert_older_turn(turn) for turn in turns]
+    except (AttributeError, TypeError) as error:
+        return RowError(CODE, f"case {name!r}: a turn cannot be read: {error}")
+    made: Case = {"eval_set_id": set_id, "eval_id": name, "conversation": conversation}
+    session = _session(case)
+    return {**made, "session_input": session} if session else made
 
 
 def _convert_older_turn(turn: Mapping[str, Json]) -> dict[str, Json]:
@@ -337,10 +269,15 @@ def _session(case: Mapping[str, Json]) -> Json:
 
 def _explain_error(error: ValidationError, row: Mapping[str, Json]) -> str:
     first = max(error.errors(include_url=False), key=lambda e: len(e["loc"]))
-    place = ".".join(str(step) for step in first["loc"] if str(step) not in ("InvocationEvents", "IntermediateData"))
-    found = "" if first["type"] == "missing" else f", found {repr(first['input'])[:100]}"
-    name = row.get("eval_id", row.get("evalId"))
-    return f"case {name!r}: {place + ': ' if place else ''}{first['msg'].removeprefix('Value error, ')}{found}"
+    steps = [str(step) for step in first["loc"] if step not in DATA_TAGS]
+    said, found = first["msg"].removeprefix("Value error, "), f", found {repr(first['input'])[:100]}"
+    if first["type"] == "extra_forbidden":
+        key, found = steps.pop(), ""
+        said = str(name_error(f"unknown key {key!r}", key, KEYS, allowed="keys of ADK's EvalCase"))
+    elif first["type"] == "missing":
+        found = ""
+    place, name = ".".join(steps), row.get("eval_id", row.get("evalId"))
+    return f"case {name!r}: {place + ': ' if place else ''}{said}{found}"
 
 
 def _describe_shape(data: Json) -> str:

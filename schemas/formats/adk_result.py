@@ -45,10 +45,10 @@ class CaseVerdict:
 
     Attributes:
         eval_set_id, eval_id, trial: Ids of the case, and the number of its run, counted from 0.
-        instance_id: Id of its row; two cases may have the same eval_id.
+        instance_id: Id of its row; two cases may have the same eval_id. Empty if the case could not be read.
         status: Its verdict.
         metrics: Verdicts of the criteria, then the reported metrics.
-        error: Why the agent gave no answer; `None` if it did.
+        error: Why the case could not be read, or why the agent gave no answer; `None` if it did.
     """
 
     eval_set_id: str
@@ -113,14 +113,14 @@ def case_result(row: Mapping[str, Any], verdict: CaseVerdict) -> dict[str, Json]
         "overall_eval_metric_results": [_metric(m, m.score, m.status) for m in verdict.metrics],
         "eval_metric_result_per_invocation": [
             {
-                "actual_invocation": invocation_out(turn, f"{row['instance_id']}-{i}"),
+                "actual_invocation": invocation_out(turn, f"{verdict.instance_id}-{i}"),
                 "expected_invocation": expected[i] if i < len(expected) else None,
                 "eval_metric_results": [_of_turn(m, turn) for m in verdict.metrics],
             }
             for i, turn in enumerate(turns)
         ],
         "error": verdict.error,
-        "session_id": f"{row['instance_id']}-{row['trial']}",
+        "session_id": f"{verdict.instance_id}-{verdict.trial}",
         "user_id": session.get("user_id", session.get("userId")),
     }
 

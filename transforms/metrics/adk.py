@@ -124,7 +124,12 @@ class ResponseMatchScore(TurnMean):
     Words are split and stemmed as in google-adk (metric response_match). Two things differ from google-adk: turns
     without an expected response do not count, where google-adk scores them 0, and thoughts are not part of a response.
     Needs nltk.
+
+    Attributes:
+        empty_reference: Compare turns without an expected response with an empty one, as google-adk does; they score 0.
     """
+
+    empty_reference: bool = False
 
     missing: ClassVar[str] = "reference"
 
@@ -136,7 +141,8 @@ class ResponseMatchScore(TurnMean):
         return registry.build(registry.find("metric", "response_match"), {}, "response_match_score")
 
     def _one(self, example: Example, expected: Turn, actual: Turn) -> Example | None:
-        return None if expected.response is None else _make_row({"reference": expected.response}, actual)
+        reference = "" if expected.response is None and self.empty_reference else expected.response
+        return None if reference is None else _make_row({"reference": reference}, actual)
 
 
 def _make_row(fields: dict[str, Any], actual: Turn) -> Example:

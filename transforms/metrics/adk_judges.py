@@ -47,16 +47,18 @@ class FinalResponseMatchV2(TurnJudge):
 
     Attributes:
         include_intermediate_responses_in_final: Put the agent's intermediate texts before its final response.
+        empty_reference: Compare turns without an expected response with an empty one, as ADK does.
     """
 
     include_intermediate_responses_in_final: bool = False
+    empty_reference: bool = False
 
     prompt: ClassVar[str] = "adk/final_response_match"
     missing: ClassVar[str] = "reference"
     expecting: ClassVar[bool] = True
 
     def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
-        if expected.response is None:
+        if expected.response is None and not self.empty_reference:
             return None
         response = join_texts(actual, self.include_intermediate_responses_in_final)
         wanted = join_texts(expected, self.include_intermediate_responses_in_final)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...schemas.batch import RowBlock
 from ...schemas.errors import RowError
-from ...schemas.formats.adk import SUFFIXES, read_cases
+from ...schemas.formats.adk import SUFFIXES, read_each_case
 from .base import FileRange, Reader, Record, assemble, open_input, register, selection
 
 
@@ -36,19 +36,22 @@ class EvalSetReader(Reader):
 
     def _records(self, raw: bytes, damage: RowError | None, path: str, wanted: tuple[str, ...]) -> Iterator[Record]:
         try:
-            cases = read_cases(raw, path)
+            cases = read_each_case(raw, path)
         except RowError as error:
             yield Record(1, 1, damage or error, raw)
             return
-        known = {case.get("eval_id") for case in cases}
-        for number, case in enumerate(cases, 1):
-            if not wanted or case.get("eval_id") in wanted:
+        known = {case.get("eval_id") for _, case in cases if not isinstance(case, RowError)}
+        for number, case in cases:
+            if isinstance(case, RowError):
+                yield Record(number, number, case)
+            elif not wanted or case.get("eval_id") in wanted:
                 try:
                     yield Record(number, number, self.tidy(case))
                 except RowError as error:
                     yield Record(number, number, error)
+        last = cases[-1][0] if cases else 0
         for name in wanted:
             if name not in known:
                 shown = ", ".join(map(str, sorted(map(str, known))[:10]))
                 error = RowError("unknown_eval_case", f"the eval set has no case {name!r} (allowed: {shown})")
-                yield Record(len(cases) + 1, len(cases) + 1, error)
+                yield Record(last + 1, last + 1, error)

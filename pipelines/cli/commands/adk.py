@@ -34,7 +34,9 @@ def add(commands: Any) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run at --output")
     parser.add_argument("--turn_timeout", type=float, metavar="SECONDS", help="timeout of one turn (default: 300)")
     parser.add_argument("--max_in_flight", type=int, metavar="N", help="concurrent conversations (default: 64)")
-    words = "pass a case even if a criterion could not be evaluated, as `adk eval` does"
+    words = (
+        "verdicts of `adk eval`: a missing expected response is an empty one, and what cannot be evaluated is ignored"
+    )
     parser.add_argument("--adk_verdicts", action="store_true", help=words)
 
     words = "convert an older eval set to the current format"

@@ -14,55 +14,10 @@ from evalbeam.pipelines.cli.main import main
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.formats.adk_config import Criterion, read_config
 
+from .cases import case, eval_set, roll, statuses, turn
+
 results = pytest.importorskip("google.adk.evaluation.eval_result")
-AGENTS = Path(__file__).parents[2] / "transforms" / "agents"
 LOOSE = read_config({"criteria": {"response_match_score": 0.1}}, "x")
-
-
-@pytest.fixture(scope="module")
-def agents():
-    sys.path.insert(0, str(AGENTS))
-    import adk_agents
-
-    yield adk_agents
-    sys.path.remove(str(AGENTS))
-
-
-def turn(prompt, reply=None, calls=()):
-    found = {"user_content": {"role": "user", "parts": [{"text": prompt}]}}
-    if reply is not None:
-        found["final_response"] = {"role": "model", "parts": [{"text": reply}]}
-    return {**found, "intermediate_data": {"tool_uses": [{"name": n, "args": a} for n, a in calls]}}
-
-
-def roll(number, count=1, **wrong):
-    said = {"reply": f"It is {10 * number + count}.", "calls": [("roll", {"sides": number})], **wrong}
-    return turn(f"roll {number}", **said)
-
-
-def case(name, *turns, **more):
-    return {"eval_id": name, "conversation": list(turns), **more}
-
-
-def eval_set(path, *cases, name="dice"):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"eval_set_id": name, "eval_cases": cases}))
-    return str(path)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """The folder of a dice agent, as `adk create` makes them."""
-    agent = tmp_path / f"agent_{abs(hash(str(tmp_path)))}"
-    agent.mkdir()
-    (agent / "__init__.py").write_text("from . import agent\n")
-    source = (AGENTS / "adk_agents.py").read_text()
-    (agent / "agent.py").write_text(source.partition("\nroot_agent = ")[0] + "\nroot_agent = dice_agent()\n")
-    return str(agent)
-
-
-def statuses(evaluation):
-    return {c.eval_id: c.status for c in evaluation.cases}
 
 
 def test_cases_are_judged_one_by_one(agents, tmp_path):
@@ -139,7 +94,7 @@ def test_a_file_is_read_once_for_its_check_and_once_for_the_run(agents, tmp_path
     path = eval_set(tmp_path / "x.evalset.json", *(case(f"c{i}", roll(i)) for i in range(30)))
     read = []
     for module in (sys.modules[load_cases.__module__], evalset):
-        monkeypatch.setattr(module, "read_cases", lambda *given: read.append(given[1]) or adk.read_cases(*given))
+        monkeypatch.setattr(module, "read_each_case", lambda *g: read.append(g[1]) or adk.read_each_case(*g))
     assert adk_evaluate(agents.dice_agent(), [path]).passed
     assert read == [path, path]
 
@@ -200,19 +155,8 @@ def test_assert_eval_fails_where_one_of_the_runs_could_not_be_evaluated(agents, 
 
 @pytest.mark.filterwarnings("ignore")  # google-adk warns of itself
 def test_verdicts_agree_with_those_of_adk_itself(agents, tmp_path):
-    import asyncio
+    from .oracle import evaluate_as_adk
 
-    from google.adk.evaluation.base_eval_service import (
-        EvaluateConfig,
-        EvaluateRequest,
-        InferenceConfig,
-        InferenceRequest,
-    )
-    from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config
-    from google.adk.evaluation.eval_set import EvalSet
-    from google.adk.evaluation.in_memory_eval_sets_manager import InMemoryEvalSetsManager
-
-    service_class = pytest.importorskip("google.adk.evaluation.local_eval_service").LocalEvalService
     cases = [
         case("exact", roll(6), roll(8, 2)),
         case("half the calls", roll(6), roll(8, 2, calls=[])),
@@ -224,19 +168,7 @@ def test_verdicts_agree_with_those_of_adk_itself(agents, tmp_path):
     path = eval_set(tmp_path / "x.evalset.json", *cases)
     ours = adk_evaluate(agents.dice_agent(thinks=False), [path], read_config({"criteria": criteria}, "x"))
 
-    async def theirs():
-        manager = InMemoryEvalSetsManager()
-        manager.create_eval_set("app", "dice")
-        for one in EvalSet.model_validate_json(Path(path).read_text()).eval_cases:
-            manager.add_eval_case("app", "dice", one)
-        service = service_class(agents.dice_agent(thinks=False), manager)
-        request = InferenceRequest(app_name="app", eval_set_id="dice", inference_config=InferenceConfig())
-        inferred = [r async for r in service.perform_inference(request)]
-        metrics = get_eval_metrics_from_config(EvalConfig.model_validate({"criteria": criteria}))
-        judged = EvaluateRequest(inference_results=inferred, evaluate_config=EvaluateConfig(eval_metrics=metrics))
-        return [r async for r in service.evaluate(judged)]
-
-    made = {r.eval_id: r for r in asyncio.run(theirs())}
+    made = evaluate_as_adk(agents.dice_agent(thinks=False), path, {"criteria": criteria})
     assert statuses(ours) == {name: made[name].final_eval_status.name for name in statuses(ours)}
     assert set(statuses(ours).values()) == {"PASSED", "FAILED"}
     for verdict in ours.cases:
@@ -340,10 +272,36 @@ def test_criteria_that_a_judge_decides_are_named_before_any_call(agents, tmp_pat
         adk_evaluate(agents.dice_agent(), [path], config)
 
 
-def test_a_malformed_case_is_named_before_any_call(agents, tmp_path):
-    path = eval_set(tmp_path / "x.evalset.json", case("good", roll(6)), {"eval_id": "bad", "conversation": [{}]})
-    with pytest.raises(ConfigError, match=r"x\.evalset\.json: case 'bad': conversation\.0"):
-        adk_evaluate(agents.dice_agent(), [path])
+def test_a_malformed_case_stops_no_set(agents, tmp_path, folder, capsys):
+    misspelt = {**roll(6), "intermediate_date": {"tool_uses": []}}
+    path = eval_set(tmp_path / "x.evalset.json", case("good", roll(6)), case("bad", misspelt), case("late", roll(8)))
+    found = adk_evaluate(agents.dice_agent(), [path])
+    assert statuses(found) == {"good": "PASSED", "bad": "FAILED", "late": "PASSED"}
+    bad = next(c for c in found.cases if c.eval_id == "bad")
+    assert bad.error == f"{path}: case 'bad': conversation.0: " + (
+        "unknown key 'intermediate_date'; did you mean 'intermediate_data' or 'intermediate_responses'?"
+    )
+    assert main(["adk-eval", folder, path]) == 1
+    assert "dice: FAILED, tests passed: 2, failed: 1" in capsys.readouterr().out
+    (written,) = (Path(folder) / ".adk" / "eval_history").glob("*.evalset_result.json")
+    opened = results.EvalSetResult.model_validate_json(written.read_bytes())
+    assert {c.eval_id: c.final_eval_status.name for c in opened.eval_case_results} == statuses(found)
+    with pytest.raises(AssertionError, match=r"case 'bad': conversation\.0: unknown key"):
+        assert_eval("adk_agents", path, 1, print_detailed_results=False)
+    only = eval_set(tmp_path / "y.evalset.json", case("bad", misspelt))
+    with pytest.raises(ConfigError, match="unknown key 'intermediate_date'"):
+        adk_evaluate(agents.dice_agent(), [only])
+
+
+def test_a_malformed_line_is_one_rejected_case(agents, tmp_path):
+    lines = [json.dumps(case("a", roll(6))), '{"eval_id": "b", "conv', "", json.dumps(case("c", roll(8)))]
+    path = tmp_path / "lines.evalset.json"
+    path.write_text("\n".join(lines))
+    found = adk_evaluate(agents.dice_agent(), [str(path)])
+    assert statuses(found) == {"a": "PASSED", "case 2": "FAILED", "c": "PASSED"}
+    assert f"{path}: line 2: " in next(c.error for c in found.cases if c.error)
+    (error,) = found.run.errors_table.to_dict("records")
+    assert error["line"] == 2
 
 
 def test_a_run_takes_its_criteria_from_a_test_config(agents, tmp_path, capsys):

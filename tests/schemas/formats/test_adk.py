@@ -205,3 +205,69 @@ def test_a_byte_order_mark_is_passed_over():
     case = {"eval_id": "a", "conversation": []}
     assert read_cases(b"\xef\xbb\xbf" + raw, "x.evalset.json") == []
     assert [c["eval_id"] for c in read_cases(b"\xef\xbb\xbf" + json.dumps([case]).encode(), "x.json")] == ["a"]
+
+
+TURN = {"user_content": {"parts": [{"text": "x"}]}}
+MISSPELT = {
+    "intermediate_date": {**TURN, "intermediate_date": {"tool_uses": []}},
+    "final_reponse": {**TURN, "final_reponse": {"parts": []}},
+    "part": {"user_content": {"part": [{"text": "x"}]}},
+    "txt": {"user_content": {"parts": [{"txt": "x"}]}},
+    "argz": {**TURN, "intermediate_data": {"tool_uses": [{"name": "a", "argz": {}}]}},
+    "tool_use": {**TURN, "intermediate_data": {"tool_use": []}},
+    "tool_responses": {**TURN, "intermediate_data": {"invocation_events": [], "tool_responses": []}},
+    "fnction_call": {
+        **TURN,
+        "intermediate_data": {"invocation_events": [{"author": "a", "content": {"parts": [{"fnction_call": {}}]}}]},
+    },
+    "rubric": {**TURN, "rubrics": [{"rubric_id": "r", "rubric_content": {}, "rubric": 1}]},
+}
+
+
+@pytest.mark.parametrize("key", MISSPELT)
+def test_unknown_keys_of_a_turn_are_refused_as_google_adk_refuses_them(key):
+    eval_case = pytest.importorskip("google.adk.evaluation.eval_case")
+    case = {"eval_id": "e", "conversation": [MISSPELT[key]]}
+    with pytest.raises(ValueError, match=key):
+        eval_case.EvalCase.model_validate(case)
+    with pytest.raises(RowError, match=rf"case 'e': conversation\.0.*unknown key '{key}'"):
+        case_fields(case)
+
+
+def test_the_keys_are_those_of_google_adk():
+    """A key that google-adk knows is not refused here."""
+    theirs = pytest.importorskip("google.adk.evaluation.eval_case")
+    from google.genai import types
+
+    from evalbeam.schemas.formats import adk_models as ours
+
+    pairs = [
+        (types.Content, ours.Content),
+        (types.Part, ours.Part),
+        (types.FunctionCall, ours.FunctionCall),
+        (types.FunctionResponse, ours.FunctionResponse),
+        (theirs.Invocation, ours.AdkInvocation),
+        (theirs.IntermediateData, ours.IntermediateData),
+        (theirs.ConversationScenario, ours.ConversationScenario),
+        (theirs.Rubric, ours.Rubric),
+    ]
+    for their, our in pairs:
+        assert set(their.model_fields) == set(our.model_fields), their
+
+
+@pytest.mark.parametrize("persona", ["EXPERT", "NOVICE", "EVALUATOR", "NOBODY", "expert"])
+def test_personas_are_those_of_google_adk(persona):
+    scenarios = pytest.importorskip("google.adk.evaluation.conversation_scenarios")
+    case = {"starting_prompt": "a", "conversation_plan": "b", "user_persona": persona}
+    try:
+        scenarios.ConversationScenario.model_validate(case)
+    except Exception:
+        with pytest.raises(RowError, match=f"user_persona.*'EXPERT', 'NOVICE' or 'EVALUATOR'.*'{persona}'"):
+            case_fields({"eval_id": "e", "conversation_scenario": case})
+    else:
+        assert case_fields({"eval_id": "e", "conversation_scenario": case})["scenario"] == case
+
+
+def test_commas_before_brackets_as_in_the_samples_of_the_documentation():
+    raw = b'{"eval_cases": [{"eval_id": "a", "conversation": [{"user_content": {"parts": [],},},],},]}'
+    assert [case["eval_id"] for case in read_cases(raw, "x.json")] == ["a"]
