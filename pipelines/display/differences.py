@@ -42,7 +42,8 @@ def render(comparison: Comparison, width: int = 100) -> str:
         title = [plain(slice_name(dict(slice_)))] if slice_ else []
         parts.append("\n".join([*title, *_render_table(differences, comparison.deciding, width)]))
     parts.append("\n".join(plain(note) for note in comparison.notes))
-    parts.append("\n".join(plain(line) for line in _render_verdict(comparison)))
+    why = [f"  {plain(line)}" for line in explain_verdict(comparison)]
+    parts.append("\n".join([f"Gate: {comparison.verdict}", *why]))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -55,9 +56,8 @@ def _render_head(comparison: Comparison) -> Iterator[str]:
     yield f"p adjusted by Holm over a family of {family:,} (metrics that decide × slices)"
 
 
-def _render_verdict(comparison: Comparison) -> Iterator[str]:
-    """Yields the verdict and the reasons that stand in its way, each with its metrics."""
-    yield f"Gate: {comparison.verdict}"
+def explain_verdict(comparison: Comparison) -> Iterator[str]:
+    """Yields the reasons that stand in the way of a comparison that passes, each with its metrics."""
     reasons: dict[str, list[str]] = {}
     for one in comparison.uncovered:
         words = f"{one.coverage:.1%} of the first run's scores are there, less than {comparison.gate.min_coverage:.1%}"
@@ -68,11 +68,11 @@ def _render_verdict(comparison: Comparison) -> Iterator[str]:
             reasons.setdefault(one.reason or "worse", []).append(name)
     for words, names in list(reasons.items())[:MOST_REASONS]:
         more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
-        yield f"  {words}: {', '.join(names[:MOST_NAMES])}{more}"
+        yield f"{words}: {', '.join(names[:MOST_NAMES])}{more}"
     if len(reasons) > MOST_REASONS:
-        yield f"  … and {len(reasons) - MOST_REASONS:,} more reasons"
+        yield f"… and {len(reasons) - MOST_REASONS:,} more reasons"
     if any(one.verdict == "INCONCLUSIVE" and not one.margin for one in comparison.decisive):
-        yield "  Without a margin only a gain passes; --margin 0.02 (or gate.margin) says which loss counts as none."
+        yield "Without a margin only a gain passes; --margin 0.02 (or gate.margin) says which loss counts as none."
 
 
 def _render_table(differences: Sequence[Difference], deciding: Collection[str], width: int) -> list[str]:

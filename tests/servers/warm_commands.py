@@ -79,7 +79,7 @@ def _import_all() -> None:
         registry.names(kind)
     for name in evalbeam.__all__:
         getattr(evalbeam, name)
-    for name in ("check.check", "cli.main", "display.html", "display.terminal"):
+    for name in ("check.check", "cli.main", "display.terminal", "report.page"):
         importlib.import_module(f"evalbeam.pipelines.{name}")
 
 

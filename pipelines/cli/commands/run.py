@@ -100,7 +100,7 @@ def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> i
     from ...display import progress
     from ...display import remote_progress as remote
     from ...display.console import logs, note, one_line, silence_workers, stoppable
-    from ...display.html import write_report
+    from ...report.page import write_report
     from ...run.evaluate import run, submit
     from ...runners import options as engines
 

@@ -12,8 +12,8 @@ import pytest
 from evalbeam import evaluate
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.display.calls import calls_report
-from evalbeam.pipelines.display.html import render_page
 from evalbeam.pipelines.display.run_text import render
+from evalbeam.pipelines.report.page import render_page
 from evalbeam.pipelines.run.build import make_plan
 from evalbeam.pipelines.run.resume import cancel
 from evalbeam.schemas.config.evaluation import EvaluationConfig

@@ -10,7 +10,7 @@ import pytest
 
 from evalbeam import EvaluationResult, Example, Metric, Score, evaluate
 from evalbeam.pipelines.display.digest import find_failing
-from evalbeam.pipelines.display.html import render_page
+from evalbeam.pipelines.report.page import render_page
 from evalbeam.pipelines.run.tables import rows_of, summary_rows
 
 ROWS = [

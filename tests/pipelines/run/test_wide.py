@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evalbeam import evaluate
-from evalbeam.pipelines.display.html import render_page
+from evalbeam.pipelines.report.page import render_page
 from evalbeam.schemas import tables
 
 VALUES: tuple[Callable[[int, int], Any], ...] = (

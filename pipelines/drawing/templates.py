@@ -1,0 +1,68 @@
+"""Fills the HTML templates of pages and notebooks; every value is escaped."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ...schemas.json import Json
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+NOTHING = "–"
+"""Placeholder for a value that does not exist."""
+MOST_CHARACTERS = 4000
+"""Maximum characters shown of one text."""
+_MOST_OF_JSON = 1_000_000
+_HERE = Path(__file__).parent
+_FOLDERS = (_HERE / "templates", _HERE.parent / "report" / "templates")
+_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, lone surrogates, and characters that reverse the direction of the following text."""
+
+
+def fill(template: str, **values: Any) -> str:
+    """Fills a template of this room or of the report.
+
+    Args:
+        template: File name of the template.
+        values: Its variables.
+    """
+    return _environment().get_template(template).render(values)
+
+
+def clean(value: Json, most: int = MOST_CHARACTERS) -> str:
+    """Converts a value to text of at most `most` characters, without those that are invalid or mislead in HTML."""
+    text = value if isinstance(value, str) else NOTHING if value is None else show_json(value)
+    text = _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text[: most + 1])
+    return text if len(text) <= most else text[:most] + " …"
+
+
+def show_json(value: Json) -> str:
+    """Formats a value as indented JSON."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup, escape
+
+    def finish(value: Any) -> Any:
+        return value if isinstance(value, Markup | int | float) else clean(value)
+
+    found = Environment(
+        loader=FileSystemLoader(_FOLDERS),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=finish,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    found.filters["json"] = lambda value: escape(clean(show_json(value), _MOST_OF_JSON))
+    return found

@@ -1,0 +1,147 @@
+"""What the page of a run says in words and tables: verdict, criteria, statistics, failures of reading and calling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from ...schemas.errors import ConfigError
+from ...schemas.json import Json
+from ...schemas.run_folder import FINISHED
+from ..compare import compare
+from ..display.costs import HEADINGS, NUMBERS, spent_cells
+from ..display.differences import explain_verdict
+from ..display.digest import find_examples, locate_error
+from ..display.terminal import (
+    count_parts,
+    interval,
+    judged_name,
+    number,
+    outcome,
+    share,
+    tables_of,
+    unscored,
+)
+from ..run.result import EvaluationResult
+from ..run.tables import Row, rows_of
+
+MOST_ERRORS = 100
+MOST_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the page.
+
+    Attributes:
+        headings: One for each column.
+        rows: Cells of each row.
+        numbers: Headings of right-aligned columns.
+        verdict: Heading of the column that holds verdicts; "" for none.
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[Json]]
+    numbers: frozenset[str] = frozenset()
+    verdict: str = "Verdict"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A criterion or the gate: what was asked, the verdict and why; examples are ids of instances."""
+
+    verdict: str
+    name: str
+    why: Sequence[str]
+    examples: Sequence[str] = ()
+
+
+def build_headline(result: EvaluationResult) -> tuple[str, str, list[str]]:
+    """Returns (verdict or state as CSS class, the same in words, the other parts of the sentence)."""
+    judged = result.manifest.get("criteria") or []
+    counts = count_parts(result)
+    if result.state != FINISHED or result.reason:
+        word = "NO RESULT" if result.state == FINISHED else f"RUN {result.state.upper()}"
+        return "NOT_EVALUATED", word, counts
+    if not judged:
+        return "FINISHED", "FINISHED", counts
+    met = sum(j["verdict"] == "PASSED" for j in judged)
+    return result.verdict or "", _say(result.verdict), [f"{met} of {len(judged)} criteria", *counts]
+
+
+def _say(verdict: str | None) -> str:
+    return (verdict or "").replace("_", " ")
+
+
+def list_facts(result: EvaluationResult) -> list[tuple[str, str]]:
+    """Lists the files of the run by table."""
+    facts = []
+    for name, table in tables_of(result):
+        files = ", ".join(table["files"][:2]) + (" …" if len(table["files"]) > 2 else "")
+        facts.append((name.capitalize(), f"{files} ({table['rows']:,} rows)"))
+    return facts
+
+
+def list_criteria(result: EvaluationResult) -> list[Judged]:
+    """Lists the criteria, failed ones first, and the gate."""
+    found = [
+        Judged(
+            j["verdict"],
+            judged_name(j),
+            [outcome(j)],
+            find_examples(result, j, MOST_EXAMPLES) if j["verdict"] == "FAILED" else (),
+        )
+        for j in result.manifest.get("criteria") or ()
+    ]
+    ranks = ("FAILED", "NOT_EVALUATED", "PASSED")
+    return [*_list_gate(result), *sorted(found, key=lambda one: ranks.index(one.verdict))]
+
+
+def _list_gate(result: EvaluationResult) -> Iterator[Judged]:
+    """Yields the verdict of the comparison with the run that the gate names, if it names one."""
+    against = ((result.manifest.get("config") or {}).get("gate") or {}).get("against")
+    if against is None or result.state != FINISHED or result.reason:
+        return
+    name = f"gate, against {against}"
+    try:
+        found = compare(against, result.output)
+    except ConfigError as error:
+        yield Judged("NOT_EVALUATED", name, [str(error)])
+        return
+    why = list(explain_verdict(found)) or ["every metric that decides is no worse"]
+    yield Judged(found.verdict, name, why)
+
+
+_STATISTICS = ("Metric", "Mean", "CI", "Scored", "Errors", "Skipped", "Rows", "Std", "Median", "Pass rate", "Verdict")
+
+
+def build_statistics(whole: Iterable[Row]) -> Table:
+    """Builds the table of metrics over the whole dataset."""
+    rows = []
+    for row in whole:
+        counts = [f"{row[c]:,}" for c in ("scored_count", "error_count", "skipped_count", "row_count")]
+        more = [number(row["std"]), number(row["median"]), share(row["pass_rate"])]
+        rows.append([row["metric"], number(row["mean"]), interval(row), *counts, *more, row["verdict"] or ""])
+    return Table(_STATISTICS, rows, frozenset(_STATISTICS[1:-1]))
+
+
+def build_unscored(result: EvaluationResult, summary: Sequence[Row]) -> Table:
+    """Builds the table of reasons why rows have no score."""
+    rows = [[words, ", ".join(names)] for words, names in unscored(result, summary).items()]
+    return Table(("Reasons", "Metrics"), rows)
+
+
+def build_judges(result: EvaluationResult) -> Table:
+    """Builds the table of what the judges answered and cost."""
+    return Table(HEADINGS, spent_cells(result), frozenset(NUMBERS))
+
+
+def build_errors(result: EvaluationResult) -> tuple[Table, int]:
+    """Builds the table of the first errors; returns it with the number of all."""
+    total = result.manifest["tables"].get("errors", {}).get("rows", 0)
+    rows = [
+        [locate_error(r), r["code"], r["message"], r["raw"] or ""]
+        for r in islice(rows_of(result, "errors"), MOST_ERRORS)
+    ]
+    return Table(("Place", "Code", "Message", "Row"), rows), total

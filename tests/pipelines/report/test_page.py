@@ -1,0 +1,123 @@
+"""The page of a run: complete, readable without its script, and nothing in it that a dataset's text could break."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalbeam import EvaluationResult
+from evalbeam.pipelines.report.page import render_page, write_report
+
+Browse = Callable[..., str]
+
+
+class Reader(HTMLParser):
+    """Elements, attributes and text of a page, its tags counted."""
+
+    VOID = ("meta", "img", "br", "hr", "link", "input")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text: list[str] = []
+        self.code: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        (self.code if self.open[-1:] in (["style"], ["script"]) else self.text).append(data)
+
+
+def test_the_page_needs_nothing_else_and_escapes_everything(
+    result: EvaluationResult, rows: list[dict[str, Any]]
+) -> None:
+    text = render_page(result)
+    page = Reader(text)
+    assert not page.tags & {"img", "link", "iframe", "object", "embed", "form"}
+    names = [name for name, _ in page.attributes]
+    assert not [name for name in names if name in ("src", "style", "srcset") or name.startswith("on")]
+    assert all((value or "").startswith("#") for name, value in page.attributes if name == "href")
+    assert "url(" not in text
+    assert "@import" not in text
+    shown = " ".join(page.text)
+    assert shown.count("<script>document.title='broken'</script>") > 1
+    for word in ("Criteria", "Metrics", "Not scored", "Unusable rows", "Configuration"):
+        assert word in shown
+    assert "missing_reference 3" in shown
+    assert not re.search("[\x00-\x08\x1b\u2028\u2029\u202e]", re.sub("[\u2028\u2029]", "", " ".join(page.text)))
+    assert not re.search("[\x00-\x08\x1b\u2028\u2029\u202e]", "".join(page.code))
+
+
+def test_writing_it_again_gives_the_same_bytes(result: EvaluationResult) -> None:
+    path = Path(write_report(result))
+    first = path.read_bytes()
+    assert write_report(EvaluationResult.load(result.output)) == str(path)
+    assert path.read_bytes() == first
+    assert {p.name for p in path.parent.iterdir() if p.is_file()} == {
+        "errors.parquet",
+        "manifest.json",
+        "report.html",
+        "summary.parquet",
+    }
+
+
+def test_the_verdict_comes_first(result: EvaluationResult) -> None:
+    words = re.sub(r"\s+", " ", " ".join(Reader(render_page(result)).text))
+    assert re.search(r"FAILED 1 of 3 criteria 24 rows 1 unusable 3 calls failed", words)
+    assert words.index("FAILED 1 of 3") < words.index("Criteria") < words.index("Metrics")
+
+
+def test_only_the_own_style_and_script_may_run(result: EvaluationResult) -> None:
+    text = render_page(result)
+    found = re.search(r'http-equiv="Content-Security-Policy" content="(.*?)"', text)
+    assert found
+    policy = found[1].replace("&#39;", "'")
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == "'none'"
+    assert "unsafe" not in policy
+    for kind, pattern in (("style-src", "<style>(.*?)</style>"), ("script-src", "<script>(.*?)</script>")):
+        (inline,) = re.findall(pattern, text, re.S)
+        assert rules[kind] == f"'sha256-{b64encode(sha256(inline.encode()).digest()).decode()}'"
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (360, False)])
+def test_a_browser_shows_it(result: EvaluationResult, tmp_path: Path, browse: Browse, width: int, dark: bool) -> None:
+    measure = """<script>const style = getComputedStyle(document.body)
+      parent.postMessage([document.title, innerWidth, document.documentElement.scrollWidth,
+        style.backgroundColor, style.color].join("|"), "*")</script>"""
+    page = re.sub("<meta http-equiv[^>]*>", "", render_page(result))  # whose rules keep out the script that measures
+    (tmp_path / "inner.html").write_text(page.replace("</body>", measure + "</body>"))
+    (tmp_path / "outer.html").write_text(
+        f'<!doctype html><body><iframe src="inner.html" style="width:{width}px;height:700px;border:0"></iframe>'
+        '<pre id="out"></pre><script>onmessage = e => document.getElementById("out").textContent = e.data</script>'
+    )
+    found = re.search(r'<pre id="out">(.*?)</pre>', browse(tmp_path / "outer.html", dark=dark, size=width + 40))
+    assert found
+    title, inner, content, background, ink = found[1].split("|")
+    assert title == f"Evaluation {result.output}"  # no script of the dataset has run
+    assert int(inner) == width
+    assert int(content) <= width  # tables scroll on their own, the page does not
+    shades = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (background, ink)]
+    assert (shades[0] < 150 < 500 < shades[1]) if dark else (shades[1] < 150 < 500 < shades[0])
