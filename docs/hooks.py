@@ -24,7 +24,7 @@ from pydantic import BaseModel
 import evalbeam
 from evalbeam.pipelines.cli import catalogue
 from evalbeam.pipelines.cli.main import make_parser
-from evalbeam.schemas import tables
+from evalbeam.schemas import findings, tables
 from evalbeam.schemas.config import calls, evaluation, gate, storage
 from evalbeam.transforms import registry
 
@@ -192,6 +192,7 @@ def _tables() -> Iterator[str]:
         "instances": tables.instance_columns((), [tables.MetricColumns("<metric>", tuple(_OPTIONAL))]),
         "summary": tables.SUMMARY,
         "errors": tables.ERRORS,
+        "failure_groups": findings.FAILURE_GROUPS,
         "comparison": tables.COMPARISON,
     }
     words = yaml.safe_load((ROOT / "docs" / "columns.yaml").read_text())

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 FINISHED, FAILED, STOPPED, PENDING = "finished", "failed", "stopped", "pending"
 """States that a manifest may say."""
 TABLE_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
-"""Of the summary and errors tables."""
+"""Of tables of one file."""
 INSTANCES, ERRORS, SUMMARY = "instances", "errors", "summary"
+FAILURES = "failure_groups"
+OF_ONE_FILE = (SUMMARY, ERRORS, FAILURES)
+"""Tables of one file."""
 AGENT, JUDGES = "agent", "judges"
 """Names of the agent's endpoint, and of the folders that belong to it and to the judges."""
 FINGERPRINT_RECORD, JUDGES_RECORD, _RETRIES = "fingerprint.json", "judges.json", "retries.json"
@@ -24,7 +27,8 @@ class RunFolder:
     ```
     manifest.json          written last: a folder that has one holds a whole run
     stop                   its presence stops the run's calls; its text says why
-    summary.*, errors.*    tables of one file
+    summary.*, errors.*, failure_groups.*
+                           tables of one file
     instances/             table of many files
     report.html            the page
     input/rows.jsonl       a dataset that was given in memory
@@ -101,7 +105,7 @@ class RunFolder:
     def owned(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Paths of the (folders, files) that a run writes, replaces and removes."""
         folders = (INSTANCES, _JOURNAL, _BATCH, _TEMPORARY)
-        tables = (table + ending for table in (SUMMARY, ERRORS) for ending in TABLE_ENDINGS)
+        tables = (table + ending for table in OF_ONE_FILE for ending in TABLE_ENDINGS)
         return tuple(map(self.at, folders)), tuple(map(self.at, (*tables, _REPORT, _STOP)))
 
     def agent_journal(self, fingerprint: str) -> str:

@@ -22,13 +22,12 @@ from ..schemas.config.evaluation import CriterionConfig, PriceConfig, Statistics
 from ..schemas.json import Json
 from ..schemas.result import Summary, Tally
 from ..schemas.run_folder import (
-    ERRORS,
     FAILED,
     FINISHED,
     INSTANCES,
+    OF_ONE_FILE,
     PENDING,
     STOPPED,
-    SUMMARY,
     TABLE_ENDINGS,
     RunFolder,
 )
@@ -201,7 +200,7 @@ def publish(output: str, files: Sequence[WrittenFile], manifest: bytes, loading:
         storage.move(names[name], storage.join(output, name))
     wanted = {storage.join(output, name) for name in names}
     stale = [p for p in storage.below(folder.at(INSTANCES)) if _PART.search(p) and p not in wanted]
-    for table in (SUMMARY, ERRORS):
+    for table in OF_ONE_FILE:
         stale += [p for ending in TABLE_ENDINGS if (p := folder.at(table + ending)) not in wanted]
     storage.delete(stale)
     if loading is not None:

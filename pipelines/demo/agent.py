@@ -91,7 +91,7 @@ class Home:
         """
         for value in tool_input.values():
             if value in ("garage", "garage_door"):
-                raise DeviceOffline(f"{value} does not answer {tool_name}")
+                raise DeviceOffline(f"{value!r} does not answer {tool_name!r}")
         self.calls.append({"tool_name": tool_name, "tool_input": tool_input})
         if tool_name == "get_temperature":
             return self._degrees[tool_input["room"]]

@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
+import orjson
+
 from ...schemas.json import Json
+from ...schemas.run_folder import FAILURES
 from ...schemas.tables import PERFORMANCE
 from ...schemas.values import slice_text
 from ..run.result import RATES, EvaluationResult
@@ -162,17 +165,16 @@ def find_first_errors(result: EvaluationResult, summary: Sequence[Row], most: in
     return {name: found[name] for name in names if name in found}
 
 
-def count_faults(result: EvaluationResult) -> list[tuple[str, int, Row]]:
-    """Lists (code, count, first row) of the errors table, most frequent first.
+def find_groups(result: EvaluationResult) -> list[Row]:
+    """Lists the failure groups of a run, the largest first; `examples` as a list."""
+    return [{**row, "examples": orjson.loads(row["examples"])} for row in rows_of(result, FAILURES)]
 
-    Only the first `LOOKED_AT` rows are counted.
-    """
-    counts: Counter[str] = Counter()
-    first: dict[str, Row] = {}
-    for row in islice(rows_of(result, "errors"), LOOKED_AT):
-        counts[row["code"]] += 1
-        first.setdefault(row["code"], row)
-    return [(code, count, first[code]) for code, count in counts.most_common()]
+
+def describe_group(row: Row) -> str:
+    """Says in words what the rows of a failure group have in common."""
+    kind, metric, code, message = (row[name] for name in ("kind", "metric", "code", "message"))
+    words = {"trajectory": f"{str(code).replace('_', ' ')} {message}", "score": message}
+    return f"{metric}: " * (metric is not None) + words.get(kind, f"{code}: {message}")
 
 
 def locate_error(error: Row) -> str:

@@ -13,7 +13,7 @@ from ...schemas.json import Json
 from ...schemas.run_folder import FINISHED
 from ..run.result import EvaluationResult
 from ..run.tables import summary_rows
-from .digest import count_faults, locate_error
+from .digest import describe_group, find_groups
 from .run_text import headline, render
 from .terminal import counts_text, interval, judged_name, number, outcome, plain, slice_name
 
@@ -82,10 +82,10 @@ def render_markdown(result: EvaluationResult) -> str:
             (r["metric"], number(r["mean"]), interval(r), f"{r['scored_count']:,}/{r['row_count']:,}") for r in summary
         ]
         parts.append(list(_table(("Metric", "Mean", "Interval", "Scored"), cells)))
-    faults = count_faults(result)[:MOST_FAULTS]
+    faults = find_groups(result)[:MOST_FAULTS]
     if faults:
-        rows = [(code, f"{count:,}", f"{locate_error(first)}: {first['message']}") for code, count, first in faults]
-        parts.append(list(_table(("Failed", "Count", "First"), rows)))
+        rows = [(describe_group(row), f"{row['count']:,}", row["examples"][0]) for row in faults]
+        parts.append(list(_table(("Failure group", "Rows", "First"), rows)))
     parts.append([f"Tables: {_mark(result.output)}"])
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
 

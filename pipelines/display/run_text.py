@@ -1,7 +1,7 @@
 """Renders a finished run as plain text: the verdict, the metrics, what is worst, what failed, and where the tables are.
 
 The text says first what a person decides by. `whole` adds what the short form leaves out: the criteria that were met,
-and every slice.
+every slice and every failure group.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ..run.tables import Row, summary_rows
 from .console import NOTHING
 from .costs import HEADINGS, NUMBERS, spent_cells
 from .digest import (
-    count_faults,
+    describe_group,
     find_examples,
     find_first_errors,
+    find_groups,
     find_worst_slices,
-    locate_error,
     note_empty_columns,
     ranges_of,
 )
 from .terminal import (
-    FAULTS,
+    GROUPS,
     MOST_REASONS,
     Columns,
     columns_of,
@@ -46,6 +46,8 @@ from .terminal import (
 
 MOST_WORST = 5
 """Slices shown in the short form."""
+MOST_GROUPS = 5
+"""Failure groups shown in the short form."""
 MOST_EXAMPLES = 3
 """Instances named for each criterion that failed."""
 MOST_SLICES = 24
@@ -64,7 +66,7 @@ def render(result: EvaluationResult, width: int = 100, whole: bool = False) -> s
         result: A run with a manifest.
         width: Columns of the terminal. To fit, long names are cut and columns other than mean and counts dropped; only
             paths and commands, which are copied, may be longer.
-        whole: Show all criteria and all slices, not only those that failed and the worst.
+        whole: Show all criteria, slices and failure groups, not only those that failed, the worst and the largest.
     """
     summary = summary_rows(result)
     all_rows = [r for r in summary if not r["slice"]]
@@ -73,7 +75,7 @@ def render(result: EvaluationResult, width: int = 100, whole: bool = False) -> s
         parts.append(_means(result, all_rows, width))
         parts += _slices(summary, width) if whole else [_worst(result, summary, width)]
         parts.append(list(_unscored(result, summary, width)))
-    parts += [list(_faults(result, width)), _judges(result, width), list(_paths(result))]
+    parts += [list(_groups(result, width, whole)), _judges(result, width), list(_paths(result))]
     return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
 
 
@@ -234,17 +236,19 @@ def _wrap(text: str, width: int) -> list[str]:
     return wrap(plain(text), width, subsequent_indent=" " * 6, break_on_hyphens=False)
 
 
-def _faults(result: EvaluationResult, width: int) -> Iterator[str]:
-    """Yields the most frequent codes of the errors table, each with its first row, and how to see one of them whole."""
-    found = count_faults(result)
+def _groups(result: EvaluationResult, width: int, whole: bool) -> Iterator[str]:
+    """Yields the largest failure groups, each with its first row, and how to see one of them whole."""
+    found = find_groups(result)
     if found:
-        yield FAULTS
-    for code, count, first in found[:MOST_REASONS]:
-        yield cut(plain(f"  {code} {count:,}, first {locate_error(first)}: {first['message']}"), width)
-    more = len(found) - MOST_REASONS
-    if more > 0:
-        yield f"  … and {more:,} more {'kind' if more == 1 else 'kinds'} in the errors table"
-    example = next((first["instance_id"] for _, _, first in found if first["instance_id"]), None)
+        yield GROUPS
+    size = max((len(f"{row['count']:,}") for row in found), default=0)
+    shown = found if whole else found[:MOST_GROUPS]
+    for row in shown:
+        words = f"  {row['count']:{size},}  {describe_group(row)}, first {row['examples'][0]}"
+        yield cut(plain(words), width)
+    if more := len(found) - len(shown):
+        yield f"  … and {more:,} more: evalbeam show {result.output} --all"
+    example = next((row["examples"][0] for row in found if row["kind"] != "row"), None)
     if example:
         yield f"  One row: evalbeam show {result.output} {example}"
 
@@ -260,7 +264,7 @@ def _paths(result: EvaluationResult) -> Iterator[str]:
         files = described["files"]
         count = f"{described['rows']:,} rows" + (f" in {len(files):,} files" if len(files) > 1 else "")
         where = storage.join(result.output, files[0] if len(files) == 1 else name)
-        yield f"{name.ljust(11)}{where}  ({count})"
+        yield f"{name.ljust(16)}{where}  ({count})"
     page = RunFolder(result.output).report
     if storage.exists(page):
-        yield f"{'report'.ljust(11)}{page}"
+        yield f"{'report'.ljust(16)}{page}"

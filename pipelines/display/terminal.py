@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from ...schemas.json import Json
+from ...schemas.run_folder import ERRORS, FAILURES, INSTANCES, SUMMARY
 from ..run.result import EvaluationResult
 from ..run.tables import Row
 from .console import NOTHING, is_printable
@@ -13,10 +14,13 @@ from .digest import count_reasons
 
 MOST_REASONS = 3
 FAULTS = "Unusable rows and failed calls"
+GROUPS = "Failure groups"
 _NAME_AT_LEAST = 16
 
 _OVER_OTHERS = ("Mn", "Me", "Cf")
 """Unicode categories of characters that take no terminal column: marks and joiners."""
+
+_ORDER = {name: i for i, name in enumerate((INSTANCES, SUMMARY, FAILURES, ERRORS))}
 
 Cell = str
 Columns = Sequence[tuple[str, bool]]
@@ -151,5 +155,5 @@ def outcome(judged: Mapping[str, Json]) -> str:
 
 
 def tables_of(result: EvaluationResult) -> list[tuple[str, Json]]:
-    """Lists (name, description) of the run's tables: instances, summary, errors."""
-    return sorted(result.manifest["tables"].items(), key=lambda t: (t[0] == "errors", t[0]))
+    """Lists (name, description) of the run's tables: instances, summary, those of what stands out, errors."""
+    return sorted(result.manifest["tables"].items(), key=lambda t: (_ORDER.get(t[0], len(_ORDER)), t[0]))

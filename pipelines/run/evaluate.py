@@ -24,6 +24,7 @@ from ...transforms.calls.budget import Budget
 from ...transforms.calls.context import RunContext
 from ...transforms.facts import CombineStats
 from ...transforms.finish import FinishRun
+from ...transforms.group_failures import GroupFailures
 from ...transforms.io import storage
 from ...transforms.join_baseline import JoinBaseline
 from ...transforms.journal.ranks import name_start
@@ -90,7 +91,10 @@ class Evaluate(beam.PTransform):
         write = WriteInstances(side, *given)
         instances = scored | "Instances" >> write
         errors = (rows.rejected, scored) | "Errors" >> WriteErrors(side, output.path, plan.writer.beside)
-        files = (instances, errors) | "Files" >> beam.Flatten()
+        groups = (rows.rejected, scored) | "Failures" >> GroupFailures(
+            plan.failure_tests, side, output.path, plan.writer.beside
+        )
+        files = (instances, errors, groups) | "Files" >> beam.Flatten()
         spent = scored | "Spending" >> SumSpending() if plan.judges else None
         last = FinishRun(files, summaries, facts, plan.record(context), plan.writer.beside, spent)
         return input_or_inputs | "FinishRun" >> last  # type: ignore[return-value]  (`|` gives a PValue)

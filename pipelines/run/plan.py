@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.json import Json
-from ...schemas.names import is_rating, registered_names, titles
+from ...schemas.names import PERFORMANCE, is_rating, registered_names, titles
 from ...schemas.run_folder import RunFolder
 from ...schemas.tables import MetricColumns
 from ...transforms.agents.base import Agent, Recording
@@ -28,6 +28,7 @@ from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.metrics._judged import is_judged
 from ...transforms.readers._files import FileInfo
 from ...transforms.statistics import criteria
+from ...transforms.statistics.failures import FailureTest
 from ...transforms.statistics.slices import MetricFacts
 from ...transforms.writers.base import Writer
 from ..runners.packages import Packages
@@ -133,6 +134,13 @@ class Plan:
     def metric_facts(self) -> tuple[MetricFacts, ...]:
         """The properties of each metric that the summary uses."""
         return tuple(describe_metric(u, self.config) for u in self.metrics)
+
+    @property
+    def failure_tests(self) -> tuple[FailureTest, ...]:
+        """When a score of each metric is a failure; measured scores, which differ between two runs, are none."""
+        return tuple(
+            test_of(u, self.metric_facts) for u in self.metrics if not u.metric.measured and u.name not in PERFORMANCE
+        )
 
     @property
     def slices(self) -> tuple[tuple[str, ...], ...]:
@@ -245,6 +253,18 @@ def describe_metric(use: ConfiguredMetric, config: EvaluationConfig) -> MetricFa
         better=use.metric.better,
         range=use.metric.range,
     )
+
+
+def test_of(use: ConfiguredMetric, facts: Sequence[MetricFacts]) -> FailureTest:
+    """When a score of the metric is a failure: beyond its bound or, if no metric has one, the worst possible."""
+    own = next(one for one in facts if one.name == use.name)
+    bounded = any(one.threshold is not None for one in facts if one.name not in PERFORMANCE)
+    steps = None
+    if "reference_trajectory" in use.metric.inputs:
+        ignored = getattr(use.metric, "ignore_args", False)
+        args = "ignore" if ignored else getattr(use.metric, "args", "exact")
+        steps = args, getattr(use.metric, "profile", "vertex")
+    return FailureTest(use.name, own.threshold, None if bounded or own.pairwise else own.worst, steps)
 
 
 def _shown(value: Any) -> Json:

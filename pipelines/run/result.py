@@ -104,6 +104,11 @@ class EvaluationResult:
         """Rejected input rows and failed calls."""
         return self._table("errors")
 
+    @cached_property
+    def failure_groups_table(self) -> pd.DataFrame:
+        """The groups of failing rows, the largest first; `examples` are lists."""
+        return self._table("failure_groups")
+
     @property
     def summary_metrics(self) -> dict[str, float | int | None]:
         """EvalTask's dictionary: `row_count`, `<metric>/mean`, `<metric>/std`, win rates, over the whole dataset.

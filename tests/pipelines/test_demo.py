@@ -91,7 +91,7 @@ def test_the_agent_errs_where_its_docstring_says(prompt: str, response: str, cal
 
 
 def test_the_agent_breaks_down_in_the_garage() -> None:
-    with pytest.raises(demo_agent.DeviceOffline, match="garage does not answer set_light"):
+    with pytest.raises(demo_agent.DeviceOffline, match="'garage' does not answer 'set_light'"):
         ask("Turn on the garage lights.")
 
 
@@ -118,6 +118,23 @@ def test_its_errors_name_lines_and_failed_calls(run: EvaluationResult) -> None:
     garage = [row for row in REQUESTS if "garage" in str(row.get("reference_trajectory"))]
     assert len(failed) == len(garage) == 9
     assert set(failed["code"]) == {"DeviceOffline"}
+
+
+def test_each_scripted_fault_is_one_failure_group_and_each_failing_row_in_one(run: EvaluationResult) -> None:
+    found = run.failure_groups_table
+    groups = {(r["code"], r["message"]): r["count"] for r in found.to_dict("records")}
+    assert groups["DeviceOffline", "… does not answer …"] == 9
+    assert groups["extra", "get_lock"] == 15
+    assert groups["wrong_tool", "play_media instead of set_volume"] == 13
+    assert groups["wrong_argument", "set_temperature(celsius)"] == 5
+    assert groups["wrong_argument", "set_light(brightness)"] == 1
+    assert groups["missing", "set_light"] == 8
+    rows = run.metrics_table
+    bounds = {"trajectory_exact_match": 0.6, "trajectory_recall": 0.8, "right_tools": 0.7, "exact_match": 0.6}
+    failing = (rows["status"] == "failed") | (rows.filter(like="/status") == "error").any(axis=1)
+    for name, bound in bounds.items():
+        failing |= rows[f"{name}/score"] < bound
+    assert found["count"].sum() == failing.sum() + 4
 
 
 def test_its_figures_are_those_of_a_plain_loop_over_the_rows(run: EvaluationResult) -> None:

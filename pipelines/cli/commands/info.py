@@ -36,7 +36,7 @@ def add(commands: Any) -> None:
             words = "show this row of the instances table instead, with all its columns"
             parser.add_argument("instance", nargs="?", metavar="INSTANCE_ID", help=words)
             add_form(parser)
-            parser.add_argument("--all", action="store_true", help="show every criterion and every slice")
+            parser.add_argument("--all", action="store_true", help="show every criterion, slice and failure group")
 
 
 def _metrics(args: argparse.Namespace, rest: list[str]) -> int:

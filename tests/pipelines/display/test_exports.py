@@ -75,7 +75,9 @@ def test_markdown_shows_values_as_text(result: EvaluationResult) -> None:
     assert kinds <= {"text", "text_special", "softbreak"}, "no value became markup"
     assert not any(token.type == "html_block" for token in tokens)
     cells = [t.content for before, t in itertools.pairwise(tokens) if before.type == "td_open"]
-    assert len(cells) == 4 * 3 + 4 * sum(not s for s in result.summary_table["slice"]) + 3
+    assert len(cells) == 4 * 3 + 4 * sum(not s for s in result.summary_table["slice"]) + 3 * len(
+        result.failure_groups_table
+    )
     heading = next(t.content for before, t in itertools.pairwise(tokens) if before.type == "heading_open")
     assert heading.startswith("FAILED 2/4 criteria: 12 rows, 1 unusable")
 

@@ -77,13 +77,15 @@ def test_the_whole_summary(result: EvaluationResult) -> None:
     assert "nan" not in text.lower()
 
 
-def test_what_failed_first_is_shown_of_each_kind(result: EvaluationResult) -> None:
-    lines = render(result).splitlines()
-    calls, rows = lines[lines.index(terminal.FAULTS) + 1 :][:2]
-    errors = result.errors_table
-    first = errors[errors["source"] == "call"].iloc[0]
-    assert calls == f"  {first['code']} 3, first {first['instance_id']}: {first['message']}"
-    assert re.fullmatch(r"  malformed_json 1, first .*/rows\.jsonl, line 25: .+", rows)
+def test_the_largest_failure_groups_are_shown_with_a_row_of_each(result: EvaluationResult) -> None:
+    lines = render(result, 200, whole=True).splitlines()
+    shown = lines[lines.index(terminal.GROUPS) + 1 :]
+    groups = result.failure_groups_table
+    assert (groups["count"].diff().dropna() <= 0).all()
+    for line, (_, row) in zip(shown, groups.iterrows(), strict=False):
+        assert line.split()[0] == str(row["count"])
+        assert line.endswith(f"first {row['examples'][0]}")
+    assert re.search(r"1  malformed_json: .+, first .*/rows\.jsonl:25$", "\n".join(shown), flags=re.M)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
