@@ -19,7 +19,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -37,7 +36,7 @@ from apache_beam.utils.thread_pool_executor import shared_unbounded_instance
 from google.protobuf import json_format, text_format
 
 from ...schemas.errors import RunError
-from . import local_worker
+from . import workers as processes
 
 START = 300.0
 """Seconds for a worker process to connect: it imports Beam first, which takes long on a busy machine."""
@@ -178,8 +177,7 @@ class _Handler(GrpcWorkerHandler):
             "PIPELINE_OPTIONS": json_format.MessageToJson(info.pipeline_options),
             "WORKER_ID": self.worker_id,
         }
-        command = [sys.executable, "-m", local_worker.__name__]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+        self._process = processes.take(environment)
         self._workers.add(self)
         self._watcher.start()
 

@@ -93,13 +93,6 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
     return options
 
 
-def local_workers(count: int) -> list[str]:
-    """Returns the flags for a number of worker processes on the local engine."""
-    if count < 1:
-        raise ConfigError(f"found {count}", where="--workers", allowed="at least 1")
-    return ["--direct_running_mode=multi_processing", f"--direct_num_workers={count}"] if count > 1 else []
-
-
 def _prefer_prism(options: PipelineOptions, own: EngineOptions) -> None:
     """Prefers the binary on the PATH to a download, and sets a time limit, since Prism may hang."""
     prism = options.view_as(PrismRunnerOptions)

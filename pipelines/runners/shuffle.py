@@ -14,7 +14,7 @@ from ...transforms.io import storage
 from ...transforms.runtime.spill import Spill
 from .options import PipelineOptions, has_worker_processes, is_local
 
-HELD = 64 << 20
+HELD = 16 << 20
 """Bytes that a step shuffles in memory, which the engine holds three times; what is beyond goes to files as fast."""
 
 

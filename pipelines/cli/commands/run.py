@@ -50,6 +50,7 @@ def add(commands: Any) -> None:
 
 def _run(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import note
+    from ...runners.workers import fitting_workers, local_workers, started_early
 
     run_id = make_run_id()
     config, flags = config_of(args, rest, run_id)
@@ -57,10 +58,15 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
     if run_id in config.output.path:
         note(f"the folder of this run is {config.output.path}")
         again = f"`evalbeam run ... --output {config.output.path}`"
-    if args.retry_failed:
-        return retry(args, config, flags, again)
-    plan, options = plan_of(args, config, flags)
-    return execute(args, plan, options, again)
+    count = args.workers or fitting_workers(config, flags)
+    if args.workers is None and count > 1:
+        note(f"{count} worker processes share the rows (--workers 1: none)")
+        flags += local_workers(count)
+    with started_early(count, quiet=not args.debug):
+        if args.retry_failed:
+            return retry(args, config, flags, again)
+        plan, options = plan_of(args, config, flags)
+        return execute(args, plan, options, again)
 
 
 def retry(args: argparse.Namespace, config: EvaluationConfig, flags: list[str], again: str) -> int:
@@ -163,7 +169,7 @@ def split_rest(args: argparse.Namespace, rest: list[str]) -> tuple[str | None, l
 
     source, flags = split(rest)
     if args.workers is not None:
-        from ...runners.options import local_workers
+        from ...runners.workers import local_workers
 
         flags += local_workers(args.workers)
     return source, flags
@@ -207,7 +213,8 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     setting("--slices", "slices", "COLUMN,...", f"break the summary down {SLICES}")
     setting("--limit", "dataset.limit", "N", "at most N rows, chosen by hash")
     setting("--sample", "dataset.sample", "SHARE", "share of the rows in (0, 1], chosen by hash")
-    parser.add_argument("--workers", type=int, metavar="N", help="worker processes of the local engine (default: none)")
+    words = "worker processes of the local engine; auto (the default) uses the processors for many recorded rows"
+    parser.add_argument("--workers", type=_parse_workers, metavar="N", help=words)
     parser.add_argument(
         "--set",
         action="append",
@@ -222,6 +229,14 @@ def _parse_day(text: str) -> str:
     from ...config.placeholders import parse_day
 
     return parse_day(text)
+
+
+def _parse_workers(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if text.isdecimal() and int(text) >= 1:
+        return int(text)
+    raise ConfigError(f"found {text!r}", where="--workers", allowed="a number of at least 1, or auto")
 
 
 def read_setting(text: str) -> tuple[str, str, Any]:

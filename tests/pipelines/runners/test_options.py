@@ -14,6 +14,7 @@ from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.run.build import make_plan
 from evalbeam.pipelines.run.preflight import look_at
 from evalbeam.pipelines.runners import options as engines
+from evalbeam.pipelines.runners.workers import local_workers
 from evalbeam.schemas.config.evaluation import EvaluationConfig
 
 FLINK = ["--runner=FlinkRunner", "--flink_master=127.0.0.1:9"]
@@ -26,8 +27,8 @@ def options(*flags: str) -> PipelineOptions:
 def test_the_local_engine_is_beams_own_by_class() -> None:
     assert type(engines.runner(options())).__name__ == "FnApiRunner"
     assert engines.in_this_process(options())
-    assert engines.local_workers(1) == []
-    two = options(*engines.local_workers(2))
+    assert local_workers(1) == []
+    two = options(*local_workers(2))
     assert (engines.processes(two), engines.in_this_process(two), engines.calls_from_here(two)) == (2, False, True)
 
 
@@ -79,15 +80,13 @@ def test_what_starts_a_server_here_is_started_from_the_main_thread() -> None:
     ("flags", "message"),
     [
         (["--time_limit=5"], "--time_limit: DirectRunner has no limit of its own"),
-        ([*FLINK, *engines.local_workers(2)], "--workers: FlinkRunner has workers of its own"),
+        ([*FLINK, *local_workers(2)], "--workers: FlinkRunner has workers of its own"),
         (["--runner=SparkRunner"], "--runner: found 'SparkRunner'"),
     ],
 )
 def test_options_that_do_not_go_together(flags: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         options(*flags)
-    with pytest.raises(ConfigError, match="--workers: found 0"):
-        engines.local_workers(0)
 
 
 def test_what_is_missing_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
