@@ -134,7 +134,8 @@ def example_out(example: Example) -> list[Json]:
     chunks = None if call.retrieved_context is None else [[c.content, c.doc_uri] for c in call.retrieved_context]
     trajectory = call.predicted_trajectory
     calls = None if trajectory is None else [[c.tool_name, c.tool_input] for c in trajectory]
-    usage = call.usage and [call.usage.input_tokens, call.usage.output_tokens]
+    used = call.usage
+    usage = used and [used.input_tokens, used.output_tokens, *([used.model] if used.model else [])]
     return [
         _instance_out(example.instance),
         [call.status, call.response, calls, chunks, call.latency_in_seconds, call.error_type, call.error_message]

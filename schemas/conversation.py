@@ -140,6 +140,7 @@ def turn_out(turn: Turn) -> dict[str, Json]:
         found["steps"] = [step_out(s) for s in turn.steps]
     if turn.usage is not None:
         found["usage"] = {"input_tokens": turn.usage.input_tokens, "output_tokens": turn.usage.output_tokens}
+        found["usage"] |= {"model": turn.usage.model} if turn.usage.model else {}
     if turn.trajectory_error is not None:
         found["trajectory_error"] = turn.trajectory_error
     found.update({name: value for name in _PLAIN if (value := getattr(turn, name)) is not None})
@@ -180,12 +181,13 @@ def turns_in(value: Json) -> tuple[Turn, ...] | None:
 
 
 def usage_of(value: Json) -> Usage | None:
-    """Reads token counts under the names of the common providers; unknown counts are `None`."""
+    """Reads token counts under the names of the common providers, and `model`; unknown counts are `None`."""
     if not isinstance(value, Mapping):
         return None
     given = _count(value, "input_tokens", "prompt_tokens", "prompt_token_count")
     made = _count(value, "output_tokens", "completion_tokens", "candidates_token_count")
-    return None if given is None and made is None else Usage(given, made)
+    model = value.get("model")
+    return None if given is None and made is None else Usage(given, made, model if isinstance(model, str) else None)
 
 
 def seconds_of(value: Json) -> float | None:

@@ -37,21 +37,26 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that a call used; `None` if the provider did not report them (never 0 for unknown)."""
+    """Tokens that a call used; `None` if the provider did not report them (never 0 for unknown).
+
+    `model` is the model that used them, if the answer names it.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
+    model: str | None = None
 
     @classmethod
     def total(cls, parts: Iterable[Usage | None]) -> Usage | None:
         """Sums the tokens of several calls; a count that one call does not report is unknown in the sum.
 
         A sum of the known counts would be mistaken for the total. `None` if nothing is known or there are no calls.
+        The model is that of all calls, if they agree.
         """
         known = [p or cls() for p in parts]
         given, made = [p.input_tokens for p in known], [p.output_tokens for p in known]
-        total = cls(_sum(given), _sum(made))
-        return None if total == cls() else total
+        total = cls(_sum(given), _sum(made), known[0].model if len({p.model for p in known}) == 1 else None)
+        return None if total.input_tokens is None and total.output_tokens is None else total
 
 
 def _sum(counts: list[int | None]) -> int | None:

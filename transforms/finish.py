@@ -35,7 +35,7 @@ from ..schemas.usage import add_known
 from .aggregate import sort_summaries
 from .facts import DatasetStats, RunLimits
 from .io import storage
-from .judge_costs import Spent, add_costs, spending
+from .judge_costs import LIVE, Spent, add_costs, agent_spending, spending
 from .load import LoadTables
 from .statistics import criteria
 from .statistics.slices import MetricFacts
@@ -70,6 +70,8 @@ class RunRecord:
         prompts: Name, version and hash of the prompts of each judge metric.
         models: Name of each judge's model.
         prices: Prices of models by their names.
+        agent_model: Model of the agent's answers that name none; `None` if it is unknown.
+        agent_way: How the agent's answers came: `LIVE` or `BATCH`.
         free: Judges whose answers come from another run: they cost nothing, and missing ones do not leave the run open.
         left_because: Reason why calls are left, unless the run was stopped.
         retry: Number of the retry that the tables are of, 0 before the first.
@@ -89,6 +91,8 @@ class RunRecord:
     models: Mapping[str, str] = field(default_factory=dict)
     replay: bool = False
     prices: Mapping[str, PriceConfig] = field(default_factory=dict)
+    agent_model: str | None = None
+    agent_way: str = LIVE
     free: tuple[str, ...] = ()
     left_because: str = LEFT
     retry: int = 0
@@ -105,7 +109,7 @@ class FinishRun(beam.PTransform):
         facts: PCollection[DatasetStats].
         record: The part of the manifest that is known before the run.
         writer: Writer of the summary table.
-        spent: PCollection[Spent]; `None` if no judge is asked.
+        spent: PCollection[Spent]; `None` if nothing that was spent is known.
     """
 
     files: beam.PCollection[WrittenFile]
@@ -117,8 +121,8 @@ class FinishRun(beam.PTransform):
 
     def expand(self, input_or_inputs: PBegin) -> beam.PCollection[bytes]:
         sides = (AsList(self.files), AsList(self.summaries))
-        asked = () if self.spent is None else (AsList(self.spent),)
-        step = beam.Map(_finish, self.record, self.writer, *sides, AsSingleton(self.facts), *asked)
+        spent = () if self.spent is None else (AsList(self.spent),)
+        step = beam.Map(_finish, self.record, self.writer, *sides, AsSingleton(self.facts), *spent)
         one = input_or_inputs | "OneRun" >> beam.Create([0], reshuffle=False)
         return one | "Finish" >> step.with_output_types(bytes)  # type: ignore[return-value]  (`|` gives a PValue)
 
@@ -156,7 +160,8 @@ def _finish(
         "verdict": verdict if record.criteria and not refused else None,
         "criteria": [] if refused else [asdict(j) for j in judged],
     }
-    manifest = _manifest(record, outcome, kept, facts, asked)
+    answers = agent_spending(spent, record.agent_model, record.prices, record.agent_way)
+    manifest = _manifest(record, outcome, kept, facts, answers, asked)
     publish(record.output, kept, manifest, record.loading if state == FINISHED else None)
     return manifest
 
@@ -216,6 +221,7 @@ def _manifest(
     outcome: Mapping[str, Json],
     files: Sequence[WrittenFile],
     facts: DatasetStats,
+    answers: Sequence[Json],
     asked: Sequence[Json],
 ) -> bytes:
     described: dict[str, Any] = {}
@@ -233,6 +239,7 @@ def _manifest(
         "metrics": [{name: getattr(f, name) for name in _OF_A_METRIC} for f in record.facts],
         "fingerprint": record.fingerprint,
         **({"retry": record.retry} if record.retry else {}),
+        **({"answering": {"cost": add_known(one["cost"] for one in answers), "spent": answers}} if answers else {}),
         **({"judging": _judging(record, asked)} if record.models else {}),
         "config": record.config,
         "versions": record.versions,

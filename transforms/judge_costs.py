@@ -1,6 +1,6 @@
-"""The costs of judges: questions and tokens of each metric and judge, summed over the run, and their price.
+"""The costs of agents and judges: tokens of each model, metric and judge, summed over the run, and their price.
 
-Tokens, and whether an answer came by a batch, are stored with the answers; so the costs follow from the journal.
+Tokens, and whether a judge's answer came by a batch, are stored with the answers; so the costs follow from the journal.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TypeAlias
 import apache_beam as beam
 
 from ..schemas.config.evaluation import PriceConfig
+from ..schemas.instance import Invocation
 from ..schemas.json import Json
 from ..schemas.result import ScoredBatch, Summary, Tally
 from ..schemas.usage import add_known
@@ -19,22 +20,47 @@ from .statistics.slices import MetricFacts
 
 LIVE, BATCH = "live", "batch"
 """Ways in which answers are obtained; their prices differ."""
-Spent: TypeAlias = tuple[tuple[str, str, str], tuple[int, int, int, int, int, int]]
+AGENT = ""
+"""Stands for the metric where the agent's own answers are counted, and its model for the judge."""
+Numbers: TypeAlias = tuple[int, int, int, int, int, int]
+"""The numbers of a tally."""
+Spent: TypeAlias = tuple[tuple[str, str, str], Numbers]
 """((metric, judge, how its answers came), the numbers of its tally)."""
 
 
 @dataclass
 class SumSpending(beam.PTransform):
-    """PCollection[ScoredBatch] -> PCollection[Spent], one for each metric, judge and way its answers came."""
+    """PCollection[ScoredBatch] -> PCollection[Spent], one for each metric, judge and way its answers came.
+
+    The answers of the agent are one more, for each model that they name ("" for none).
+    """
 
     def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[Spent]:
         parts = input_or_inputs | "Spent" >> beam.FlatMap(_list_spending).with_output_types(Spent)
-        return parts | "Sum" >> beam.CombinePerKey(_sum_tallies).with_output_types(Spent)  # type: ignore[return-value]  (`|` gives a PValue)
+        total = beam.CombineFn.from_callable(_sum_tallies).with_output_types(Numbers)
+        return parts | "Sum" >> beam.CombinePerKey(total).with_output_types(Spent)  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 def _list_spending(batch: ScoredBatch) -> Iterator[Spent]:
     for key, tally in batch.spent.items():
         yield key, astuple(tally)
+    own: dict[str, Tally] = {}
+    for example in batch.examples:
+        call = example.invocation
+        model = (call.usage and call.usage.model) or ""
+        own[model] = own.get(model, Tally()) + _tally(call)
+    for model, tally in own.items():
+        yield (AGENT, model, LIVE), astuple(tally)
+
+
+def _tally(call: Invocation) -> Tally:
+    """Counts an answer, recorded or given; the tokens of failed calls are unknown, and not counted as such."""
+    if not call.answered:
+        return Tally(failed=int(call.status == "failed"))
+    used = call.usage
+    if used is None or used.input_tokens is None or used.output_tokens is None:
+        return Tally(1, unknown=1)
+    return Tally(1, 0, 0, used.input_tokens, used.output_tokens)
 
 
 def _sum_tallies(tallies: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -60,14 +86,15 @@ def spending(
     """Builds the entries of the manifest, one for each metric and judge, sorted by them.
 
     Args:
-        found: The tallies of the run.
+        found: The tallies of the run; those of the agent are left out.
         models: Model of each judge.
         prices: Price of each model.
         free: Judges whose answers were paid for by another run.
     """
     ways: dict[tuple[str, str], dict[str, Tally]] = {}
     for (metric, judge, way), numbers in sorted(found):
-        ways.setdefault((metric, judge), {})[way] = Tally(*numbers)
+        if metric != AGENT:
+            ways.setdefault((metric, judge), {})[way] = Tally(*numbers)
     shown = []
     for (metric, judge), tallies in ways.items():
         tally = sum(tallies.values(), Tally())
@@ -84,10 +111,47 @@ def spending(
                 "input_tokens": tally.input_tokens if known else None,
                 "output_tokens": tally.output_tokens if known else None,
                 "cost": 0.0 if judge in free else add_known(cost_of(t, price, way) for way, t in tallies.items()),
-                "price_date": price.date.isoformat() if price else None,
+                "price_date": _day(price),
             }
         )
     return shown
+
+
+def agent_spending(
+    found: Iterable[Spent], model: str | None, prices: Mapping[str, PriceConfig], way: str
+) -> list[Json]:
+    """Builds the entries of the manifest for the agent's answers, one for each model, sorted by it.
+
+    The list is empty if no answer reports tokens and no model is known, so there is nothing to price.
+
+    Args:
+        found: The tallies of the run.
+        model: Model of the answers that name none.
+        prices: Price of each model.
+        way: How the answers came: `LIVE` or `BATCH`.
+    """
+    tallies: dict[str, Tally] = {}
+    for (metric, named, _), numbers in sorted(found):
+        if metric == AGENT:
+            tallies[named or model or ""] = tallies.get(named or model or "", Tally()) + Tally(*numbers)
+    if not any(name or tally.input_tokens or tally.output_tokens for name, tally in tallies.items()):
+        return []
+    return [
+        {
+            "model": name or None,
+            "answers": tally.calls,
+            "failed": tally.failed,
+            "input_tokens": None if tally.unknown else tally.input_tokens,
+            "output_tokens": None if tally.unknown else tally.output_tokens,
+            "cost": cost_of(tally, prices.get(name), way) if tally.calls else 0.0,
+            "price_date": _day(prices.get(name)),
+        }
+        for name, tally in sorted(tallies.items())
+    ]
+
+
+def _day(price: PriceConfig | None) -> str | None:
+    return price.date.isoformat() if price is not None and price.date is not None else None
 
 
 def add_costs(

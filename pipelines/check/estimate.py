@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ...schemas.config.list_prices import CURRENCY
 from ...schemas.conversation import is_conversation, pair_turns
 from ...schemas.instance import Chunk, Example, Instance, Invocation, Turn
 from ...schemas.judging import PROMPTS
@@ -12,7 +13,7 @@ from ...transforms.agents.base import add_turns, trajectory_of
 from ...transforms.join_baseline import BASELINE
 from ...transforms.metrics._inputs import Inputs
 from ...transforms.metrics._judged import JudgedMetric
-from ..display.costs import UNKNOWN, format_known, format_money
+from ..display.costs import UNKNOWN, describe_list_prices, format_known, format_money, price_of
 from ..display.terminal import plain, table
 from ..run.judges import joined_metrics
 from ..run.plan import Plan
@@ -36,7 +37,7 @@ class JudgeEstimate:
         metric, judge, model: Names of the metric, the judge and its model.
         calls: Number of questions.
         input_tokens, output_tokens: Estimated tokens; `None` for services that count no tokens.
-        cost: In the currency of `prices`; `None` if there is no price.
+        cost: In the currency of `prices`, or of list prices if there are none; `None` if the model has no price.
     """
 
     metric: str
@@ -82,7 +83,7 @@ def _estimate(
     if not counts:
         return JudgeEstimate(metric, judge, model, calls, None, None, None)
     tokens = [(low / CHARACTERS, high / CHARACTERS) for low, high in (given, made)]
-    price = plan.config.prices.get(model)
+    price = price_of(model, plan.config)
     low, high = (price and price.cost(*each, batched=use.mode != "live") for each in zip(*tokens, strict=True))
     cost = None if low is None or high is None else (low, high)
     return JudgeEstimate(metric, judge, model, calls, tokens[0], tokens[1], cost)
@@ -122,19 +123,24 @@ def render_estimates(estimates: Sequence[JudgeEstimate], plan: Plan, rows: int |
     calls = format_span(count_calls(estimates, plan))
     where = "" if rows is not None else f" for each {UNKNOWN_ROWS:,} rows"
     yield f"expected calls: about {calls}{where}, estimated from the first rows; none was made by this check"
+    currency = currency_of(plan)
     cells = [
         [one.metric, one.judge, one.model, *(format_span(s) for s in (one.calls, one.input_tokens, one.output_tokens))]
-        + [format_span(one.cost, exact=True)]
+        + [format_span(one.cost, money=currency)]
         for one in estimates
     ]
     if len(estimates) > 1:
-        sums = (format_span(sum_spans([getattr(one, n) for one in estimates]), exact=n == "cost") for n in _SUMMED)
+        sums = (
+            format_span(sum_spans([getattr(one, n) for one in estimates]), money=currency if n == "cost" else None)
+            for n in _SUMMED
+        )
         cells.append(["all", "", "", calls, *sums])
     columns = [(heading, heading in _HEADINGS[3:]) for heading in _HEADINGS]
     yield from (plain(line) for line in table(columns, cells, width, ("Model", "Judge")))
     yield f"tokens are estimated: {CHARACTERS} characters each, verdicts of one to three sentences, no thinking;"
     answers = "those of the rows" if plan.recorded else "assumed to equal the references, else to have 400 characters"
     yield f"  the agent's answers are {answers}; from the fewest deciding votes to all votes"
+    yield from note_list_prices(plan, [one.model for one in estimates])
     if any(judge.combine_metrics for judge in plan.judges.values()):
         yield "  for joint judges, tokens are those of the metrics asked separately, which is an upper bound"
     yield from _warn_of_budget(estimates, plan, rows)
@@ -178,9 +184,46 @@ def sum_spans(spans: Sequence[Span | None]) -> Span | None:
     return (sum(low for low, _ in whole), sum(high for _, high in whole)) if len(whole) == len(spans) else None
 
 
-def format_span(bounds: Span | None, exact: bool = False) -> str:
-    """Formats a span as "minimum – maximum", or as one number if both are the same."""
+def format_span(bounds: Span | None, money: str | None = None) -> str:
+    """Formats a span as "minimum – maximum", or as one number if both are the same.
+
+    Args:
+        bounds: The span.
+        money: The currency of an amount; `None` for a count.
+    """
     if bounds is None:
         return UNKNOWN
-    low, high = (format_money(v) if exact else format_known(round(v)) for v in bounds)
-    return low if low == high else f"{low} – {high}"
+    low, high = (format_known(round(v)) if money is None else format_money(v) for v in bounds)
+    return (low if low == high else f"{low} – {high}") + (f" {money}" if money else "")
+
+
+def currency_of(plan: Plan) -> str:
+    """Returns the currency of a plan's amounts; that of the list prices if the configuration has no prices."""
+    return plan.config.currency if plan.config.prices else CURRENCY
+
+
+def note_list_prices(plan: Plan, models: Iterable[str]) -> Iterator[str]:
+    """Yields a line that says from when the list prices of models are, if they are used."""
+    listed = {m: price for m in models if not plan.config.prices and (price := price_of(m, plan.config)) is not None}
+    if listed:
+        yield f"costs: {describe_list_prices(listed)}, not yours; `prices` sets yours"
+
+
+def estimate_agent(plan: Plan, examples: Sequence[Example], looked_at: int, rows: int) -> JudgeEstimate | None:
+    """Estimates the tokens and cost of the agent's answers; `None` if its model or the model's price is unknown.
+
+    Only prompts and answers are counted: what an agent adds to a prompt, and what it says to tools, is not known.
+
+    Args:
+        plan, examples, looked_at, rows: As for `estimate_judges`.
+    """
+    model = plan.agent_model
+    price = price_of(model, plan.config) if model else None
+    if model is None or price is None:
+        return None
+    scale = rows * plan.config.trials / max(looked_at, 1) / CHARACTERS
+    given = sum(len(str(e.instance.get("prompt") or "")) for e in examples) * scale
+    made = sum(len(str(add_expected_answer(e).invocation.response or "")) for e in examples) * scale
+    cost = price.cost(given, made, batched=plan.config.agent.mode != "live")
+    calls = float(rows * plan.config.trials)
+    return JudgeEstimate("", "", model, (calls, calls), (given, given), (made, made), cost and (cost, cost))

@@ -13,7 +13,7 @@ from ...schemas.instance import ALIASES
 from ...transforms.join_baseline import JOINED
 from ...transforms.readers.memory import iterate_rows, spill
 from ..check.check import HEAD_ROWS, CheckReport, check
-from ..check.estimate import UNKNOWN_ROWS, count_calls, estimate_judges, format_span, sum_spans
+from ..check.estimate import UNKNOWN_ROWS, count_calls, currency_of, estimate_judges, format_span, sum_spans
 from ..config.arguments import build_sections
 
 
@@ -69,7 +69,7 @@ def _describe_calls(report: CheckReport, rows: int | None) -> str:
     count = UNKNOWN_ROWS if rows is None else rows
     estimates = estimate_judges(report.plan, report.sample.examples, report.sample.size, count)
     cost = sum_spans([one.cost for one in estimates])
-    money = f", at a cost of {format_span(cost, exact=True)}" if cost is not None else ""
+    money = f", at a cost of {format_span(cost, money=currency_of(report.plan))}" if cost is not None else ""
     each = f"for {rows:,} rows" if rows is not None else f"for each {UNKNOWN_ROWS:,} rows"
     return f"{format_span(count_calls(estimates, report.plan))} calls {each}{money}"
 

@@ -95,7 +95,7 @@ class Evaluate(beam.PTransform):
             plan.failure_tests, side, output.path, plan.writer.beside
         )
         files = (instances, errors, groups) | "Files" >> beam.Flatten()
-        spent = scored | "Spending" >> SumSpending() if plan.judges else None
+        spent = scored | "Spending" >> SumSpending()
         last = FinishRun(files, summaries, facts, plan.record(context), plan.writer.beside, spent)
         return input_or_inputs | "FinishRun" >> last  # type: ignore[return-value]  (`|` gives a PValue)
 

@@ -59,6 +59,7 @@ def build_agent(config: AgentConfig, where: str = "") -> Agent | Recording:
     if is_dataclass(part.factory):
         own = {f.name for f in fields(part.factory)}
         params |= {key: getattr(config, key) for key in sorted(own & CallPolicy.model_fields.keys())}
+        params |= {"model": config.model} if "model" in own and config.model is not None else {}
         check_keys(params, {*AgentConfig.model_fields, *own}, "agent")
     return registry.build(part, params, "agent")
 

@@ -22,6 +22,7 @@ from ...transforms.finish import HANDED, LEFT, RunRecord
 from ...transforms.invoke import InvokeAgent
 from ...transforms.journal.ranks import retry_of
 from ...transforms.judge import JudgeExamples, JudgeUse
+from ...transforms.judge_costs import BATCH, LIVE
 from ...transforms.judging.needs import Needs
 from ...transforms.load import LoadTables
 from ...transforms.metrics._inputs import ConfiguredMetric
@@ -211,9 +212,16 @@ class Plan:
             models={name: use.model_name for name, use in self.judges.items()},
             free=tuple(name for name, use in self.judges.items() if use.replayed is not None),
             prices=self.config.prices,
+            agent_model=self.agent_model,
+            agent_way=LIVE if self.config.agent.mode == "live" else BATCH,
             retry=retry_of(context.start),
             left_because=HANDED if any(mode != "live" for mode in self.modes) else LEFT,
         )
+
+    @property
+    def agent_model(self) -> str | None:
+        """The model of the agent's answers that name none; `None` if it is unknown."""
+        return self.config.agent.model or self.agent.model_name
 
     def loading(self, context: RunContext) -> LoadTables | None:
         """Loads the tables into BigQuery; `None` if the configuration does not say so."""

@@ -36,6 +36,7 @@ def fingerprint_parts(plan: Plan) -> dict[str, Json]:
     return {
         **own,
         **{k: shown.get(k) for k in sorted(agent.params)},
+        **({"model": agent.model} if agent.model is not None and hasattr(plan.agent, "model") else {}),
         "source": None if agent.type == "gemini" else source_of(agent.target),
     }
 

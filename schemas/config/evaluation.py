@@ -32,6 +32,7 @@ class AgentConfig(CallPolicy):
             the answers are in the rows.
         target: "module:name" of the agent, the object itself from Python, or an address.
         version: Declared version of the agent, part of its fingerprint.
+        model: Name under which `prices` price the agent's tokens, unless the `usage` of an answer names its model.
         failure_threshold: As in the call policy; by default, the calls stop if more than half of the first 200 fail.
         packages: Wheels, folders with Python code and at most one requirements file of the agent; they are made
             importable on this machine and on every worker.
@@ -45,6 +46,7 @@ class AgentConfig(CallPolicy):
     type: str = "auto"
     target: Any = None
     version: str | None = None
+    model: str | None = None
     failure_threshold: float | None = Field(default=0.5, gt=0, lt=1)
     packages: tuple[str, ...] = ()
     secrets: dict[str, str] = {}
@@ -72,19 +74,19 @@ def _is_secret(name: Any, reference: Any) -> bool:
 
 
 class PriceConfig(ConfigPart):
-    """Price of 1,000,000 tokens of a model, and the day of that price.
+    """Price of 1,000,000 tokens of a model.
 
     Attributes:
-        input, output: Prices of input and output tokens, in any currency, the same for all models.
+        input, output: Prices of input and output tokens, in the currency of all prices.
         batch_input, batch_output: Prices through the batch interface; `None` if unknown.
-        date: The day of the prices.
+        date: The day of the prices, if it is to be kept with the costs.
     """
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
     batch_input: float | None = Field(default=None, ge=0)
     batch_output: float | None = Field(default=None, ge=0)
-    date: datetime.date
+    date: datetime.date | None = None
 
     def cost(self, given: float, made: float, batched: bool = False) -> float | None:
         """Returns the cost of input tokens (`given`) and output tokens (`made`); `None` if their price is unknown."""
@@ -244,7 +246,8 @@ class EvaluationConfig(ConfigPart):
         metrics: The metrics, in the order of the output columns.
         judges: The judge models by name; a metric that names none uses "default".
         baseline: Folder of a finished run whose answers pairwise metrics compare against.
-        prices: Prices of judge models by model name; the cost of other models is unknown.
+        prices: Prices of the models of agents and judges by model name; the cost of other models is unknown.
+        currency: Currency of `prices`, such as EUR, shown behind amounts.
         criteria: Bounds that decide the verdict: {metric: minimum} or a list of criteria.
         slices: Lists of dataset columns whose values break down the summary.
         gate: What a comparison with an earlier run has to show.
@@ -264,6 +267,7 @@ class EvaluationConfig(ConfigPart):
     judges: dict[str, JudgeConfig] = {}
     baseline: str | None = None
     prices: dict[str, PriceConfig] = {}
+    currency: str = ""
     criteria: list[CriterionConfig] = []
     slices: list[list[str]] = []
     gate: GateConfig = GateConfig()

@@ -98,6 +98,11 @@ class _Answers(ABC):
         """True if the agent takes the whole row instead of its prompt."""
         return False
 
+    @property
+    def model_name(self) -> str | None:
+        """The model whose price the tokens of answers have that name none; `None` if it is unknown."""
+        return None
+
 
 class Recording(_Answers):
     """Base of agents whose answers are already in the rows; no call is made."""

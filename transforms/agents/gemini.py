@@ -50,6 +50,10 @@ class GeminiAgent(Agent):
             return bool(_NAME.match(target) or MODEL.match(target))
         return callable(getattr(original(target), "generate_content", None)) and not isinstance(target, type)
 
+    @property
+    def model_name(self) -> str | None:
+        return self.target.rpartition("/")[2] if isinstance(self.target, str) else None
+
     def __post_init__(self) -> None:
         check_reference(self.api_key, "agent.api_key")
         if not self.claims(self.target):

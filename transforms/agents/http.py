@@ -103,6 +103,11 @@ class HttpAgent(Agent, Batched):
     def claims(cls, target: Any) -> bool:
         return is_address(target)
 
+    @property
+    def model_name(self) -> str | None:
+        model = self.body.get("model") if self.preset == "openai_chat" and isinstance(self.body, Mapping) else None
+        return model if isinstance(model, str) else None
+
     def __post_init__(self) -> None:
         self._check_target()
         for name, value in self.headers.items():

@@ -170,6 +170,6 @@ def test_a_budget_of_tokens_below_the_instructions_alone_is_refused(tmp_path: Pa
 
 
 def test_bounds_that_are_one_are_shown_once() -> None:
-    assert [*map(format_span, (None, (2.0, 2.0), (1.2, 3000.0))), format_span((0.5, 0.51), exact=True)] == [
+    assert [*map(format_span, (None, (2.0, 2.0), (1.2, 3000.0))), format_span((0.5, 0.51), money="")] == [
         "unknown", "2", "1 – 3,000", "0.5 – 0.51",
     ]  # fmt: skip

@@ -81,7 +81,14 @@ PLAIN: dict[str, Any] = {
         "sample": 0.9,
         "max_invalid_fraction": 0.5,
     },
-    "agent": {"type": "function", "target": "valid_parts:ask", "version": "1", "secrets": ["HOME"], **POLICY},
+    "agent": {
+        "type": "function",
+        "target": "valid_parts:ask",
+        "version": "1",
+        "model": "m",
+        "secrets": ["HOME"],
+        **POLICY,
+    },
     "metrics": [
         "exact_match",
         {"metric": "trajectory_recall", "name": "tools", "args": {"find": ["id"], "look": "ignore"}},
@@ -142,6 +149,7 @@ JUDGED: dict[str, Any] = {
     ],
     "judges": JUDGES,
     "prices": {"gpt-x": {"input": 2.0, "output": 8.0, "batch_input": 1.0, "batch_output": 4.0, "date": "2026-11-01"}},
+    "currency": "EUR",
     "output": {"path": "out", "column_style": "databricks"},
 }  # fmt: skip
 ADK: dict[str, Any] = {
