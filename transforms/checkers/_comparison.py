@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rapidfuzz.distance import LCSseq
 
 from ..grounding.words import DATES, Sentence, Word
-from ._quantifiers import find_quantifiers, is_stretched
+from ._quantifiers import Quantifier, find_quantifiers, is_stretched
 
 LACKING = 0.55
 """Factor of the support if any content word is lacking: a claim that is supported in part is not grounded."""
@@ -20,13 +20,21 @@ of the two, for other quantifiers or exchanged roles."""
 LOOSE, OTHER = 0.85, 0.5
 """Weights of a contradiction: the text has another name or number, but not at the claim's position; it has another
 word of no known kind in place of the claim's, which may mean the same."""
+SHORT = {1: 0.75, 2: 0.85}
+"""Factors of the support of claims with so few content words, unless the fact says them word for word: they may stand
+there by chance."""
+UNLINKED = 0.55
+"""Further factor if such a claim is "it is ..." and the fact does not say that anything is so."""
 _COVERED = 0.6
 """Weight of the words that both have against those in the same order, which paraphrases change."""
 _REACH = 3
 """Extra words beyond the claim's ends in which counterparts are searched for in the sentence."""
 _PREPOSITIONS = frozenset("from to in on at by for with of before after into over under through".split())
 _ARTICLES = frozenset(["the", "a", "an"])
-_PASSIVE = frozenset("is are was were be been being".split())
+_FREE_ORDER = "\u0370"
+"""First letter of the scripts in whose languages the order of words tells no roles, or words are not told apart."""
+_PRONOUNS = frozenset("it he she they this that".split())
+_BE = frozenset("is are was were be been being".split())
 
 
 class Side:
@@ -57,7 +65,7 @@ class Side:
         return any(w.kind == "negation" for w in self.words)
 
     @cached_property
-    def quantifiers(self) -> frozenset[str]:
+    def quantifiers(self) -> frozenset[Quantifier]:
         return find_quantifiers(self.words)
 
     @cached_property
@@ -65,7 +73,7 @@ class Side:
         if "by" not in self.stems:
             return False
         before = self.order[: self.order.index("by")]
-        return not _PASSIVE.isdisjoint(before)
+        return not _BE.isdisjoint(before)
 
     @cached_property
     def needed(self) -> list[Word]:
@@ -104,11 +112,13 @@ class Comparison(NamedTuple):
         support: Probability that the clause of the fact entails the claim.
         contradiction: Probability that it contradicts the claim.
         coverage: Share of the claim's words in the clause.
+        factor: Factor of the support for conflicts and for a claim too short to be certain.
     """
 
     support: float
     contradiction: float
     coverage: float
+    factor: float
 
 
 def compare(claim: Side, fact: Side, context: frozenset[str]) -> Comparison:
@@ -119,11 +129,11 @@ def compare(claim: Side, fact: Side, context: frozenset[str]) -> Comparison:
         fact: The clause of the fact.
         context: The stems of the text that the clause of the fact is part of; they may name its subject.
     """
-    pairs = _find_pairs(claim, fact)
+    pairs = find_pairs(claim, fact.order)
     anchors = [(i, j) for i, j in pairs if claim.words[i].weight == 1]
     if not anchors:
         share = sum(w.weight for w in claim.words if w.stem in fact.stems) / claim.weight
-        return Comparison(share / 4, 0.0, share)
+        return Comparison(share / 4, 0.0, share, 1.0)
     borrowed = _find_borrowed(claim, fact, anchors, context)
     known = fact.stems | borrowed
     covered = sum(w.weight for w in claim.words if w.stem in known or (w.weight < 1 and w.stem in context))
@@ -131,15 +141,26 @@ def compare(claim: Side, fact: Side, context: frozenset[str]) -> Comparison:
     support = (_COVERED * covered + (1 - _COVERED) * min(in_order, covered)) / claim.weight
     lacking = [w for w in claim.words if w.weight == 1 and w.stem not in known]
     clash = _find_clash(claim, fact, anchors, lacking)
-    support *= (LACKING if lacking else 1.0) * clash.factor
+    factor = clash.factor * (1.0 if support == 1 else _get_certainty(claim, fact))
+    support *= (LACKING if lacking else 1.0) * factor
     support *= MISSING ** sum(w.stem not in known for w in claim.needed)
     contradiction = min(clash.weight * _compute_coverage(claim, known, clash.swapped) ** 2, 1.0)
-    return Comparison(support, contradiction, covered / claim.weight)
+    return Comparison(support, contradiction, covered / claim.weight, factor)
 
 
-def _find_pairs(claim: Side, fact: Side) -> list[tuple[int, int]]:
-    """Returns index pairs of a longest common subsequence of the stems of a claim and a fact."""
-    blocks = LCSseq.editops(claim.order, fact.order).as_matching_blocks()
+def _get_certainty(claim: Side, fact: Side) -> float:
+    content = [w.stem for w in claim.words if w.weight == 1]
+    if len(content) not in SHORT:
+        return 1.0
+    lead = claim.order[: claim.order.index(content[0])]
+    linked = _BE.isdisjoint(lead) or _PRONOUNS.isdisjoint(lead) or content[0] not in fact.stems
+    told = linked or not _BE.isdisjoint(fact.order[: fact.order.index(content[0])])
+    return SHORT[len(content)] * (1.0 if told else UNLINKED)
+
+
+def find_pairs(claim: Side, stems: Sequence[str]) -> list[tuple[int, int]]:
+    """Returns index pairs of a longest common subsequence of a claim's stems and others."""
+    blocks = LCSseq.editops(claim.order, stems).as_matching_blocks()
     return [(block.a + i, block.b + i) for block in blocks for i in range(block.size)]
 
 
@@ -154,11 +175,13 @@ def _find_borrowed(
     lead = [w for w in claim.words[: anchors[0][0]] if w.stem not in fact.stems and w.weight == 1]
     if not lead or any(w.kind == "number" or w.stem not in context for w in lead):
         return frozenset()
-    others = [w for w in fact.words if w.weight == 1 and w.stem not in claim.stems and w.stem not in DATES]
-    subject = [w for w in fact.words[: anchors[0][1]] if w in others]
+    agent = fact.order.index("by") if fact.is_passive else len(fact.words)
+    rivals = [*fact.words[: anchors[0][1]], *fact.words[agent:]]
     named = any(w.kind == "name" for w in lead)
-    rivals = [w for w in (others if named else subject) if w.kind == "name" or not named]
-    return frozenset() if rivals else frozenset(w.stem for w in lead)
+    free = all(
+        w.weight < 1 or w.stem in claim.stems or w.stem in DATES or (named and w.kind != "name") for w in rivals
+    )
+    return frozenset(w.stem for w in lead) if free else frozenset()
 
 
 class _Clash(NamedTuple):
@@ -222,10 +245,10 @@ def has_exchanged_roles(claim: Side, fact: Side) -> bool:
     three words. Two words that take each other's preposition (from A to B, from B to A) are exchanged as well, and so
     are two numbers next to each other (3-1, 1-3), and a word that stands by a number that the fact gives to another.
     """
-    places = [fact.places[stem] for stem in claim.places if stem in fact.places]
+    places = [fact.places[stem] for stem in claim.places if stem in fact.places and stem[0] < _FREE_ORDER]
     turned = _has_falling_three(places)
     if claim.is_passive != fact.is_passive:
-        turned = len(places) > 2 and places[:3] == sorted(places[:3])
+        turned = len(places) > 2 and places == sorted(places)
     return turned or _has_exchanged_prepositions(claim, fact) or _has_exchanged_numbers(claim, fact)
 
 
@@ -255,10 +278,13 @@ def _has_exchanged_numbers(claim: Side, fact: Side) -> bool:
 def _has_nearer_number(claim: Side, fact: Side, word: str, number: str) -> bool:
     """Returns true if a number that the claim lacks stands between the word and the number, right after the word."""
     low, high = fact.places[word], fact.places[number]
-    if low < high:
-        return any(w.kind == "number" and w.stem not in claim.stems for w in fact.words[low + 1 : high])
-    after = fact.words[low + 1 : low + 1 + _REACH]
-    return any(w.kind == "number" and w.stem not in claim.stems for w in after)
+    if low > high:
+        after = fact.words[low + 1 : low + 1 + _REACH]
+        return any(w.kind == "number" and w.stem not in claim.stems for w in after)
+    between = fact.words[low + 1 : high]
+    while between and (between[-1].weight < 1 or between[-1].kind == "number" or between[-1].stem in DATES):
+        between = between[:-1]  # "December 19, 1997" is one date
+    return any(w.kind == "number" and w.stem not in claim.stems for w in between)
 
 
 def _compute_coverage(claim: Side, known: frozenset[str], swapped: bool) -> float:

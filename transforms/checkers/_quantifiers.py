@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from typing import NamedTuple
 
 from ..grounding.words import Sentence
 
@@ -25,31 +25,47 @@ _PAIRS = {
     ("less", "than"): "less",
 }
 _BEFORE_NUMBERS = {"over": "more", "above": "more", "exceeding": "more", "under": "less", "below": "less"}
-_IMPLIED = {"all": {"most", "many", "some"}, "most": {"many", "some"}, "many": {"some"}, "more": {"least"}}
+_IMPLIED = {"all": ("most", "many", "some"), "most": ("many", "some"), "many": ("some",), "more": ("least",)}
 """What a quantifier of a fact says of weaker ones too."""
-_BOUNDS = frozenset(["least", "up to", "more", "less"])
 _REVERSING = frozenset(["few", "except"])
 """Quantifiers that a claim cannot leave out."""
 
 
-def find_quantifiers(words: Sentence) -> frozenset[str]:
-    """Finds the groups of quantifiers that occur in a clause."""
-    found = {_SINGLE[w.stem] for w in words if w.stem in _SINGLE}
-    for a, b in pairwise(words):
-        if (a.stem, b.stem) in _PAIRS:
-            found = (found - {"most"} if b.stem == "most" else found) | {_PAIRS[a.stem, b.stem]}
-        elif a.stem in _BEFORE_NUMBERS and b.kind == "number":
-            found.add(_BEFORE_NUMBERS[a.stem])
+class Quantifier(NamedTuple):
+    """A quantifier.
+
+    Attributes:
+        group: Name of its group.
+        of: The word that it bounds ("5" of "more than 5"); empty if it is no bound.
+    """
+
+    group: str
+    of: str = ""
+
+
+def find_quantifiers(words: Sentence) -> frozenset[Quantifier]:
+    """Finds the quantifiers of a clause."""
+    stems = [*(w.stem for w in words), ""]
+    found: set[Quantifier] = set()
+    for i, word in enumerate(words):
+        following = words[i + 1] if i + 1 < len(words) else None
+        if following and (bound := _PAIRS.get((word.stem, following.stem))):
+            found.add(Quantifier(bound, stems[i + 2]))
+        elif following and following.kind == "number" and word.stem in _BEFORE_NUMBERS:
+            found.add(Quantifier(_BEFORE_NUMBERS[word.stem], following.stem))
+        elif word.stem in _SINGLE and not (word.stem == "most" and i and words[i - 1].stem == "at"):
+            found.add(Quantifier(_SINGLE[word.stem]))
     return frozenset(found)
 
 
-def is_stretched(claim: frozenset[str], fact: frozenset[str]) -> bool:
+def is_stretched(claim: frozenset[Quantifier], fact: frozenset[Quantifier]) -> bool:
     """Returns true if a claim's quantifiers say more than the fact's, or leave out what turns them around.
 
-    "At least 30" and "at most 30" both hold of 30, so they conflict only with other bounds.
+    "At least 30" and "at most 30" both hold of 30, so they conflict only with other bounds of 30.
     """
-    implied = fact.union(*(_IMPLIED.get(name, ()) for name in fact))
-    more = claim - implied
-    if not fact & _BOUNDS:
-        more -= {"least", "up to"}
-    return bool(more) or bool((fact & _REVERSING) - claim)
+    if claim == fact:
+        return False
+    implied = {*fact, *(Quantifier(weaker, q.of) for q in fact for weaker in _IMPLIED.get(q.group, ()))}
+    bounded = {q.of for q in fact if q.of}
+    more = {q for q in claim - implied if not (q.group in ("least", "up to") and q.of not in bounded)}
+    return bool(more) or any(q.group in _REVERSING and q not in claim for q in fact)

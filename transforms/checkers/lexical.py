@@ -8,13 +8,12 @@ another word in place of one, a negation or a quantifier in only one of the two,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..grounding.passages import Text
-from ..grounding.words import Sentence, split_words
-from ._comparison import Comparison, Side, compare
+from ..grounding.words import Sentence, iter_stems
+from ._comparison import MISSING, Comparison, Side, compare, find_pairs
 from .base import PairChecker, Verdict, register
 
 _LEAST = 0.3
@@ -23,14 +22,8 @@ _NEAREST = 2
 """Number of sentences of a text that a claim is compared with: those that share most words with it."""
 _SUPPORTED = 0.6
 """Support from which nothing in the same text is taken for a contradiction: words cannot tell two events apart."""
-_OPENING = re.compile(
-    r"\s*(?:(?:(?:yes|yeah|yep|yup|oh|well|right|ok|okay|sure|true|exactly|definitely|absolutely|indeed|actually)\b"
-    r"|no\b(?=\s*[,.!]|\s+but\b)|(?:but|and|so)\b)[\s,.!]*)+",
-    re.IGNORECASE,
-)
-"""Words at the start of an answer that address the other speaker and assert nothing."""
-
-
+_UNSUPPORTED = 0.59
+"""Highest support of a claim that no single clause of the text supports."""
 @register("checker", "lexical")
 @dataclass(frozen=True)
 class Lexical(PairChecker):
@@ -45,7 +38,7 @@ class Lexical(PairChecker):
         at = 0
         while at < len(pairs):
             claim = pairs[at][0]
-            side = _make_side(claim)
+            side = Side(claim.words, claim.text.isupper())
             own: list[Verdict] = []
             while at < len(pairs) and pairs[at][0] is claim:
                 own.append(_weigh(side, pairs[at][1]))
@@ -56,23 +49,29 @@ class Lexical(PairChecker):
         return found
 
 
-def _make_side(claim: Text) -> Side:
-    rest = claim.text[match.end() :] if (match := _OPENING.match(claim.text)) else claim.text
-    return Side(split_words(rest) or claim.words, claim.text.isupper())
-
-
 def _weigh(claim: Side, premise: Text) -> Verdict:
-    if all(w.weight < 1 for w in claim.words):  # "yes, he is": there is no content word to compare
-        return Verdict(0.0, 0.0)
     known = premise.stems
+    if not any(w.stem in known for w in claim.words if w.weight == 1):  # "he is" has none to compare
+        return Verdict(0.0, 0.0)
     coverage = sum(w.weight for w in claim.words if w.stem in known) / claim.weight
     if coverage < _LEAST:
-        return Verdict(coverage / 2, 0.0)
+        return Verdict(coverage / 4, 0.0)
     found = [compare(claim, Side(words), known) for words in _find_nearest(claim, premise)]
     best = max(found, key=lambda c: c.support)
     if best.support >= _SUPPORTED:
         return Verdict(min(best.support, 1.0), 0.0)
-    return Verdict(best.support, max(found, key=_closeness).contradiction)
+    nearest = max(found, key=_closeness)
+    factor = MISSING ** sum(w.stem not in known for w in claim.needed) * max(c.factor for c in found)
+    return Verdict(_UNSUPPORTED * _measure_likeness(claim, premise) * factor, nearest.contradiction)
+
+
+def _measure_likeness(claim: Side, premise: Text) -> float:
+    """Returns the mean share of the claim's words that are in the text, and in the same order; all words weigh alike.
+
+    It ranks claims that no single clause supports.
+    """
+    common = sum(stem in premise.stems for stem in claim.order)
+    return (common + len(find_pairs(claim, premise.order))) / 2 / len(claim.order)
 
 
 def _closeness(comparison: Comparison) -> tuple[float, float]:
@@ -80,22 +79,10 @@ def _closeness(comparison: Comparison) -> tuple[float, float]:
 
 
 def _find_nearest(claim: Side, premise: Text) -> list[Sentence]:
-    """Returns the clauses of the sentences with the largest weight of the claim's words.
-
-    A sentence of several clauses counts as a whole too, if the claim has all its names and numbers: there is no other
-    that the claim could have mistaken for its own.
-    """
+    """Returns the clauses of the sentences with the largest weight of the claim's words."""
     order = range(len(premise.sentences))
     if len(order) > _NEAREST:
         weight, stems = claim.weights.__getitem__, claim.stems
-        shares = [sum(map(weight, stems.intersection([w.stem for w in s]))) for s in premise.sentences]
+        shares = [sum(map(weight, stems.intersection(iter_stems(s)))) for s in premise.sentences]
         order = sorted(order, key=lambda i: (-shares[i], i))[:_NEAREST]
-    found: list[Sentence] = []
-    for place in order:
-        clauses = premise.clauses(place)
-        found += clauses
-        if len(clauses) > 1 and not any(
-            w.kind in ("name", "number") and w.stem not in claim.stems for w in premise.sentences[place][1:]
-        ):
-            found.append(premise.sentences[place])
-    return found
+    return [clause for place in order for clause in premise.clauses(place)]

@@ -68,13 +68,21 @@ quanto quem como onde quando
 """
 _ASKING = frozenset(_ASKING_WORDS.split())
 """First words of questions in languages that write spaces; "was the drug safe?" asks, "the drug was safe?" may tell."""
-_TELLING = re.compile(r"(?:did|do|does) you know\b|who (?:knew|would have thought)\b|(?:is|are|was|were|do|does|did)n't\b")
+_TELLING = re.compile(r"(?:did|do|does) you know (?!wh|how|if)|who (?:knew|would have thought)\b|(?:is|are|was|were|do|does|did)n't\b")
 """Questions that tell: "Did you know that whales lay eggs?"."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _PART = re.compile(r"(?P<body>[^.!…:;?\n。！？؟।\u037e⁇‽—–]+)(?P<end>[.!…:;?\n。！？؟।\u037e⁇‽—–]*)")
 """A part of a sentence up to its marks. The Greek question mark is U+037E; the semicolon is none."""
 _ASKED = frozenset("?？؟\u037e⁇‽")
 _LAUGH = re.compile(r"(?:[ah]{,3}(?:ha){2,20}h?|lo+l)", re.IGNORECASE)
+
+
+_OPENING = re.compile(
+    r"\s*(?:(?:(?:yes|yeah|yep|yup|oh|well|right|ok|okay|sure|true|exactly|definitely|absolutely|indeed|actually)\b"
+    r"|no\b(?=\s*[,.!]|\s+but\b)|(?:but|and|so)\b)[\s,.!]*)+",
+    re.IGNORECASE,
+)
+"""Words at the start of a sentence that address the other speaker and assert nothing."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +103,9 @@ class Claim:
 
     @cached_property
     def clauses(self) -> tuple[str, ...]:
-        """The clauses of the sentence that assert something, each a sentence of its own; at least one."""
-        return tuple(c for c in split_clauses(self.text) if asserts(c)) or (self.text,)
+        """The clauses of the sentence that assert something, without words like "yes" before them; at least one."""
+        rest = self.text[match.end() :] if (match := _OPENING.match(self.text)) else self.text
+        return tuple(c for c in split_clauses(rest) if asserts(c)) or (rest or self.text,)
 
 
 def split_claims(answer: str, language: str = "en") -> list[Claim]:

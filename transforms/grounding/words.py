@@ -27,15 +27,17 @@ they this those through to too under until up very was were what when where whic
 would s d ll re ve ca wo
 """
 _WEAK_WORDS = """
-based led lead leads leading called named known considered located situated per said says say stated states cites cited
+based led lead leads leading named known considered located situated per said says say stated states cites cited
+est sont était ist sind waren wurde wurden è sono são é es
 claims claimed reports reported mentions mentioned notes noted according currently
 """
 _FUNCTION = frozenset((_FUNCTION_WORDS + _WEAK_WORDS).split())
-"""English function words, and verbs of reporting and linking that say little themselves. "I", "you" and "we" are not
+"""English function words, and verbs of reporting and linking that say little themselves (some
+of other languages too). "I", "you" and "we" are not
 among them: facts rarely mention the speakers."""
 _NEGATION_WORDS = """
 not never no none neither nor without cannot nobody nothing nowhere fail fails failed lack lacks lacked pas jamais aucun aucune nicht kein keine keinen
-keiner keinem nie niemals niet geen nunca ningún ninguna não nem mai nessuno не нет ни никогда 不 没 沒 無 لا لم ليس لن
+keiner keinem nie niemals niet geen non nunca ningún ninguna não nem mai nessuno не нет ни никогда 不 没 沒 無 لا لم ليس لن
 नहीं मत
 """
 _NEGATIONS = frozenset(_NEGATION_WORDS.split())
@@ -62,6 +64,7 @@ _UNITS = dict(zip(_UNIT_NAMES.split()[::2], _UNIT_NAMES.split()[1::2], strict=Tr
 _SYMBOLS = {"%": " percent", "€": " euro ", "$": " dollar ", "£": " pound "}
 _AMOUNT = re.compile(r"([$€£])(\d[\d.,]*\d|\d)")
 _SYMBOL = re.compile("[%€$£]")
+_IS = re.compile(r"(?<=\bit|\bhe)'s\b|(?<=\bshe|\bwho)'s\b|(?<=\bthat|\bwhat)'s\b|(?<=\bthere)'s\b", re.IGNORECASE)
 _HALF_OF_DAY = re.compile(r"\b([ap])\.m\b\.?", re.IGNORECASE)
 _MONTH_NAMES = "January February March April May June July August September October November December"
 _MONTHS = _MONTH_NAMES.split()
@@ -98,7 +101,7 @@ class _Known(dict[str, tuple[Word, ...]]):
     """A cache from a whitespace-separated token to its words; cleared at 500,000 entries to bound memory."""
 
     def __missing__(self, piece: str) -> tuple[Word, ...]:
-        text = piece.replace("n't", " not").replace("n’t", " not")
+        text = _IS.sub(" is", piece.replace("’", "'").replace("n't", " not"))
         text = _SYMBOL.sub(lambda m: _SYMBOLS[m[0]], _AMOUNT.sub(r"\2\1", _HALF_OF_DAY.sub(r"\1m", text)))
         text = _ISO_DATE.sub(lambda m: f"{_MONTHS[int(m[2]) - 1]} {int(m[3])} {m[1]}", text)
         found = tuple(map(_make_word, _compile_pattern().findall(text)))
@@ -134,7 +137,7 @@ def _character_ranges(categories: tuple[str, ...]) -> str:
 def _make_word(found: str) -> Word:
     if found[0].isdigit():
         return Word(_normalize_number(found), "number", 1.0)
-    folded = found.casefold().replace("’", "'").partition("'")[0]
+    folded = _drop_apostrophe(found.casefold().replace("’", "'"))
     if folded in _NEGATIONS:
         return Word("not", "negation", FUNCTION_WEIGHT)
     if folded in _FUNCTION and found != "May":
@@ -145,6 +148,12 @@ def _make_word(found: str) -> Word:
         return Word(stem(_UNITS[folded]), "plain", 1.0)
     is_name = found[0].isupper() and folded != "i"
     return Word(stem(_IRREGULAR.get(folded, folded)), "name" if is_name else "plain", 1.0)
+
+
+def _drop_apostrophe(word: str) -> str:
+    """Returns the longer part of a word with an apostrophe: "it" of "it's", "australie" of "l'australie"."""
+    head, _, rest = word.partition("'")
+    return rest if len(rest) > max(len(head), 2) else head
 
 
 def _normalize_number(found: str) -> str:
