@@ -111,10 +111,10 @@ def _make_response(outcome: Outcome, request: Request) -> dict[str, Json]:
     )
 
 
-def start_check(request: Request, corpus: Source | None, language: str) -> Checking:
+def start_check(request: Request, corpus: Source | None, language: str, by_clause: bool = True) -> Checking:
     """Starts the check of a request on the corpus, or on the request's own facts if there is none."""
     source = corpus or Index(cut_passages(request.facts, language))
-    return check_claims(split_claims(request.answer, language), source, request.spec)
+    return check_claims(split_claims(request.answer, language), source, request.spec, by_clause)
 
 
 def build_checker(given: Any, where: str = "checker") -> Checker:

@@ -76,8 +76,11 @@ class JudgeChecker(AskingChecker):
     def judge_request(
         self, request: Request, slots: Sequence[PanelSlot], corpus: Source | None = None, language: str = "en"
     ) -> Asking[Ask, Answer, dict[str, Json]]:
-        """Judges a request claim by claim."""
-        check = Dialogue(start_check(request, corpus, language))
+        """Judges a request claim by claim.
+
+        Claims are not split into clauses: the judge itself says if a text supports one partly, in a single call.
+        """
+        check = Dialogue(start_check(request, corpus, language, by_clause=False))
         while check.asked is not None:
             groups = _group_pairs(check.asked)
             answers = yield [ask(slot) for ask in map(_Asked.make_ask, groups) for slot in slots]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple, Protocol, TypeAlias
 
 from ...schemas.errors import RowError
@@ -54,9 +55,9 @@ class ClaimResult:
 
     Attributes:
         claim: The claim.
-        score: Probability that the facts entail it, in [0, 1]; `None` for a claim that needs no grounding.
-        contradicted: Highest probability that a passage contradicts it, in [0, 1]; `None` likewise.
-        cited: The passages that support it, in their order.
+        score: Probability that the facts entail all of it, in [0, 1]; `None` for a claim that needs no grounding.
+        contradicted: Highest probability that a passage contradicts part of it, in [0, 1]; `None` likewise.
+        cited: The passages that support it, in their order; none if part of it is not supported.
         anti_cited: The passages that contradict it, in their order.
     """
 
@@ -72,12 +73,12 @@ class Outcome:
     """A finished check.
 
     Attributes:
-        support: Mean score of the claims that need grounding, in [0, 1]; 1.0 if none does.
+        support: Mean score of the claims that need grounding, in [0, 1]; `None` if none does: nothing was checked.
         contradiction: Mean of their contradictions, in [0, 1]; 0.0 if none needs grounding.
         claims: Every claim of the answer, in order.
     """
 
-    support: float
+    support: float | None
     contradiction: float
     claims: tuple[ClaimResult, ...]
 
@@ -111,19 +112,24 @@ def _guard(check: Checking) -> Asking[Pair, Verdict, Outcome | RowError]:
         return error
 
 
-def check_claims(claims: Sequence[Claim], source: Source, spec: Spec) -> Checking:
+def check_claims(claims: Sequence[Claim], source: Source, spec: Spec, by_clause: bool = True) -> Checking:
     """Checks the claims of one answer.
 
-    A claim's score is the highest probability of entailment by one passage or by the best three as one text. A passage
-    is cited if its own probability reaches the threshold. If no passage does, those that reach it as one text are
-    cited: two if two suffice, else all three.
+    A clause's score is the highest probability of entailment by one passage or by the best three as one text, and a
+    claim's score is that of its weakest clause. A passage is cited if its strength reaches the threshold for a clause
+    of a claim whose score reaches it. The strength is the highest probability of a text that the passage is needed in:
+    its own, or that of two or three passages where it is lower without the passage. It does not depend on the
+    threshold, so a higher threshold never cites more.
 
     Args:
         claims: The claims of the answer.
         source: Where the passages come from.
         spec: The thresholds.
+        by_clause: False for a checker that itself decides whether a text supports all of a claim.
     """
-    weighings = [_Weighing(c, Text([c.text])) for c in claims if c.asserts]
+    weighings = [
+        _Weighing(c, Text([clause])) for c in claims if c.asserts for clause in (c.clauses if by_clause else (c.text,))
+    ]
     found = source.search([w.text for w in weighings], CANDIDATES)
     for weighing, passages in zip(weighings, found, strict=True):
         weighing.passages = passages
@@ -133,20 +139,32 @@ def check_claims(claims: Sequence[Claim], source: Source, spec: Spec) -> Checkin
         verdicts = iter((yield pairs) if pairs else ())
         for weighing, texts in asked:
             weighing.rounds.append([next(verdicts) for _ in texts])
-    results = {id(w.claim): w.result(spec) for w in weighings}
+    results = {id(own[0].claim): _make_result(own, spec) for own in _group_by_claim(weighings)}
     return _make_outcome([results.get(id(c), ClaimResult(c)) for c in claims])
+
+
+def _group_by_claim(weighings: Sequence[_Weighing]) -> list[list[_Weighing]]:
+    return [list(own) for _, own in groupby(weighings, key=lambda w: id(w.claim))]
+
+
+def _make_result(clauses: Sequence[_Weighing], spec: Spec) -> ClaimResult:
+    score = min(clause.score() for clause in clauses)
+    supported = score >= spec.citation_threshold
+    cited = [p for c in clauses for p in c.list_cited(spec.citation_threshold)] if supported else []
+    anti = [p for c in clauses for p in c.list_anti_cited(spec.anti_citation_threshold)] if spec.anti_citations else []
+    against = max(clause.contradicted() for clause in clauses)
+    return ClaimResult(clauses[0].claim, score, against, _sort_by_place(cited), _sort_by_place(anti))
 
 
 def _make_outcome(results: Sequence[ClaimResult]) -> Outcome:
     scores = [r.score for r in results if r.score is not None]
     against = [r.contradicted for r in results if r.contradicted is not None]
-    support = mean(scores) if scores else 1.0
-    return Outcome(support, mean(against) if against else 0.0, tuple(results))
+    return Outcome(mean(scores) if scores else None, mean(against) if against else 0.0, tuple(results))
 
 
 @dataclass(slots=True)
 class _Weighing:
-    """A claim with its passages and the verdicts of each round: alone, the best three together, in twos."""
+    """A clause with its passages and the verdicts of each round: alone, the best three together, in twos."""
 
     claim: Claim
     text: Text
@@ -157,58 +175,63 @@ class _Weighing:
         return list(self.passages)
 
     def try_together(self) -> list[Text]:
-        """Returns the best passages as one text; nothing if there is only one or the claim is already certain."""
+        """Returns the best passages as one text; nothing if there is only one or the clause is already certain."""
         best = self._best()
         return [join_passages(best)] if len(best) > 1 and self._most() < 1 else []
 
     def try_in_twos(self, threshold: float) -> list[Text]:
-        """Returns each two of the best three passages, if the three support the claim and none does alone."""
+        """Returns each two of the best three passages, if the three support the clause better than any does alone."""
         best = self._best()
-        carried = len(self.rounds) > 1 and self.rounds[1][0].entailed >= threshold > self._most()
+        carried = self._together() >= threshold and self._together() > self._most()
         return [join_passages(two) for two in _list_pairs(best)] if carried and len(best) > 2 else []
 
-    def result(self, spec: Spec) -> ClaimResult:
-        alone = self.rounds[0] if self.rounds else []
-        together = self.rounds[1][0].entailed if len(self.rounds) > 1 else 0.0
-        contrary = [v.contradicted for v in alone]
-        anti = [p for p, c in zip(self.passages, contrary, strict=True) if c >= spec.anti_citation_threshold]
-        return ClaimResult(
-            self.claim,
-            max(self._most(), together),
-            max(contrary, default=0.0),
-            _sort_by_place(self._cited(spec.citation_threshold, together)),
-            _sort_by_place(anti) if spec.anti_citations else (),
-        )
+    def score(self) -> float:
+        return max(self._most(), self._together())
 
-    def _cited(self, threshold: float, together: float) -> list[Passage]:
-        alone = self.rounds[0] if self.rounds else []
-        sufficient = [p for p, v in zip(self.passages, alone, strict=True) if v.entailed >= threshold]
-        if sufficient or together < threshold:
-            return sufficient
-        if len(self.rounds) > 2:
-            value, pair = max(
-                zip([v.entailed for v in self.rounds[2]], _list_pairs(self._best()), strict=True), key=_first
-            )
-            if value >= threshold:
-                return pair
-        return self._best()
+    def contradicted(self) -> float:
+        return max((v.contradicted for v in self._alone()), default=0.0)
+
+    def list_anti_cited(self, threshold: float) -> list[Passage]:
+        return [p for p, v in zip(self.passages, self._alone(), strict=True) if v.contradicted >= threshold]
+
+    def list_cited(self, threshold: float) -> list[Passage]:
+        together, best = self._together(), self._best()
+        strength = {p.place: v.entailed for p, v in zip(self.passages, self._alone(), strict=True)}
+        if together > self._most():
+            twos = self.rounds[2] if len(self.rounds) > 2 else []
+            texts = [(two, min(v.entailed, together)) for two, v in zip(_list_pairs(best), twos, strict=False)]
+            self._raise_strengths(strength, [*texts, (best, together)])
+        return [p for p in self.passages if strength[p.place] >= threshold]
+
+    def _raise_strengths(self, strength: dict[int, float], texts: Sequence[tuple[list[Passage], float]]) -> None:
+        """Raises the strengths of passages that a text of several needs, given each text's probability."""
+        known = {frozenset([place]): value for place, value in strength.items()}
+        for passages, value in texts:
+            places = frozenset(p.place for p in passages)
+            known[places] = value
+            for place in places:
+                if value > known.get(places - {place}, 0.0):
+                    strength[place] = max(strength[place], value)
 
     def _best(self) -> list[Passage]:
         """Returns the passages with the highest probabilities of entailment, without those of probability 0."""
-        order = sorted(range(len(self.passages)), key=lambda i: (-self.rounds[0][i].entailed, self.passages[i].place))
-        return [self.passages[i] for i in order[:TOGETHER] if self.rounds[0][i].entailed > 0]
+        alone = self._alone()
+        order = sorted(range(len(alone)), key=lambda i: (-alone[i].entailed, self.passages[i].place))
+        return [self.passages[i] for i in order[:TOGETHER] if alone[i].entailed > 0]
+
+    def _alone(self) -> list[Verdict]:
+        return self.rounds[0] if self.rounds else []
 
     def _most(self) -> float:
-        return max((v.entailed for v in self.rounds[0]), default=0.0) if self.rounds else 0.0
+        return max((v.entailed for v in self._alone()), default=0.0)
 
-
-def _first(pair: tuple[float, list[Passage]]) -> float:
-    return pair[0]
+    def _together(self) -> float:
+        return self.rounds[1][0].entailed if len(self.rounds) > 1 else 0.0
 
 
 def _list_pairs(three: Sequence[Passage]) -> list[list[Passage]]:
-    return [[three[0], three[1]], [three[0], three[2]], [three[1], three[2]]]
+    return [[three[0], three[1]], [three[0], three[2]], [three[1], three[2]]] if len(three) > 2 else []
 
 
 def _sort_by_place(passages: Sequence[Passage]) -> tuple[Passage, ...]:
-    return tuple(sorted(passages, key=lambda p: p.place))
+    return tuple(sorted({p.place: p for p in passages}.values(), key=lambda p: p.place))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from .clauses import split_clauses
 from .words import Word, iter_stems, split_words
 
 LENGTH = 800
@@ -52,6 +53,17 @@ class Text:
     def sentences(self) -> list[list[Word]]:
         """The words of each part."""
         return [split_words(part) for part in self.parts]
+
+    @cached_property
+    def _clauses(self) -> dict[int, list[list[Word]]]:
+        return {}
+
+    def clauses(self, place: int) -> list[list[Word]]:
+        """Returns the words of each clause of the part at an index; split once."""
+        if place not in self._clauses:
+            parts = split_clauses(self.parts[place].strip())
+            self._clauses[place] = [split_words(c) for c in parts] if len(parts) > 1 else [self.sentences[place]]
+        return self._clauses[place]
 
     @cached_property
     def words(self) -> list[Word]:

@@ -26,11 +26,18 @@ must of off on one only or other over own same shall she should so some such tha
 they this those through to too under until up very was were what when where which while who whom whose why will with
 would s d ll re ve ca wo
 """
-_FUNCTION = frozenset(_FUNCTION_WORDS.split())
-"""English function words. "I", "you" and "we" are not among them: facts rarely mention the speakers."""
+_WEAK_WORDS = """
+based led lead leads leading named known considered located situated per said says say stated states cites cited
+est sont était ist sind waren wurde wurden è sono são é es
+claims claimed reports reported mentions mentioned notes noted according currently
+"""
+_FUNCTION = frozenset((_FUNCTION_WORDS + _WEAK_WORDS).split())
+"""English function words, and verbs of reporting and linking that say little themselves (some
+of other languages too). "I", "you" and "we" are not
+among them: facts rarely mention the speakers."""
 _NEGATION_WORDS = """
-not never no none neither nor without cannot nobody nothing nowhere pas jamais aucun aucune nicht kein keine keinen
-keiner keinem nie niemals niet geen nunca ningún ninguna não nem mai nessuno не нет ни никогда 不 没 沒 無 لا لم ليس لن
+not never no none neither nor without cannot nobody nothing nowhere fail fails failed lack lacks lacked pas jamais aucun aucune nicht kein keine keinen
+keiner keinem nie niemals niet geen non nunca ningún ninguna não nem mai nessuno не нет ни никогда 不 没 沒 無 لا لم ليس لن
 नहीं मत
 """
 _NEGATIONS = frozenset(_NEGATION_WORDS.split())
@@ -39,8 +46,29 @@ zero one two three four five six seven eight nine ten eleven twelve thirteen fou
 nineteen twenty
 """
 _NUMBERS = {word: str(number) for number, word in enumerate(_NUMBER_WORDS.split()) if word not in _FUNCTION}
+_IRREGULAR_FORMS = """
+became become began begin begun begin bought buy brought bring built build came come caught catch chose choose chosen
+choose drew draw drove drive driven drive fell fall fallen fall fought fight flew fly gave give given give grew grow
+grown grow held hold kept keep knew know lent lend lost lose made make met meet paid pay ran run rose rise risen rise
+sang sing saw see seen see sent send sold sell spent spend spoke speak stood stand swam swim taught teach told tell took
+take taken take thought think threw throw went go gone go won win wore wear worn wear wrote write written write
+"""
+_IRREGULAR = dict(zip(_IRREGULAR_FORMS.split()[::2], _IRREGULAR_FORMS.split()[1::2], strict=True))
+"""Past forms of English verbs and their infinitives."""
+_UNIT_NAMES = """
+kg kilogram kgs kilogram kilo kilogram kilos kilogram g gram mg milligram lb pound lbs pound km kilometre kms kilometre
+kilometer kilometre kilometers kilometre m metre meter metre meters metre cm centimetre mm millimetre ml millilitre l
+litre liter litre liters litre h hour hr hour hrs hour min minute mins minute sec second eur euro usd dollar pct percent
+"""
+_UNITS = dict(zip(_UNIT_NAMES.split()[::2], _UNIT_NAMES.split()[1::2], strict=True))
+_SYMBOLS = {"%": " percent", "€": " euro ", "$": " dollar ", "£": " pound "}
+_AMOUNT = re.compile(r"([$€£])(\d[\d.,]*\d|\d)")
+_SYMBOL = re.compile("[%€$£]")
+_IS = re.compile(r"(?<=\bit|\bhe)'s\b|(?<=\bshe|\bwho)'s\b|(?<=\bthat|\bwhat)'s\b|(?<=\bthere)'s\b", re.IGNORECASE)
+_HALF_OF_DAY = re.compile(r"\b([ap])\.m\b\.?", re.IGNORECASE)
 _MONTH_NAMES = "January February March April May June July August September October November December"
 _MONTHS = _MONTH_NAMES.split()
+_DAY_NAMES = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
 _STEM = itemgetter(0)
 _ISO_DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])\b")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -73,7 +101,8 @@ class _Known(dict[str, tuple[Word, ...]]):
     """A cache from a whitespace-separated token to its words; cleared at 500,000 entries to bound memory."""
 
     def __missing__(self, piece: str) -> tuple[Word, ...]:
-        text = piece.replace("n't", " not").replace("n’t", " not")
+        text = _IS.sub(" is", piece.replace("’", "'").replace("n't", " not"))
+        text = _SYMBOL.sub(lambda m: _SYMBOLS[m[0]], _AMOUNT.sub(r"\2\1", _HALF_OF_DAY.sub(r"\1m", text)))
         text = _ISO_DATE.sub(lambda m: f"{_MONTHS[int(m[2]) - 1]} {int(m[3])} {m[1]}", text)
         found = tuple(map(_make_word, _compile_pattern().findall(text)))
         if len(piece) <= 40:  # longer tokens (URLs, base64) rarely repeat
@@ -108,15 +137,23 @@ def _character_ranges(categories: tuple[str, ...]) -> str:
 def _make_word(found: str) -> Word:
     if found[0].isdigit():
         return Word(_normalize_number(found), "number", 1.0)
-    folded = found.casefold().replace("’", "'").partition("'")[0]
+    folded = _drop_apostrophe(found.casefold().replace("’", "'"))
     if folded in _NEGATIONS:
         return Word("not", "negation", FUNCTION_WEIGHT)
     if folded in _FUNCTION and found != "May":
         return Word(folded, "function", FUNCTION_WEIGHT)
     if folded in _NUMBERS:
         return Word(_NUMBERS[folded], "number", 1.0)
+    if folded in _UNITS:
+        return Word(stem(_UNITS[folded]), "plain", 1.0)
     is_name = found[0].isupper() and folded != "i"
-    return Word(stem(folded), "name" if is_name else "plain", 1.0)
+    return Word(stem(_IRREGULAR.get(folded, folded)), "name" if is_name else "plain", 1.0)
+
+
+def _drop_apostrophe(word: str) -> str:
+    """Returns the longer part of a word with an apostrophe: "it" of "it's", "australie" of "l'australie"."""
+    head, _, rest = word.partition("'")
+    return rest if len(rest) > max(len(head), 2) else head
 
 
 def _normalize_number(found: str) -> str:
@@ -146,3 +183,7 @@ def stem(word: str) -> str:
     if len(word) > 3 and word[-1] in "ey":
         return word[:-1] + ("i" if word[-1] == "y" else "")
     return word
+
+
+DATES = frozenset(stem(name.casefold()) for name in f"{_MONTH_NAMES} {_DAY_NAMES}".split())
+"""Stems of months and weekdays, which are names that no person or place competes with."""

@@ -1,0 +1,298 @@
+"""Compares a clause of an answer with a clause of a fact, word by word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from rapidfuzz.distance import LCSseq
+
+from ..grounding.words import DATES, Sentence, Word
+from ._quantifiers import Quantifier, find_quantifiers, is_stretched
+
+LACKING = 0.55
+"""Factor of the support if any content word is lacking: a claim that is supported in part is not grounded."""
+MISSING, SWAPPED, NEGATED, EXCHANGED = 0.4, 0.4, 0.3, 0.4
+"""Further factors: for each lacking number or name, for other words in place of the claim's, for a negation in only one
+of the two, for other quantifiers or exchanged roles."""
+LOOSE, OTHER = 0.85, 0.5
+"""Weights of a contradiction: the text has another name or number, but not at the claim's position; it has another
+word of no known kind in place of the claim's, which may mean the same."""
+SHORT = {1: 0.75, 2: 0.85}
+"""Factors of the support of claims with so few content words, unless the fact says them word for word: they may stand
+there by chance."""
+UNLINKED = 0.55
+"""Further factor if such a claim is "it is ..." and the fact does not say that anything is so."""
+_COVERED = 0.6
+"""Weight of the words that both have against those in the same order, which paraphrases change."""
+_REACH = 3
+"""Extra words beyond the claim's ends in which counterparts are searched for in the sentence."""
+_PREPOSITIONS = frozenset("from to in on at by for with of before after into over under through".split())
+_ARTICLES = frozenset(["the", "a", "an"])
+_FREE_ORDER = "\u0370"
+"""First letter of the scripts in whose languages the order of words tells no roles, or words are not told apart."""
+_PRONOUNS = frozenset("it he she they this that".split())
+_BE = frozenset("is are was were be been being".split())
+
+
+class Side:
+    """A clause prepared for comparisons."""
+
+    def __init__(self, found: Sentence, shouted: bool = False) -> None:
+        self.words = found
+        self.shouted = shouted
+
+    @cached_property
+    def weight(self) -> float:
+        return sum(w.weight for w in self.words)
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        return frozenset(self.order)
+
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        return {w.stem: w.weight for w in self.words}
+
+    @cached_property
+    def order(self) -> list[str]:
+        return [w.stem for w in self.words]
+
+    @cached_property
+    def negated(self) -> bool:
+        return any(w.kind == "negation" for w in self.words)
+
+    @cached_property
+    def quantifiers(self) -> frozenset[Quantifier]:
+        return find_quantifiers(self.words)
+
+    @cached_property
+    def is_passive(self) -> bool:
+        if "by" not in self.stems:
+            return False
+        before = self.order[: self.order.index("by")]
+        return not _BE.isdisjoint(before)
+
+    @cached_property
+    def needed(self) -> list[Word]:
+        """The numbers and names. Capitals do not mark a name at the start of a sentence or in a shouted one."""
+        later = not self.shouted and len(self.words) > 1
+        return [
+            w
+            for i, w in enumerate(self.words)
+            if w.kind == "number" or (w.kind == "name" and later and (i > 0 or self.words[1].kind == "name"))
+        ]
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The positions of the content words that occur once."""
+        found: dict[str, int] = {}
+        for i, word in enumerate(self.words):
+            if word.weight == 1:
+                found[word.stem] = -1 if word.stem in found else i
+        return {stem: i for stem, i in found.items() if i >= 0}
+
+    @cached_property
+    def prepositions(self) -> dict[str, str]:
+        """The preposition before each content word that occurs once, if there is one."""
+        found: dict[str, str] = {}
+        for stem, i in self.places.items():
+            before = i - 1 - (i > 0 and self.order[i - 1] in _ARTICLES)
+            if before >= 0 and self.order[before] in _PREPOSITIONS:
+                found[stem] = self.order[before]
+        return found
+
+
+class Comparison(NamedTuple):
+    """The result of a comparison; all in [0, 1].
+
+    Attributes:
+        support: Probability that the clause of the fact entails the claim.
+        contradiction: Probability that it contradicts the claim.
+        coverage: Share of the claim's words in the clause.
+        factor: Factor of the support for conflicts and for a claim too short to be certain.
+    """
+
+    support: float
+    contradiction: float
+    coverage: float
+    factor: float
+
+
+def compare(claim: Side, fact: Side, context: frozenset[str]) -> Comparison:
+    """Compares a clause of an answer with one of a fact.
+
+    Args:
+        claim: The clause of the answer.
+        fact: The clause of the fact.
+        context: The stems of the text that the clause of the fact is part of; they may name its subject.
+    """
+    pairs = find_pairs(claim, fact.order)
+    anchors = [(i, j) for i, j in pairs if claim.words[i].weight == 1]
+    if not anchors:
+        share = sum(w.weight for w in claim.words if w.stem in fact.stems) / claim.weight
+        return Comparison(share / 4, 0.0, share, 1.0)
+    borrowed = _find_borrowed(claim, fact, anchors, context)
+    known = fact.stems | borrowed
+    covered = sum(w.weight for w in claim.words if w.stem in known or (w.weight < 1 and w.stem in context))
+    in_order = sum(claim.words[i].weight for i, _ in pairs) + sum(w.weight for w in claim.words if w.stem in borrowed)
+    support = (_COVERED * covered + (1 - _COVERED) * min(in_order, covered)) / claim.weight
+    lacking = [w for w in claim.words if w.weight == 1 and w.stem not in known]
+    clash = _find_clash(claim, fact, anchors, lacking)
+    factor = clash.factor * (1.0 if support == 1 else _get_certainty(claim, fact))
+    support *= (LACKING if lacking else 1.0) * factor
+    support *= MISSING ** sum(w.stem not in known for w in claim.needed)
+    contradiction = min(clash.weight * _compute_coverage(claim, known, clash.swapped) ** 2, 1.0)
+    return Comparison(support, contradiction, covered / claim.weight, factor)
+
+
+def _get_certainty(claim: Side, fact: Side) -> float:
+    content = [w.stem for w in claim.words if w.weight == 1]
+    if len(content) not in SHORT:
+        return 1.0
+    lead = claim.order[: claim.order.index(content[0])]
+    linked = _BE.isdisjoint(lead) or _PRONOUNS.isdisjoint(lead) or content[0] not in fact.stems
+    told = linked or not _BE.isdisjoint(fact.order[: fact.order.index(content[0])])
+    return SHORT[len(content)] * (1.0 if told else UNLINKED)
+
+
+def find_pairs(claim: Side, stems: Sequence[str]) -> list[tuple[int, int]]:
+    """Returns index pairs of a longest common subsequence of a claim's stems and others."""
+    blocks = LCSseq.editops(claim.order, stems).as_matching_blocks()
+    return [(block.a + i, block.b + i) for block in blocks for i in range(block.size)]
+
+
+def _find_borrowed(
+    claim: Side, fact: Side, anchors: Sequence[tuple[int, int]], context: frozenset[str]
+) -> frozenset[str]:
+    """Returns the stems of the claim's subject that the clause lacks, but the text around it has.
+
+    "It was directed by James Cameron" speaks of the Titanic of the sentence before. A clause with a subject or a name
+    of its own speaks of that.
+    """
+    lead = [w for w in claim.words[: anchors[0][0]] if w.stem not in fact.stems and w.weight == 1]
+    if not lead or any(w.kind == "number" or w.stem not in context for w in lead):
+        return frozenset()
+    agent = fact.order.index("by") if fact.is_passive else len(fact.words)
+    rivals = [*fact.words[: anchors[0][1]], *fact.words[agent:]]
+    named = any(w.kind == "name" for w in lead)
+    free = all(
+        w.weight < 1 or w.stem in claim.stems or w.stem in DATES or (named and w.kind != "name") for w in rivals
+    )
+    return frozenset(w.stem for w in lead) if free else frozenset()
+
+
+class _Clash(NamedTuple):
+    """Conflicts between a claim and a clause.
+
+    Attributes:
+        swapped: True if the clause has another name or number in place of the claim's.
+        factor: Factor of the support, in (0, 1].
+        weight: Weight of the contradiction, in [0, 1].
+    """
+
+    swapped: bool
+    factor: float
+    weight: float
+
+
+def _find_clash(claim: Side, fact: Side, anchors: Sequence[tuple[int, int]], lacking: Sequence[Word]) -> _Clash:
+    kinds = _find_swapped_kinds(claim, fact, anchors)
+    swapped = bool(kinds & {"name", "number"})
+    negated = claim.negated != fact.negated
+    exchanged = is_stretched(claim.quantifiers, fact.quantifiers) or has_exchanged_roles(claim, fact)
+    factor = (SWAPPED if kinds else 1.0) * (NEGATED if negated else 1.0) * (EXCHANGED if exchanged else 1.0)
+    if swapped or negated or exchanged:
+        return _Clash(swapped, factor, 1.0)
+    others = {w.kind for w in fact.words if w.stem not in claim.stems}
+    loose = any(w in lacking and w.kind in others for w in claim.needed)
+    return _Clash(swapped, factor, LOOSE if loose else OTHER if kinds else 0.0)
+
+
+def _find_swapped_kinds(claim: Side, fact: Side, anchors: Sequence[tuple[int, int]]) -> set[str]:
+    """Returns the kinds of content words in whose place the clause has others of the same kind."""
+    found: set[str] = set()
+    for ours, theirs in _iter_gaps(claim.words, fact.words, anchors):
+        own = {w.kind for w in ours if w.weight == 1 and w.stem not in fact.stems}
+        found |= own & {w.kind for w in theirs if w.weight == 1 and w.stem not in claim.stems}
+    return found
+
+
+def _iter_gaps(
+    claim: Sentence, sentence: Sentence, anchors: Sequence[tuple[int, int]]
+) -> Iterator[tuple[Sentence, Sentence]]:
+    """Yields the words between neighbouring anchors, and around the outer ones, in claim and sentence.
+
+    claim:     [before] a1 [between] a2 [after]
+    sentence:  [before] a1 [between] a2 [after]
+
+    In the sentence, `before` and `after` are up to `_REACH` words longer than in the claim.
+    """
+    (i, j), (k, m) = anchors[0], anchors[-1]
+    yield claim[:i], sentence[max(j - i - _REACH, 0) : j]
+    for (a, b), (c, d) in pairwise(anchors):
+        yield claim[a + 1 : c], sentence[b + 1 : d]
+    yield claim[k + 1 :], sentence[m + 1 : m + len(claim) - k + _REACH]
+
+
+def has_exchanged_roles(claim: Side, fact: Side) -> bool:
+    """Returns true if the order of common words tells that who did what to whom, or what is what, is exchanged.
+
+    Three words in reverse order are exchanged around the one between (A sued B, B sued A), unless only one of the two
+    clauses is passive; then it is the same order that tells so. A part that has only moved to the front reverses no
+    three words. Two words that take each other's preposition (from A to B, from B to A) are exchanged as well, and so
+    are two numbers next to each other (3-1, 1-3), and a word that stands by a number that the fact gives to another.
+    """
+    places = [fact.places[stem] for stem in claim.places if stem in fact.places and stem[0] < _FREE_ORDER]
+    turned = _has_falling_three(places)
+    if claim.is_passive != fact.is_passive:
+        turned = len(places) > 2 and places == sorted(places)
+    return turned or _has_exchanged_prepositions(claim, fact) or _has_exchanged_numbers(claim, fact)
+
+
+def _has_falling_three(places: Sequence[int]) -> bool:
+    return any(
+        any(before > place for before in places[:i]) and any(after < place for after in places[i + 1 :])
+        for i, place in enumerate(places)
+    )
+
+
+def _has_exchanged_prepositions(claim: Side, fact: Side) -> bool:
+    ours, theirs = claim.prepositions, fact.prepositions
+    moved = [stem for stem in ours if theirs.get(stem, ours[stem]) != ours[stem]]
+    return any(ours[a] == theirs[b] and ours[b] == theirs[a] for a in moved for b in moved)
+
+
+def _has_exchanged_numbers(claim: Side, fact: Side) -> bool:
+    common = [w for w in claim.words if w.stem in fact.places]
+    for a, b in pairwise(common):
+        if a.kind == b.kind == "number" and fact.places[a.stem] - fact.places[b.stem] == 1:
+            return True
+        if b.kind == "number" and _has_nearer_number(claim, fact, a.stem, b.stem):
+            return True
+    return False
+
+
+def _has_nearer_number(claim: Side, fact: Side, word: str, number: str) -> bool:
+    """Returns true if a number that the claim lacks stands between the word and the number, right after the word."""
+    low, high = fact.places[word], fact.places[number]
+    if low > high:
+        after = fact.words[low + 1 : low + 1 + _REACH]
+        return any(w.kind == "number" and w.stem not in claim.stems for w in after)
+    between = fact.words[low + 1 : high]
+    while between and (between[-1].weight < 1 or between[-1].kind == "number" or between[-1].stem in DATES):
+        between = between[:-1]  # "December 19, 1997" is one date
+    return any(w.kind == "number" and w.stem not in claim.stems for w in between)
+
+
+def _compute_coverage(claim: Side, known: frozenset[str], swapped: bool) -> float:
+    """Computes the share of the claim in the clause, ignoring negations and names and numbers that it lacks."""
+
+    def is_set_aside(word: Word) -> bool:
+        return word.kind == "number" or (word.kind == "name" and (swapped or word in claim.needed))
+
+    rest = [w for w in claim.words if w.kind != "negation" and (w.stem in known or not is_set_aside(w))]
+    total = sum(w.weight for w in rest)
+    return sum(w.weight for w in rest if w.stem in known) / total if total else 0.0
