@@ -58,6 +58,11 @@ class MlflowResult:
         found = self.evaluation.summary_metrics.items()
         return {name: value for name, value in found if value is not None}
 
+    @property
+    def result_df(self) -> pd.DataFrame:
+        """The table "eval_results"."""
+        return self.tables["eval_results"]
+
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
         """ "eval_results": one row for each row of the data, in its order."""
@@ -111,7 +116,7 @@ def mlflow_evaluate(
         "output_options": {"column_style": "databricks", **config.pop("output_options", {})},
     }
     metrics = [*judges, *COMPUTED, *map(name_metric, extra_metrics)]
-    return MlflowResult(evaluate(_encode_traces(data), metrics, agent=agent, **sections, **config))
+    return MlflowResult(evaluate(encode_traces(data), metrics, agent=agent, **sections, **config))
 
 
 def _build_judges(evaluator_config: Mapping[str, Any], data: Any, there: bool) -> list[dict[str, Any]]:
@@ -225,13 +230,14 @@ def _check_model(model: Any) -> Any:
     return model
 
 
-def _encode_traces(data: Any) -> Any:
-    """Converts MLflow's `Trace` objects in the column `trace` to JSON text."""
+def encode_traces(data: Any) -> Any:
+    """Converts MLflow's `Trace` objects, in the column `trace` or as the rows of a list, to JSON text."""
     if hasattr(data, "assign") and "trace" in data:
         return data.assign(trace=[_encode(value) for value in data["trace"]])
-    if isinstance(data, list):
-        return [{**r, "trace": _encode(r["trace"])} if isinstance(r, Mapping) and "trace" in r else r for r in data]
-    return data
+    if not isinstance(data, list):
+        return data
+    rows = [row if isinstance(row, Mapping) or _encode(row) is row else {"trace": row} for row in data]
+    return [{**r, "trace": _encode(r["trace"])} if isinstance(r, Mapping) and "trace" in r else r for r in rows]
 
 
 def _encode(value: Any) -> Any:

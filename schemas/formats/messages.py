@@ -45,6 +45,14 @@ def agent_input(request: Json) -> Json:
     return {"messages": [{"role": "user", "content": request}]} if isinstance(request, str) else request
 
 
+def responses_input(request: Json) -> Json:
+    """Converts a request to the input of a responses agent: text and messages become its `input`."""
+    given = agent_input(request)
+    if isinstance(given, Mapping) and "input" not in given and _messages(given.get("messages")):
+        return {"input" if k == "messages" else k: v for k, v in given.items()}
+    return given
+
+
 def request_text(request: Json) -> Json:
     """Returns the visible text of a request: that of its only or last message, or the JSON text of several.
 
