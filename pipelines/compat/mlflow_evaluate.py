@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.formats.databricks import JUDGES, OVERALL, guidelines_of
-from ...schemas.values import parse_json
+from ...transforms.dialects.databricks import Databricks
 from ..run.evaluate import evaluate
 from ..run.result import EvaluationResult
 from .eval_task import name_metric
@@ -211,16 +211,15 @@ def _join_name(judge: str, name: str) -> str:
 
 
 def _read_guidelines(row: Mapping[str, Any]) -> Any:
+    """Returns the guidelines of a row, or those logged on its trace; `None` if the row is rejected or has none."""
     own: Any = row.get("guidelines")
-    expectations: Any = row.get("expectations")
     own = own.tolist() if hasattr(own, "tolist") else own
-    given = own if isinstance(own, str | list | Mapping) else None
-    if given is None and isinstance(expectations, str):
-        try:
-            expectations = parse_json(expectations.encode("utf-8", "surrogateescape"))
-        except RowError:
-            return None  # the row is rejected
-    return expectations.get("guidelines") if given is None and isinstance(expectations, Mapping) else given
+    if isinstance(own, str | list | Mapping):
+        return own
+    try:
+        return Databricks().fields(dict(row)).get("guidelines")
+    except RowError:
+        return None
 
 
 def _check_model(model: Any) -> Any:
