@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .pipelines.compat.eval_task import EvalTask
     from .pipelines.compat.evaluate_autorater import evaluate_autorater
     from .pipelines.compat.evaluate_instances import evaluate_instances
+    from .pipelines.compat.genai_evaluate import genai_evaluate
     from .pipelines.compat.mlflow_evaluate import mlflow_evaluate
     from .pipelines.compat.prompt_template import PromptTemplate
     from .pipelines.compat.rubrics import PredefinedRubricMetrics, RubricBasedMetric
@@ -53,6 +54,7 @@ _HOMES = {
     "pipelines.run.evaluate": ("Evaluate", "evaluate", "run"),
     "pipelines.compat.evaluate_instances": ("evaluate_instances",),
     "pipelines.compat.check_grounding": ("check_grounding",),
+    "pipelines.compat.genai_evaluate": ("genai_evaluate",),
     "pipelines.compat.mlflow_evaluate": ("mlflow_evaluate",),
     "pipelines.run.build": ("make_plan",),
     "pipelines.run.plan": ("Plan",),
@@ -136,6 +138,7 @@ __all__ = [
     "evaluate",
     "evaluate_autorater",
     "evaluate_instances",
+    "genai_evaluate",
     "make_plan",
     "mlflow_evaluate",
     "register",

@@ -69,8 +69,14 @@ def find_known_name(metric: str, registered: str) -> str:
 
 def is_rating(style: str, metric: str, registered: str) -> bool:
     """Returns true if scores 1 and 0 are written as yes and no: those of judges, in the styles of other products."""
-    name = find_known_name(metric, registered)
+    name = find_known_name(metric, registered) or (style == "mlflow3" and _find_renamed_judge(registered))
     return style != "flat" and name in JUDGES and name != "chunk_relevance"
+
+
+def _find_renamed_judge(registered: str) -> str:
+    """Returns the judge behind a name of the user's own, "" if there is none: scorers of MLflow 3 have such names."""
+    family, _, name = registered.partition("/")
+    return name if family == "databricks" and name in JUDGES else ""
 
 
 def titles(style: str, metric: str, registered: str) -> dict[str, str]:
@@ -82,7 +88,8 @@ def titles(style: str, metric: str, registered: str) -> dict[str, str]:
         return _build_databricks_titles(metric, name)
     if style == "mlflow3":
         path = _add_guideline_name(JUDGES[name].scorer if name in JUDGES else metric, metric, name)
-        words = {**_WORDS, "score": "precision"} if name == "chunk_relevance" else _WORDS
+        passages = "chunk_relevance" in (name, _find_renamed_judge(registered))
+        words = {**_WORDS, "score": "precision"} if passages else _WORDS
         return {part: f"{path}/{words.get(part, part)}" for part in _PARTS}
     return {}
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.formats.databricks import JUDGES, OVERALL, guidelines_of
-from ...schemas.values import parse_json
+from ...transforms.dialects.databricks import Databricks
 from ..run.evaluate import evaluate
 from ..run.result import EvaluationResult
 from .eval_task import name_metric
@@ -57,6 +57,11 @@ class MlflowResult:
         """Defined aggregates under Databricks' names, and `row_count`."""
         found = self.evaluation.summary_metrics.items()
         return {name: value for name, value in found if value is not None}
+
+    @property
+    def result_df(self) -> pd.DataFrame:
+        """The table "eval_results"."""
+        return self.tables["eval_results"]
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -111,7 +116,7 @@ def mlflow_evaluate(
         "output_options": {"column_style": "databricks", **config.pop("output_options", {})},
     }
     metrics = [*judges, *COMPUTED, *map(name_metric, extra_metrics)]
-    return MlflowResult(evaluate(_encode_traces(data), metrics, agent=agent, **sections, **config))
+    return MlflowResult(evaluate(encode_traces(data), metrics, agent=agent, **sections, **config))
 
 
 def _build_judges(evaluator_config: Mapping[str, Any], data: Any, there: bool) -> list[dict[str, Any]]:
@@ -206,16 +211,15 @@ def _join_name(judge: str, name: str) -> str:
 
 
 def _read_guidelines(row: Mapping[str, Any]) -> Any:
+    """Returns the guidelines of a row, or those logged on its trace; `None` if the row is rejected or has none."""
     own: Any = row.get("guidelines")
-    expectations: Any = row.get("expectations")
     own = own.tolist() if hasattr(own, "tolist") else own
-    given = own if isinstance(own, str | list | Mapping) else None
-    if given is None and isinstance(expectations, str):
-        try:
-            expectations = parse_json(expectations.encode("utf-8", "surrogateescape"))
-        except RowError:
-            return None  # the row is rejected
-    return expectations.get("guidelines") if given is None and isinstance(expectations, Mapping) else given
+    if isinstance(own, str | list | Mapping):
+        return own
+    try:
+        return Databricks().fields(dict(row)).get("guidelines")
+    except RowError:
+        return None
 
 
 def _check_model(model: Any) -> Any:
@@ -225,13 +229,14 @@ def _check_model(model: Any) -> Any:
     return model
 
 
-def _encode_traces(data: Any) -> Any:
-    """Converts MLflow's `Trace` objects in the column `trace` to JSON text."""
+def encode_traces(data: Any) -> Any:
+    """Converts MLflow's `Trace` objects, in the column `trace` or as the rows of a list, to JSON text."""
     if hasattr(data, "assign") and "trace" in data:
         return data.assign(trace=[_encode(value) for value in data["trace"]])
-    if isinstance(data, list):
-        return [{**r, "trace": _encode(r["trace"])} if isinstance(r, Mapping) and "trace" in r else r for r in data]
-    return data
+    if not isinstance(data, list):
+        return data
+    rows = [row if isinstance(row, Mapping) or _encode(row) is row else {"trace": row} for row in data]
+    return [{**r, "trace": _encode(r["trace"])} if isinstance(r, Mapping) and "trace" in r else r for r in rows]
 
 
 def _encode(value: Any) -> Any:

@@ -123,6 +123,7 @@ ACTIONS: Mapping[str, str] = {
 
 EXPECTED = ("expected_response", "expected_facts", "expected_retrieved_context", "guidelines", "expected_tool_calls")
 """Fields of ground truth, in columns of their own or in `expectations`."""
+_TRUTH = (*EXPECTED, "custom_expected", "reference", "reference_trajectory")
 _ANSWERS = ("expected_response", "expected_facts")
 _TAKES = {"request": ("instruction",), "expected": _ANSWERS}
 
@@ -130,18 +131,13 @@ _TAKES = {"request": ("instruction",), "expected": _ANSWERS}
 def runs_by_default(judge: Judge, get: Get) -> bool:
     """Returns true if a judge runs on a row by default, without a choice of judges.
 
-    It runs if the row has all fields that it needs, and has or lacks ground truth as the judge requires. A request of
-    unknown form prevents all judges from running, a response of unknown form those that need it.
+    It runs if the row has all fields that it needs, and has or lacks ground truth as the judge requires. Requests and
+    responses of unknown form are judged as their JSON text; Agent Evaluation leaves such rows out without a word.
 
     Args:
         judge: One of `JUDGES`.
-        get: Getter of the row's fields. `instruction` is the text of its request and `response` that of its response;
-            they are not text if their form is unknown.
+        get: Getter of the row's fields; `instruction` is the text of its request.
     """
-    if not isinstance(get("instruction"), str):
-        return False
-    if "response" in judge.needs and not isinstance(get("response"), str):
-        return False
     truth = _given("expected", get)
     return judge.ground_truth in (None, truth) and all(_given(need, get) for need in judge.needs)
 
@@ -235,17 +231,40 @@ def _passage(value: Json, place: str) -> dict[str, Json]:
 
 
 def expectation_fields(expectations: Mapping[str, Json]) -> dict[str, Json]:
-    """Returns the standard fields of ground truth: its own names, and `reference` and `reference_trajectory`.
+    """Returns the standard fields of ground truth, and `reference` and `reference_trajectory`.
 
-    `expected_tool_calls` are MLflow 3's, [{name, arguments}].
+    Expectations of other names are in `custom_expected`. `expected_tool_calls` are MLflow 3's, [{name, arguments}]; if
+    one of them has no arguments, only names are compared (`reference_names_only`), as there.
     """
-    found = {k: v for k, v in expectations.items() if v is not None}
+    given = {k: v for k, v in expectations.items() if v is not None}
+    found = {k: v for k, v in given.items() if k in _TRUTH}
+    custom = {k: v for k, v in given.items() if k not in found}
+    told = found.get("custom_expected")
+    if custom and (told is None or isinstance(told, Mapping)):
+        found["custom_expected"] = {**custom, **(told or {})}
     if "expected_response" in found:
         found["expected_response"] = response_text(found["expected_response"])
         found["reference"] = found["expected_response"]
-    if "expected_tool_calls" in found:
-        found["reference_trajectory"] = found["expected_tool_calls"]
+    if (calls := _parse_text(found.get("expected_tool_calls"))) is not None:
+        found["reference_trajectory"] = calls
+        if isinstance(calls, list) and not all(map(_has_arguments, calls)):
+            found["reference_names_only"] = True
     return found
+
+
+def merge_expectations(own: Mapping[str, Json], traced: Mapping[str, Json]) -> dict[str, Json]:
+    """Merges the expectations of a row with those logged on its trace; those of the row win.
+
+    `expected_response` and `expected_facts` say the same, so one of them in the row outweighs both on the trace.
+    """
+    decided = any(own.get(name) is not None for name in _ANSWERS)
+    return {k: v for k, v in traced.items() if not (decided and k in _ANSWERS)} | dict(own)
+
+
+def _has_arguments(call: Json) -> bool:
+    source: Any = call.get("function", call) if isinstance(call, Mapping) else {}
+    names = ("arguments", "args", "tool_input")
+    return isinstance(source, Mapping) and any(source.get(name) is not None for name in names)
 
 
 def _parse_text(value: Any) -> Json:

@@ -2,7 +2,7 @@
 
 A request is text, `{messages: [{role, content}]}` (OpenAI chat completions), `{query, history}` or `{input: [...]}`
 (OpenAI responses). A response is text, `{choices: [{message}]}`, `{messages: [...]}`, `{content}`, `{output: [...]}`
-or a list whose first element is one of these. JSON of any other form is returned unchanged.
+or a list whose first element is one of these. The text of a request of any other form is its JSON text.
 """
 
 from __future__ import annotations
@@ -45,13 +45,26 @@ def agent_input(request: Json) -> Json:
     return {"messages": [{"role": "user", "content": request}]} if isinstance(request, str) else request
 
 
+def responses_input(request: Json) -> Json:
+    """Converts a request to the input of a responses agent: text and messages become its `input`."""
+    given = agent_input(request)
+    if isinstance(given, Mapping) and "input" not in given and _messages(given.get("messages")):
+        return {"input" if k == "messages" else k: v for k, v in given.items()}
+    return given
+
+
 def request_text(request: Json) -> Json:
     """Returns the visible text of a request: that of its only or last message, or the JSON text of several.
 
-    The history of a `query` is left out. A request of unknown form is returned unchanged.
+    The history of a `query` is left out. The text of a request of unknown form is its JSON text.
     """
-    if not isinstance(request, Mapping):
+    if request is None or isinstance(request, str):
         return request
+    found = _known_text(request) if isinstance(request, Mapping) else None
+    return orjson.dumps(request).decode() if found is None else found
+
+
+def _known_text(request: Mapping[str, Json]) -> str | None:
     messages = _messages(request.get("messages")) or _messages(request.get("input"))
     contents = [m.get("content") for m in messages]
     if len(contents) > 1 and all(isinstance(c, str) for c in contents):
@@ -59,7 +72,7 @@ def request_text(request: Json) -> Json:
     if contents and isinstance(contents[-1], str):
         return contents[-1]
     query = request.get("query")
-    return query if isinstance(query, str) else request
+    return query if isinstance(query, str) else None
 
 
 def response_text(response: Json) -> Json:
@@ -80,13 +93,24 @@ def response_text(response: Json) -> Json:
 
 
 def tool_calls_of(response: Json) -> list[dict[str, Json]]:
-    """Lists the tool calls in the messages of a response, as OpenAI's `tool_calls`."""
+    """Lists the tool calls in a response, as {name, arguments}: `tool_calls` of messages, or items of `output`."""
+    if isinstance(response, list) and len(response) == 1:
+        return tool_calls_of(response[0])
     if not isinstance(response, Mapping):
         return []
     told = [c.get("message") for c in _messages(response.get("choices"))] or response.get("messages")
     messages = [m for m in told if isinstance(m, Mapping)] if isinstance(told, list) else []
     calls = [call for m in messages for call in _messages(m.get("tool_calls"))]
-    return [{**c} for c in calls if isinstance(c.get("function"), Mapping) and c["function"].get("name")]
+    calls += [item for item in _messages(response.get("output")) if item.get("type") in ("function_call", "mcp_call")]
+    return [found for call in calls if (found := _plain_call(call)) is not None]
+
+
+def _plain_call(call: Mapping[str, Json]) -> dict[str, Json] | None:
+    """Returns {name, arguments} in a call, whose arguments may be JSON text; `None` for a call without a name."""
+    function = call.get("function")
+    source = function if isinstance(function, Mapping) else call
+    given = next((source[key] for key in ("arguments", "args") if source.get(key) is not None), {})
+    return {"name": source["name"], "arguments": given} if source.get("name") else None
 
 
 def trace_of(response: Json) -> Json:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ...schemas.errors import ConfigError
-from ...schemas.formats.messages import agent_input, response_text, tool_calls_of, trace_of
+from ...schemas.formats.messages import agent_input, response_text, responses_input, tool_calls_of, trace_of
 from ...schemas.json import Json
 from ..dialects.traces_otel.derive import fields_of
 from ..dialects.traces_otel.spans import parse_trace
@@ -26,13 +26,16 @@ class MlflowAgent(Agent):
     any form of a chat response (`choices`, `messages`, `content`, `output`), as an object, a list of one, or a pydantic
     model. Tool calls in its messages become the predicted trajectory, and its `usage` the tokens. A trace
     (`trace` or `databricks_output.trace`) supplies fields that the response lacks. A mapping with the keys of a
-    function's answer is used unchanged.
+    function's answer is used unchanged. Scorers get the whole answer as `outputs`.
 
     Attributes:
         target: The function or object, or `"module:name"` of it.
+        gives: "request" for one argument, the request (a ResponsesAgent gets messages as its `input`); "inputs" for an
+            argument by name for each key of the request, as MLflow 3 calls `predict_fn`.
     """
 
     target: Any
+    gives: Literal["request", "inputs"] = "request"
 
     def __post_init__(self) -> None:
         found = load_target(self.target)
@@ -44,31 +47,52 @@ class MlflowAgent(Agent):
 
     def connect(self) -> Ask:
         found = load_target(self.target)
-        predict: Callable[[Json], Any] = getattr(found, "predict", found)
+        predict: Callable[..., Any] = getattr(found, "predict", found)
+        form = responses_input if _takes_input(found) else agent_input
 
         def ask(given: Json, key: str) -> Any:
-            return predict(agent_input(given))
+            return predict(**_named(given)) if self.gives == "inputs" else predict(form(given))
 
         async def ask_async(given: Json, key: str) -> Any:
-            return await predict(agent_input(given))
+            return await ask(given, key)
 
         asynchronous = inspect.iscoroutinefunction(predict) or inspect.iscoroutinefunction(type(predict).__call__)
         return ask_async if asynchronous else ask
 
     def read(self, raw: Any) -> Any:
         raw = _to_plain(raw)
+        if isinstance(raw, list) and len(raw) == 1:  # as the predict of a pyfunc model returns it
+            raw = _to_plain(raw[0])
         if isinstance(raw, list):
-            raw = _to_plain(raw[0]) if raw else None
-        if not isinstance(raw, Mapping) or any(key in raw for key in _OURS):
+            return {"response": raw, "outputs": raw}
+        if not isinstance(raw, Mapping):
             return raw
         raw = {k: [_to_plain(e) for e in v] if isinstance(v, list) else _to_plain(v) for k, v in raw.items()}
+        whole = {"outputs": {k: v for k, v in raw.items() if k not in ("trace", "databricks_output")}}
+        if any(key in raw for key in _OURS):
+            return {**raw, **whole}
         trace = trace_of(raw)
         told = {} if trace is None else fields_of(parse_trace(trace))
         answer = {k: told.get(k) for k in ("retrieved_context", "predicted_trajectory", "usage")}
         answer |= {"response": response_text(raw), "usage": raw.get("usage") or answer["usage"]}
         if calls := tool_calls_of(raw):
             answer["predicted_trajectory"] = calls
-        return answer
+        return {**answer, **whole, **({"trace": trace} if trace else {})}
+
+
+def _takes_input(target: Any) -> bool:
+    """Returns true if an object is a ResponsesAgent of MLflow, or a loaded model of one."""
+    if any(c.__name__ == "ResponsesAgent" and c.__module__.startswith("mlflow.") for c in type(target).__mro__):
+        return True
+    metadata = getattr(getattr(target, "metadata", None), "metadata", None)
+    return isinstance(metadata, Mapping) and metadata.get("task") == "agent/v1/responses"
+
+
+def _named(given: Json) -> dict[str, Json]:
+    if not isinstance(given, dict):
+        found = type(given).__name__
+        raise ValueError(f"the inputs are {found} (allowed: an object, the arguments of predict_fn by name)")
+    return given
 
 
 def _to_plain(value: Any) -> Any:

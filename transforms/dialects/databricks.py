@@ -8,10 +8,12 @@
 | | `expectations.expected_tool_calls` | `reference_trajectory` |
 | `expected_facts`, `guidelines`, `expected_retrieved_context` | `expectations.*` | the same |
 | `retrieved_context` | | the same, as a list of {content, doc_uri} |
-| `trace` | `trace` | those of these fields, tool calls, tokens and latency that the row itself lacks |
+| `tool_calls`, or those in `response` | those in `outputs` | `predicted_trajectory` |
+| `trace` | `trace` | those of these fields, expectations, tokens and latency that the row itself lacks |
 
 Requests, responses and expectations may be JSON text, as in inference tables. JSON text of an unknown form is plain
-text, except in `inputs`, which are always an object. A request or response of an unknown form is unchanged.
+text, except in `inputs`, which are always an object. The text of a request of an unknown form is its JSON text; a
+response of an unknown form is unchanged.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...schemas.errors import RowError
-from ...schemas.formats.databricks import EXPECTED, context_of, expectation_fields
-from ...schemas.formats.messages import REQUEST_KEYS, RESPONSE_KEYS, parsed, response_text, trace_of
+from ...schemas.formats.databricks import EXPECTED, context_of, expectation_fields, merge_expectations
+from ...schemas.formats.messages import REQUEST_KEYS, RESPONSE_KEYS, parsed, response_text, tool_calls_of, trace_of
 from ...schemas.json import Json
-from ...schemas.values import parse_json
+from ...schemas.values import json_or_text, parse_json
 from .base import Dialect, register
 from .traces_otel.derive import fields_of, request_fields
-from .traces_otel.spans import is_trace, parse_trace
+from .traces_otel.spans import Trace, is_trace, parse_trace
 
 _FAILURE = ("failure", "error_type", "error_message")
 
@@ -49,7 +51,8 @@ class Databricks(Dialect):
 
     def fields(self, row: dict[str, Json]) -> dict[str, Json]:
         response = parsed(_either(row, "response", "outputs"), RESPONSE_KEYS)
-        found = _trace_fields(row, response)
+        trace = _read_trace(row, response)
+        found = {} if trace is None else fields_of(trace)
         request = parsed(_either(row, "request", "inputs"), REQUEST_KEYS if "request" in row else None)
         if request is None and "prompt" not in found:
             raise RowError(
@@ -59,9 +62,11 @@ class Databricks(Dialect):
         if response is not None:
             found = {k: v for k, v in found.items() if k not in _FAILURE}
             found["response"] = response_text(response)
+        if "predicted_trajectory" not in row and (calls := _recorded_calls(row, response)):
+            found["predicted_trajectory"] = calls
         if row.get("retrieved_context") is not None:
             found["retrieved_context"] = context_of(row["retrieved_context"])
-        return found | _expectations(row)
+        return found | expectation_fields(merge_expectations(_expectations(row), trace.expectations if trace else {}))
 
 
 def _is_trace(value: Json) -> bool:
@@ -70,13 +75,18 @@ def _is_trace(value: Json) -> bool:
     return is_trace(value)
 
 
-def _trace_fields(row: Mapping[str, Json], response: Json) -> dict[str, Json]:
+def _read_trace(row: Mapping[str, Json], response: Json) -> Trace | None:
     """Reads the trace of a row, from its column or from its response, as Databricks endpoints return it."""
     given = row.get("trace") or trace_of(response)
-    if given is None:
-        return {}
-    trace = parse_trace(given)
-    return {**expectation_fields(trace.expectations), **fields_of(trace)}
+    return None if given is None else parse_trace(given)
+
+
+def _recorded_calls(row: Mapping[str, Json], response: Json) -> list[dict[str, Json]]:
+    """Lists the tool calls in the column `tool_calls` of Agent Evaluation, else those in the response."""
+    told = json_or_text(row.get("tool_calls"))
+    if isinstance(told, list) and all(isinstance(c, Mapping) and c.get("tool_name") for c in told):
+        return [{"tool_name": c["tool_name"], "tool_input": c.get("tool_call_args") or {}} for c in told]
+    return tool_calls_of(response)
 
 
 def _either(row: Mapping[str, Json], name: str, other: str) -> Json:
@@ -102,7 +112,5 @@ def _expectations(row: Mapping[str, Json]) -> dict[str, Json]:
         raise RowError("malformed_expectations", f"expectations is {type(given).__name__} (allowed: an object)")
     if given is not None and row.get("custom_expected") is not None:
         raise RowError("ambiguous_expectations", "the row has both 'expectations' and 'custom_expected' (allowed: one)")
-    own = {name: row[name] for name in EXPECTED if row.get(name) is not None}
-    lifted = {k: v for k, v in (given or {}).items() if k in EXPECTED}
-    custom = {k: v for k, v in (given or {}).items() if k not in EXPECTED and v is not None}
-    return expectation_fields({**lifted, **own, **({"custom_expected": custom} if custom else {})})
+    own = {name: row[name] for name in (*EXPECTED, "custom_expected") if row.get(name) is not None}
+    return {**(given or {}), **own}

@@ -22,7 +22,7 @@ from typing import ClassVar, Literal
 import orjson
 
 from ...schemas.errors import RowError
-from ...schemas.instance import Example, Trajectory
+from ...schemas.instance import Example, ToolCall, Trajectory
 from ...schemas.result import Score, ScoreColumn
 from ...schemas.trajectory import parse_trajectory
 from .base import Metric, ScoringBatch, failure_of, register
@@ -329,8 +329,14 @@ def _read_trajectories(batch: ScoringBatch) -> tuple[list[tuple[Trajectory, Traj
         else:
             if reference is None:
                 faults[i] = Score.skipped("missing_reference_trajectory", "the row has no reference_trajectory")
+            elif example.instance.fields.get("reference_names_only"):
+                predicted, reference = _names_only(predicted), _names_only(reference)
         pairs.append(None if reference is None else (predicted, reference))
     return pairs, faults
+
+
+def _names_only(trajectory: Trajectory) -> Trajectory:
+    return tuple(ToolCall(call.tool_name, {}) for call in trajectory)
 
 
 def _score_without_prediction(example: Example) -> Score:

@@ -106,6 +106,14 @@ def test_judges_run_where_the_documentation_says_so(of: Any) -> None:
     assert "judge/overall_assessment/error_count" not in result.metrics
 
 
+def test_guidelines_logged_on_a_trace_are_judged() -> None:
+    spans = [{"span_id": "a", "name": "x", "attributes": {"mlflow.spanInputs": '"Hi"', "mlflow.spanOutputs": '"Ho"'}}]
+    told = [{"assessment_name": "guidelines", "expectation": {"value": {"tone": ["Be kind, in English"]}}}]
+    trace = {"info": {"trace_id": "t", "state": "OK", "assessments": told}, "data": {"spans": spans}}
+    table = judged([{"trace": trace}]).tables["eval_results"]
+    assert table["response/llm_judged/guideline_adherence/tone/rating"].tolist() == ["no"]
+
+
 def test_chosen_judges_run_on_every_row() -> None:
     both = {**TRUTH, "expected_response": "Goethe"}
     result = judged([*EVAL_SET, TRUTH, both], {"metrics": ["correctness", "relevance_to_query"]})

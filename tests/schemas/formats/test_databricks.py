@@ -51,11 +51,9 @@ def test_the_table_of_the_documentation(given: str) -> None:
     assert {name for name, judge in JUDGES.items() if runs_by_default(judge, without.get)} == judges - retrieval
 
 
-def test_requests_and_responses_of_no_known_form_keep_judges_away() -> None:
-    unknown = {**ROW, "instruction": {"q": 1}}
-    assert not any(runs_by_default(judge, unknown.get) for judge in JUDGES.values())
+def test_responses_of_no_known_form_are_judged() -> None:
     unknown = {**ROW, "response": {"answer": 1}}
-    assert {name for name, judge in JUDGES.items() if runs_by_default(judge, unknown.get)} == {"chunk_relevance"}
+    assert {name for name, judge in JUDGES.items() if runs_by_default(judge, unknown.get)} == TABLE["request"][1]
 
 
 def test_global_guidelines_come_from_the_configuration() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -39,8 +40,8 @@ def test_json_text_is_read_where_its_form_is_known(given: Any, known: Any, expec
 
 
 @pytest.mark.parametrize("value", [None, 5, [], ["a"], {}, {"messages": []}, {"messages": "no"}, {"messages": ["no"]}])
-def test_requests_of_no_known_form_stay(value: Any) -> None:
-    assert request_text(value) == value
+def test_requests_of_no_known_form_stay_and_their_text_is_json(value: Any) -> None:
+    assert value is None or json.loads(request_text(value)) == value
     assert agent_input(value) == value
 
 
@@ -76,8 +77,16 @@ def test_parts_become_chat_messages() -> None:
 
 def test_calls_stand_in_choices_or_messages() -> None:
     message = {"role": "assistant", "tool_calls": [CALL, {"function": {}}]}
-    assert tool_calls_of({"choices": [{"message": message}]}) == [CALL]
-    assert tool_calls_of({"messages": [message, {"content": "x", "tool_calls": None}]}) == [CALL]
+    look = {"name": "look", "arguments": {}}
+    assert tool_calls_of({"choices": [{"message": message}]}) == [look]
+    assert tool_calls_of([{"choices": [{"message": message}]}]) == [look]
+    assert tool_calls_of({"messages": [message, {"content": "x", "tool_calls": None}]}) == [look]
+    langchain = {"type": "ai", "tool_calls": [{"name": "look", "args": {"at": 1}, "id": "1"}]}
+    assert tool_calls_of({"messages": [langchain]}) == [{"name": "look", "arguments": {"at": 1}}]
+    item = {"type": "function_call", "call_id": "1", "name": "look", "arguments": '{"at": 1}'}
+    assert tool_calls_of({"output": [item, {"type": "message", "content": "x"}]}) == [
+        {"name": "look", "arguments": '{"at": 1}'}
+    ]
     assert tool_calls_of("text") == tool_calls_of({"messages": "no"}) == []
 
 

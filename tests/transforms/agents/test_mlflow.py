@@ -92,3 +92,24 @@ def test_answers_of_a_function_are_taken_as_they_are() -> None:
 def test_what_cannot_be_called_is_refused(target: Any) -> None:
     with pytest.raises(ConfigError, match=r"agent\.target"):
         MlflowAgent(target)
+
+
+@pytest.mark.filterwarnings("ignore:.*AnyType")  # as MLflow's module is imported
+def test_a_responses_agent_is_given_input() -> None:
+    from mlflow.pyfunc import ResponsesAgent
+    from mlflow.types.responses import ResponsesAgentResponse
+
+    class Echo(ResponsesAgent):
+        def predict(self, request: Any) -> Any:
+            said = ", ".join(str(m.content) for m in request.input)
+            return ResponsesAgentResponse(output=[self.create_text_output_item(said, "1")])
+
+    assert ask(Echo()).response == "Hi"
+    two = {"messages": [{"role": "user", "content": "Hi"}, {"role": "user", "content": "you"}]}
+    assert ask(Echo(), two).response == "Hi, you"
+    assert ask(Echo(), {"input": [{"role": "user", "content": "Ho"}]}).response == "Ho"
+
+
+def test_the_whole_answer_is_kept_for_scorers() -> None:
+    assert ask(lambda request: {"content": "Ho", "sure": True}).extra == {"outputs": {"content": "Ho", "sure": True}}
+    assert ask(lambda request: "Ho").extra is None

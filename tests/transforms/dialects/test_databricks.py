@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evalbeam import Instance, RowError, evaluate
+from evalbeam import Example, Instance, RowError, evaluate
 from evalbeam.transforms import registry
 from evalbeam.transforms.agents.recorded import RecordedAgent
 from evalbeam.transforms.dialects._rules import RowRules
 from evalbeam.transforms.dialects.databricks import Databricks
+from evalbeam.transforms.metrics.trajectory import TrajectoryExactMatch
 
 DIALECT = Databricks()
 READ = RecordedAgent().recall
@@ -37,13 +38,22 @@ ARBITRARY = {"message_history": [{"user_0": "What are broadcast variables?"}], "
 SEVERAL = {"messages": [*SPLIT["history"], {"role": "user", "content": SHUFFLE}]}
 PARTS = {"messages": [{"role": "user", "content": [{"type": "image", "image_url": "a"}]}]}
 
+TUPLES = {"messages": [["user", "Hi"]]}
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
 REQUESTS = {
     "plain text": (SHUFFLE, user(SHUFFLE), SHUFFLE),
     "messages": (user(SHUFFLE), user(SHUFFLE), SHUFFLE),
     "query and history": (SPLIT, SPLIT, SPLIT["query"]),
-    "arbitrary": (ARBITRARY, ARBITRARY, ARBITRARY),
+    "arbitrary": (ARBITRARY, ARBITRARY, compact(ARBITRARY)),
+    "a question": ({"question": "Hi"}, {"question": "Hi"}, '{"question":"Hi"}'),
+    "tuples of LangGraph": (TUPLES, TUPLES, compact(TUPLES)),
     "several turns": (SEVERAL, SEVERAL, json.dumps(SEVERAL["messages"], separators=(",", ":"))),
-    "content that is no text": (PARTS, PARTS, PARTS),
+    "content that is no text": (PARTS, PARTS, compact(PARTS)),
     "OpenAI responses": ({"input": user("Hi")["messages"]}, {"input": user("Hi")["messages"]}, "Hi"),
 }
 
@@ -56,7 +66,8 @@ def test_requests(form: str, as_text: bool, column: str) -> None:
     given, prompt, instruction = REQUESTS[form]
     if as_text and not isinstance(given, str):
         given = json.dumps(given)
-    if as_text and form == "arbitrary" and column == "request":  # JSON of no known form is somebody's text
+    unknown = form in ("arbitrary", "a question")
+    if as_text and unknown and column == "request":  # JSON of no known form is somebody's text
         prompt, instruction = user(given), given
     row = {column: given}
     assert DIALECT.recognises(row)
@@ -170,6 +181,71 @@ def test_a_failed_trace_is_a_failed_call_unless_the_row_has_a_response() -> None
     assert READ(Instance("0", row, DIALECT.fields(row))).status == "failed"
     row["response"] = "said"
     assert READ(Instance("0", row, DIALECT.fields(row))).status == "ok"
+
+
+LOOK = {"type": "function", "id": "1", "function": {"name": "look", "arguments": '{"at": 1}'}}
+CALLED = {
+    "choices": {"response": {"choices": [{"message": {"content": "Ho", "tool_calls": [LOOK]}}]}},
+    "messages": {"response": {"messages": [{"role": "assistant", "tool_calls": [LOOK]}, {"content": "Ho"}]}},
+    "responses": {"outputs": {"output": [{"type": "function_call", "name": "look", "arguments": '{"at": 1}'}]}},
+    "tool_calls": {"response": "Ho", "tool_calls": [{"tool_name": "look", "tool_call_args": {"at": 1}}]},
+}
+
+
+@pytest.mark.parametrize("form", CALLED)
+def test_recorded_tool_calls_are_the_trajectory(form: str) -> None:
+    row = {"request": "Hi", **CALLED[form]}
+    found = READ(Instance("0", row, DIALECT.fields(row))).predicted_trajectory
+    assert [(c.tool_name, c.tool_input) for c in found or ()] == [("look", {"at": 1})]
+    own = {**row, "predicted_trajectory": []}
+    assert "predicted_trajectory" not in DIALECT.fields(own)
+
+
+def test_a_response_without_calls_tells_nothing_of_them() -> None:
+    assert "predicted_trajectory" not in DIALECT.fields({"request": "Hi", "response": {"content": "Ho"}})
+
+
+def test_expected_calls_without_arguments_ask_for_names_alone(conformance: Path) -> None:
+    """MLflow's own scorer says what agrees."""
+    from mlflow.entities import Trace
+    from mlflow.genai.scorers import ToolCallCorrectness
+
+    text = (conformance / "traces" / "mlflow_v3" / "tool_agent.json").read_text()
+    tools = [s for s in Trace.from_json(text).data.spans if s.span_type == "TOOL"]
+    full = [{"name": s.name, "arguments": s.inputs} for s in tools]
+    names = [{"name": s.name} for s in tools]
+    wrong = [{**call, "arguments": {"no": 1}} for call in full]
+    judge = ToolCallCorrectness(should_exact_match=True, should_consider_ordering=True)
+    seen = set()
+    for calls in (full, names, wrong, [*wrong[:-1], names[-1]], full[:1], names[::-1], names[:1], [{"name": "x"}]):
+        row = {"trace": text, "expectations": {"expected_tool_calls": calls}}
+        fields = DIALECT.fields(row)
+        instance = Instance("0", row, fields)
+        ours = TrajectoryExactMatch().score(Example(instance, READ(instance))).value
+        if len(calls) == len(tools):  # theirs compares only as many calls as are in both
+            theirs = judge(trace=Trace.from_json(text), expectations={"expected_tool_calls": calls})
+            assert ours == float(theirs.value == "yes"), calls
+        seen.add(ours)
+    assert seen == {0.0, 1.0}
+
+
+def logged(**expectations: Any) -> dict[str, Any]:
+    told = [{"assessment_name": name, "expectation": {"value": value}} for name, value in expectations.items()]
+    return {**TRACE, "info": {**TRACE["info"], "assessments": told}}
+
+
+def test_expectations_logged_on_a_trace_count_and_those_of_the_row_win() -> None:
+    trace = logged(guidelines=["Be brief"], expected_facts=["x"], tone="warm")
+    alone = DIALECT.fields({"trace": trace})
+    assert (alone["guidelines"], alone["expected_facts"], alone["custom_expected"]) == (
+        ["Be brief"],
+        ["x"],
+        {"tone": "warm"},
+    )
+    both = DIALECT.fields({"trace": trace, "expectations": {"expected_response": "y", "mood": "calm"}})
+    assert "expected_facts" not in both
+    assert (both["expected_response"], both["guidelines"]) == ("y", ["Be brief"])
+    assert both["custom_expected"] == {"tone": "warm", "mood": "calm"}
 
 
 BAD = {

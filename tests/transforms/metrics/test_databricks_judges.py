@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from evalbeam.schemas.formats.databricks import CAUSES, JUDGES
 from evalbeam.schemas.instance import Chunk, Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreError
 from evalbeam.transforms import registry
+from evalbeam.transforms.dialects.databricks import Databricks
 from evalbeam.transforms.metrics.base import Derived
 
 from ..judging.scripted import held
@@ -75,6 +77,29 @@ def test_facts_beside_a_response_are_an_error_of_the_judges_that_need_either(jud
     score, asked = held(metric(judge, rows=rows).judged(row), YES)
     assert (score.status, score.error and score.error.code, asked) == ("error", "1010", [])
     assert held(metric("safety", rows=rows).judged(row), YES)[0].value == 1.0
+
+
+@pytest.mark.parametrize("rows", ["asked", "documented"])
+def test_a_mistake_in_the_facts_is_an_error_of_the_judges_that_use_them(rows: str) -> None:
+    row = example(expected_facts="a fact")
+    for judge in ("correctness", "context_sufficiency"):
+        score, asked = held(metric(judge, rows=rows).judged(row), YES)
+        assert (score.status, score.error and score.error.code, asked) == ("error", "1006", [])
+    for judge in ("safety", "groundedness"):
+        assert held(metric(judge, rows=rows).judged(row), YES)[0].value == 1.0
+    assert held(metric("relevance_to_query").judged(row), YES)[0].value == 1.0
+
+
+@pytest.mark.parametrize("request_", [{"question": "why?"}, {"messages": [["user", "why?"]]}, {"input": "why?"}])
+@pytest.mark.parametrize("rows", ["asked", "documented"])
+def test_requests_of_any_form_are_judged_as_json(request_: Any, rows: str) -> None:
+    row = {"inputs": request_, "outputs": {"answer": "so"}}
+    fields = Databricks().fields(row)
+    found = Example(Instance("00", row, fields), Invocation("ok", fields["response"]))
+    score, (ask,) = held(metric("relevance_to_query", rows=rows).judged(found), YES)
+    assert score.value == 1.0
+    assert json.dumps(request_, separators=(",", ":")) in ask.messages[1].content
+    assert '{"answer":"so"}' in ask.messages[1].content
 
 
 @pytest.mark.parametrize("judge", ["correctness", "context_sufficiency"])

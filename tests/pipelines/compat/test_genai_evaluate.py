@@ -1,0 +1,199 @@
+"""mlflow.genai.evaluate's arguments and results; MLflow's own harness says what they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from evalbeam import ConfigError, genai_evaluate
+
+DATA: list[dict[str, Any]] = [
+    {"inputs": {"question": "Who wrote Faust?"}, "expectations": {"expected_response": "Goethe", "mood": "calm"}},
+    {"inputs": {"question": "Hi", "loud": True}, "expectations": {"expected_response": "HI"}},
+    {"inputs": {"question": "Bye"}, "expectations": {"expected_response": "Farewell"}},
+]
+
+
+def answer(question: str, loud: bool = False) -> str:
+    return {"Who wrote Faust?": "Goethe wrote it."}.get(question, question.upper() if loud else question)
+
+
+def dicts(question: str, loud: bool = False) -> dict[str, Any]:
+    return {"content": answer(question, loud), "loud": loud}
+
+
+def scorers() -> list[Any]:
+    from mlflow.entities import Feedback
+    from mlflow.genai.scorers import scorer
+
+    @scorer
+    def length(outputs: Any) -> int:
+        return len(outputs)
+
+    @scorer
+    def right(outputs: Any, expectations: dict[str, Any]) -> Feedback:
+        found = expectations["expected_response"] in str(outputs)
+        return Feedback(value="yes" if found else "no", rationale="It says so." if found else "It does not.")
+
+    @scorer(name="asked")
+    def kept(inputs: dict[str, Any], outputs: Any) -> bool | None:
+        return inputs.get("loud")
+
+    @scorer
+    def broken(inputs: dict[str, Any]) -> float:
+        return 1 / (len(inputs) - 1)
+
+    return [length, right, kept, broken]
+
+
+@pytest.fixture
+def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """MLflow's own harness, on a store of files."""
+    import mlflow
+
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_SKIP_TRACE_VALIDATION", "true")
+    monkeypatch.chdir(tmp_path)
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(f"file:{tmp_path}/store")
+    yield mlflow.genai.evaluate
+    mlflow.set_tracking_uri(before)
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
+@pytest.mark.parametrize("predict", [answer, dicts, None])
+def test_the_results_are_mlflows(peer: Any, predict: Any) -> None:
+    import mlflow
+
+    data = DATA if predict else [{**row, "outputs": answer(**row["inputs"])} for row in DATA]
+    theirs = peer(data=data, scorers=scorers(), predict_fn=predict and mlflow.trace(predict))
+    ours = genai_evaluate(data, scorers(), predict)
+    shown = {name: value for name, value in ours.metrics.items() if name in theirs.metrics}
+    assert shown == pytest.approx(theirs.metrics)
+    by_question = {
+        json.loads(r)["question"] if isinstance(r, str) else r["question"]: i
+        for i, r in enumerate(theirs.result_df["request"])
+    }
+    order = [by_question[row["inputs"]["question"]] for row in data]
+    for name in ("length", "right", "asked"):
+        wanted = theirs.result_df.iloc[order][f"{name}/value"].tolist()
+        wanted = [{"yes": 1.0, "no": 0.0}.get(v, v) for v in wanted]
+        assert clean(ours.result_df[f"{name}/value"]) == clean(wanted)
+    assert ours.result_df["right/rationale"].tolist() == theirs.result_df.iloc[order]["right/rationale"].tolist()
+    assert ours.result_df["broken/error_message"][0].startswith("ZeroDivisionError")
+
+
+def clean(values: Any) -> list[Any]:
+    return [None if v is None or v != v else float(v) for v in values]
+
+
+def test_a_list_of_traces_is_data(conformance: Path) -> None:
+    from mlflow.entities import Trace
+
+    names = ("rag_simple", "tool_agent")
+    traces = [Trace.from_json((conformance / "traces" / "mlflow_v3" / f"{n}.json").read_text()) for n in names]
+    result = genai_evaluate(traces, [tokens_of])
+    wanted = [t.info.token_usage["total_tokens"] for t in traces]
+    assert result.result_df["tokens_of/value"].tolist() == wanted
+    assert result.metrics["tokens_of/mean"] == sum(wanted) / 2
+
+
+def tokens_of(trace: Any) -> int:
+    return trace.info.token_usage["total_tokens"]
+
+
+async def strict(messages: list[dict[str, str]], schema: dict[str, Any]) -> dict[str, Any]:
+    """A scripted judge: what is about kindness is answered no."""
+    no = "kind" in messages[-1]["content"]
+    return {"rationale": "It is not." if no else "It is.", "rating": "no" if no else "yes"}
+
+
+def test_built_in_scorers_are_decided_by_our_judges() -> None:
+    from mlflow.genai.scorers import Correctness, Guidelines, RelevanceToQuery, RetrievalRelevance, Safety
+
+    data = [
+        {
+            "inputs": {"question": "Who?"},
+            "outputs": "Goethe",
+            "expectations": {"expected_facts": ["Goethe"]},
+            "retrieved_context": ["x"],
+        }
+    ]
+    own = Guidelines(name="kindness", guidelines=["It must be kind"])
+    found = genai_evaluate(
+        pd.DataFrame(data),
+        [Correctness(), Safety(), RelevanceToQuery(name="fits"), own, RetrievalRelevance(), "RetrievalSufficiency"],
+        judges={"default": strict},
+    )
+    row = found.result_df.iloc[0]
+    assert row["correctness/value"] == row["safety/value"] == row["fits/value"] == "yes"
+    assert (row["kindness/value"], row["kindness/rationale"]) == ("no", "It is not.")
+    assert found.metrics["correctness/mean"] == 1.0
+    assert found.metrics["kindness/mean"] == 0.0
+    assert {"retrieval_relevance/precision", "retrieval_sufficiency/value"} <= {*found.result_df}
+
+
+def test_names_of_mlflows_scorers_are_known() -> None:
+    from mlflow.genai import scorers as theirs
+
+    from evalbeam.pipelines.compat.mlflow_scorers import BUILT_IN
+    from evalbeam.schemas.formats.databricks import JUDGES
+
+    for name, judge in BUILT_IN.items():
+        given = {"guidelines": ["x"]} if name == "Guidelines" else {}
+        assert getattr(theirs, name)(**given).name == JUDGES[judge].scorer
+
+
+def test_computed_scorers_of_mlflow_run() -> None:
+    from mlflow.genai.scorers import RegexMatch
+
+    result = genai_evaluate(
+        [{"inputs": {"question": "a"}, "outputs": "abc"}, {"inputs": {"question": "b"}, "outputs": "xyz"}],
+        [RegexMatch(pattern="a.c")],
+    )
+    assert clean(result.result_df["regex_match/value"]) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"model_id": "m-1"}, "model_id"),
+        ({"scorers": ["Correctness"]}, "Correctness needs a judge model"),
+        ({"scorers": ["Guidelines"], "judges": {"default": strict}}, "Guidelines has no guidelines"),
+        ({"scorers": [5]}, "metrics: found int"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(more: dict[str, Any], words: str) -> None:
+    data = [{"inputs": {"question": "Who?"}, "outputs": "Goethe"}]
+    with pytest.raises(ConfigError, match=words):
+        genai_evaluate(**{"data": data, "scorers": [], **more})
+
+
+def test_the_model_of_a_scorer_is_asked() -> None:
+    from mlflow.genai.scorers import Correctness, Safety
+
+    from evalbeam.pipelines.compat.mlflow_scorers import find_judge_model
+
+    model = "openai:/gpt-5-mini"
+    assert find_judge_model([Safety(), Correctness(model=model)]) == {
+        "default": {"type": "openai", "model": "gpt-5-mini"}
+    }
+    with pytest.raises(ConfigError, match="two models"):
+        find_judge_model([Safety(model="openai:/a"), Correctness(model=model)])
+    with pytest.raises(ConfigError, match="a model of 'bedrock'"):
+        find_judge_model([Safety(model="bedrock:/a")])
+
+
+def test_inputs_that_are_no_object_are_an_error_of_their_row() -> None:
+    with pytest.warns(UserWarning, match="none of 1 rows"):
+        result = genai_evaluate([{"inputs": [1, 2]}], [len_of], answer, agent={"failure_threshold": None})
+    assert "allowed: an object" in result.result_df["model_error_message"][0]
+
+
+def len_of(outputs: Any) -> int:
+    return len(outputs)
