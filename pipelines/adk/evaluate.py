@@ -33,6 +33,10 @@ TEST_CONFIG = "test_config.json"
 TURN_TIMEOUT = 300.0
 """Default timeout of a turn, in seconds."""
 _CONVERSATION_TIMEOUT = 3600.0
+_RATE_LIMIT_TIMEOUT = 120.0
+"""Default seconds after which an endpoint that does nothing but refuse calls for their rate is called no more."""
+_JUDGED = {"rate_limit_timeout": _RATE_LIMIT_TIMEOUT, "deadline": 2 * _RATE_LIMIT_TIMEOUT, "failure_threshold": None}
+"""Default policy of judges: one that fails ends its own metrics, not the conversations."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +107,20 @@ def adk_evaluate(
     config = config or default_config()
     found = _load_checked_cases(eval_sets, config)
     cases = [case for case in found if not isinstance(case, CaseVerdict)]
-    asked = {"timeout": _CONVERSATION_TIMEOUT, "turn_timeout": TURN_TIMEOUT, **(agent_options or {})}
+    asked = {
+        "timeout": _CONVERSATION_TIMEOUT,
+        "turn_timeout": TURN_TIMEOUT,
+        "rate_limit_timeout": _RATE_LIMIT_TIMEOUT,
+        **(agent_options or {}),
+    }
+    converted = convert_criteria(config, lenient, judges)
+    converted["judges"] = {n: {**_JUDGED, **j} if isinstance(j, Mapping) else j for n, j in converted["judges"].items()}
     sections = {
         "dataset": {"path": list(eval_sets), "format": "evalset", "dialect": "adk", "max_invalid_fraction": 1.0},
         "agent": {"type": "adk", "target": agent, **asked},
         "output": {"path": output or tempfile.mkdtemp(prefix="evalbeam-"), "overwrite": overwrite},
     }
-    parsed = EvaluationConfig.parse({**sections, **convert_criteria(config, lenient, judges), "trials": num_runs})
+    parsed = EvaluationConfig.parse({**sections, **converted, "trials": num_runs})
     result = _check_started(run(make_plan(parsed), pipeline_options(options)))
     scenarios = () if asked.get("simulator") else tuple(c["eval_id"] for c in cases if "scenario" in case_fields(c))
     return AdkEvaluation(result, config, _build_verdicts(result, config, found, lenient), scenarios)

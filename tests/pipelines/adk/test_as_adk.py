@@ -1,8 +1,14 @@
 """`adk_verdicts`: the verdicts are those of google-adk's own evaluation service."""
 
+import json
+import re
+
 import pytest
 
 from evalbeam.pipelines.adk.evaluate import adk_evaluate
+from evalbeam.pipelines.cli.commands import adk
+from evalbeam.pipelines.cli.main import main
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.formats.adk_config import read_config
 
 from .cases import case, eval_set, roll, statuses, turn
@@ -31,3 +37,56 @@ def test_a_missing_reference_scores_0(agents, tmp_path):
         assert found.metrics[1].score == scores["response_match_score"], found.eval_id
     strict = adk_evaluate(agents.dice_agent(thinks=False), [path], read_config(config, "x"))
     assert statuses(strict)["none"] == "NOT_EVALUATED"
+
+
+class TooMany(Exception):
+    status_code = 429
+
+
+def refuse(*asked):
+    raise TooMany("quota of the day")
+
+
+RESPONSE, MATCH = "response_match_score", "final_response_match_v2"
+
+
+@pytest.mark.parametrize(
+    ("judge", "words"),
+    [
+        ({"type": "google", "model": "gemini-2.5-flash"}, "NoClient: ValueError: .*key"),
+        ({"type": "function", "target": refuse, "rate_limit_timeout": 0.01, "backoff": 0.001}, "TooMany|not asked"),
+    ],
+    ids=["no key", "persistent 429"],
+)
+def test_a_judge_that_fails_for_good_leaves_its_metric_open(agents, tmp_path, monkeypatch, judge, words):
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
+        monkeypatch.delenv(name, raising=False)
+    path = eval_set(tmp_path / "x.evalset.json", *(case(f"c{i}", roll(i)) for i in range(20)))
+    config = read_config({"criteria": {RESPONSE: 0.9, MATCH: {"threshold": 0.5}}}, "x")
+    found = adk_evaluate(agents.dice_agent(thinks=False), [path], config, judges={"gemini-2.5-flash": judge})
+    for verdict in found.cases:
+        match, judged = verdict.metrics[:2]
+        assert (match.score, match.status, judged.status) == (1.0, "PASSED", "NOT_EVALUATED")
+        assert re.search(words, judged.reason), judged.reason
+    assert set(statuses(found).values()) == {"NOT_EVALUATED"}
+    lenient = adk_evaluate(agents.dice_agent(), [path], config, judges={"gemini-2.5-flash": judge}, lenient=True)
+    assert lenient.passed
+
+
+def test_an_agent_that_is_always_refused_ends(agents, tmp_path):
+    path = eval_set(tmp_path / "x.evalset.json", case("c", turn("limited")))
+    options = {"rate_limit_timeout": 0.01, "backoff": 0.001}
+    found = adk_evaluate(agents.odd, [path], agent_options=options)
+    assert statuses(found)["c"] != "PASSED"
+    assert "RESOURCE_EXHAUSTED" in found.cases[0].error
+
+
+def test_the_call_policy_is_set_by_options(folder, tmp_path, capsys):
+    path = eval_set(tmp_path / "x.evalset.json", case("a", roll(6)))
+    given = ["--max_attempts", "1", "--backoff", "0.5", "--set", "agent.failure_window=7"]
+    assert main(["adk-eval", folder, path, "--output", str(tmp_path / "out"), *given]) == 0
+    agent = json.loads((tmp_path / "out" / "manifest.json").read_text())["config"]["agent"]
+    assert (agent["max_attempts"], agent["backoff"], agent["failure_window"]) == (1, 0.5, 7)
+    assert main(["adk-eval", folder, path, "--set", "output.path=x"]) == 2
+    assert "output.path" in capsys.readouterr().err
+    assert {name for name, _, _ in adk._POLICY} < set(CallPolicy.model_fields)
