@@ -70,7 +70,7 @@ def convert_criteria(
 
 def _build_metric(criterion: Criterion, lenient: bool) -> dict[str, Any]:
     if criterion.function is not None:
-        function = AdkFunction(criterion.name, criterion.function, criterion.threshold)
+        function = AdkFunction(criterion.name, criterion.function, criterion.threshold, criterion.options)
         return {"metric": function, "name": criterion.name}
     accepted = getattr(registry.find("metric", f"adk/{criterion.name}").factory, "__dataclass_fields__", {})
     given = {**criterion.options, "empty_reference": lenient}

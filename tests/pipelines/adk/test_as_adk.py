@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 
@@ -90,3 +91,58 @@ def test_the_call_policy_is_set_by_options(folder, tmp_path, capsys):
     assert main(["adk-eval", folder, path, "--set", "output.path=x"]) == 2
     assert "output.path" in capsys.readouterr().err
     assert {name for name, _, _ in adk._POLICY} < set(CallPolicy.model_fields)
+
+
+SEEN = {}
+
+
+def describe(eval_metric, actual_invocations, expected_invocations, conversation_scenario):
+    """A custom metric that keeps what it was given, and whose status is not what its score says."""
+    from google.adk.evaluation import eval_case, evaluator
+
+    def shown(turn):
+        calls = [(c.name, c.args) for c in eval_case.get_all_tool_calls(turn.intermediate_data)]
+        answers = [r.response for r in eval_case.get_all_tool_responses(turn.intermediate_data)]
+        said = [p.text for p in (turn.final_response and turn.final_response.parts) or ()]
+        return calls, answers, said, turn.user_content.parts[0].text
+
+    agents = [
+        {
+            name: (agent.name, agent.instructions, len(agent.tool_declarations))
+            for name, agent in a.app_details.agent_details.items()
+        }
+        for a in actual_invocations
+    ]
+    SEEN["given"] = {
+        "metric": (eval_metric.metric_name, eval_metric.threshold, eval_metric.criterion.model_dump()),
+        "actual": [shown(turn) for turn in actual_invocations],
+        "expected": [t.model_dump(exclude_none=True) for t in expected_invocations],
+        "uses": [[u.name for u in t.intermediate_data.tool_uses] for t in expected_invocations],
+        "agents": agents,
+        "scenario": conversation_scenario,
+    }
+    SEEN["ids"] = [turn.invocation_id for turn in actual_invocations]
+    SEEN["actual"] = actual_invocations
+    made = [evaluator.PerInvocationResult(actual_invocation=a, score=0.9) for a in actual_invocations]
+    status = evaluator.EvalStatus[eval_metric.criterion.model_dump()["wanted"]]
+    return evaluator.EvaluationResult(overall_score=0.9, overall_eval_status=status, per_invocation_results=made)
+
+
+@pytest.mark.parametrize("wanted", ["PASSED", "FAILED", "NOT_EVALUATED"])
+def test_custom_metrics_get_what_google_adk_gives_them(agents, tmp_path, monkeypatch, wanted):
+    from .oracle import evaluate_as_adk
+
+    monkeypatch.setitem(sys.modules, "describing", sys.modules[__name__])
+    first = {**roll(6), "invocation_id": "i-1", "creation_timestamp": 3.0}
+    path = eval_set(tmp_path / "x.evalset.json", case("c", first, roll(8, 2)))
+    custom = {"mine": {"code_config": {"name": "describing.describe"}}}
+    criteria = {"mine": {"threshold": 0.95 if wanted == "PASSED" else 0.5, "wanted": wanted}, RESPONSE: 0.5}
+    config = {"criteria": criteria, "custom_metrics": custom}
+    theirs = evaluate_as_adk(agents.dice_agent(thinks=False), path, config)
+    given = SEEN.pop("given")
+    ours = adk_evaluate(agents.dice_agent(thinks=False), [path], read_config(config, "x"), lenient=True)
+    assert SEEN["given"] == given
+    assert statuses(ours) == {"c": theirs["c"].final_eval_status.name}
+    assert ours.cases[0].metrics[0].status == theirs["c"].overall_eval_metric_results[0].eval_status.name == wanted
+    assert len(set(SEEN["ids"])) == 2
+    assert [u.args for u in SEEN["actual"][0].intermediate_data.tool_uses] == [{"sides": 6}]
