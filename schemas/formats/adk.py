@@ -164,13 +164,13 @@ def case_fields(row: Mapping[str, Json]) -> dict[str, Json]:
     if case.conversation_scenario is not None:
         scenario = case.conversation_scenario.model_dump(exclude_none=True)
         return {**found, "scenario": scenario, "prompt": scenario["starting_prompt"]}
-    turns = [_convert_turn(invocation) for invocation in case.conversation or ()]
+    turns = [convert_turn(invocation) for invocation in case.conversation or ()]
     if not turns:
         raise RowError(CODE, f"case {case.eval_id!r}: the conversation has no turns")
     return {**found, **fields_of(turns), "conversation": turns}
 
 
-def _convert_turn(invocation: AdkInvocation) -> dict[str, Json]:
+def convert_turn(invocation: AdkInvocation) -> dict[str, Json]:
     content, final = invocation.user_content, invocation.final_response
     turn: dict[str, Json] = {"prompt": content.text or ""}
     if len(content.parts or ()) != 1 or content.parts[0].text is None:  # type: ignore[index]

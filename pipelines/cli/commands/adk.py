@@ -88,6 +88,7 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     from ...adk.evaluate import adk_evaluate, choose_config, find_eval_files
     from ...adk.report import render_details, render_summary
     from ...display.console import logs, note, say, stoppable
+    from ...display.html import write_report
 
     files = find_eval_files(args.eval_sets, args.agent if os.path.isdir(args.agent) else "")
     if args.config_file_path is None and len(files) > 1:
@@ -115,6 +116,10 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     say("\n".join(render_summary(evaluation)))
     if evaluation.scenarios:
         note(f"{len(evaluation.scenarios)} scenarios need a user simulator: {', '.join(evaluation.scenarios[:10])}")
+    try:
+        write_report(evaluation.run)
+    except OSError as error:
+        note(f"the report could not be written: {error}")
     if os.path.isdir(args.agent):
         _write_results(args.agent, evaluation)
     note(f"tables: {evaluation.run.output}")

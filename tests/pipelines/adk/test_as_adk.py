@@ -3,13 +3,16 @@
 import json
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
-from evalbeam.pipelines.adk.evaluate import adk_evaluate
+from evalbeam import AgentEvaluator, adk_evaluate, evaluate
+from evalbeam.pipelines.adk.evaluate import choose_config
 from evalbeam.pipelines.cli.commands import adk
 from evalbeam.pipelines.cli.main import main
 from evalbeam.schemas.config.calls import CallPolicy
+from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.formats.adk_config import read_config
 
 from .cases import case, eval_set, roll, statuses, turn
@@ -146,3 +149,77 @@ def test_custom_metrics_get_what_google_adk_gives_them(agents, tmp_path, monkeyp
     assert ours.cases[0].metrics[0].status == theirs["c"].overall_eval_metric_results[0].eval_status.name == wanted
     assert len(set(SEEN["ids"])) == 2
     assert [u.args for u in SEEN["actual"][0].intermediate_data.tool_uses] == [{"sides": 6}]
+
+
+def test_details_are_printed_in_the_order_of_the_file_and_the_page_is_written(folder, tmp_path, capsys):
+    names = [f"c{i * 7 % 12}" for i in range(12)]
+    path = eval_set(tmp_path / "some name.json", *(case(name, roll(i + 2)) for i, name in enumerate(names)))
+    given = ["adk-eval", folder, path, "--print_detailed_results", "--output", str(tmp_path / "out")]
+    assert main(given) == 0
+    shown = re.findall(r"^dice: (c\d+): PASSED", capsys.readouterr().out, re.MULTILINE)
+    assert shown == names
+    assert list((tmp_path / "out").glob("*.html"))
+
+
+def test_result_files_of_google_adk_are_recorded_answers(agents, folder, tmp_path):
+    from google.adk.evaluation.eval_result import EvalSetResult
+
+    from .oracle import evaluate_as_adk
+
+    path = eval_set(tmp_path / "x.evalset.json", case("a", roll(6), roll(8, 2)), case("b", roll(6, reply="no")))
+    theirs = evaluate_as_adk(agents.dice_agent(thinks=False), path, {"criteria": {RESPONSE: 0.5}})
+    written = EvalSetResult(eval_set_result_id="r", eval_set_id="dice", eval_case_results=list(theirs.values()))
+    file = tmp_path / "app_dice_1.evalset_result.json"
+    for text in (written.model_dump_json(), json.dumps(written.model_dump_json())):
+        file.write_text(text)
+        found = evaluate(str(file), [RESPONSE, "tool_trajectory_avg_score"])
+        table = found.metrics_table.set_index("eval_id")
+        for name, result in theirs.items():
+            assert table.loc[name, f"{RESPONSE}/score"] == result.overall_eval_metric_results[0].score
+        assert list(table["tool_trajectory_avg_score/score"]) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["my-agent", "plain_agent_7"])
+def test_folders_with_a_hyphen_and_modules_with_a_factory_alone(agents, tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from . import agent\n")
+    (folder / "helper.py").write_text("import adk_agents\n")
+    source = (
+        "from .helper import adk_agents\n\n\nasync def get_agent_async():\n    return adk_agents.dice_agent(), None\n"
+    )
+    (folder / "agent.py").write_text(source)
+    path = eval_set(tmp_path / "x.evalset.json", case("a", roll(6)))
+    assert adk_evaluate(str(folder), [path]).passed
+
+
+def test_agent_evaluator_has_the_methods_of_google_adks(agents, tmp_path, monkeypatch):
+    import asyncio
+    import inspect
+
+    from google.adk.evaluation.agent_evaluator import AgentEvaluator as Theirs
+    from google.adk.evaluation.eval_config import EvalConfig
+    from google.adk.evaluation.eval_set import EvalSet
+
+    for name in ("evaluate", "evaluate_eval_set", "migrate_eval_data_to_new_schema", "find_config_for_test_file"):
+        theirs, ours = (list(inspect.signature(getattr(c, name)).parameters) for c in (Theirs, AgentEvaluator))
+        assert ours[: len(theirs)] == theirs[: len(ours)] or set(ours) - {"more"} <= set(theirs)
+    path = eval_set(tmp_path / "a.test.json", case("good", roll(6)))
+    asyncio.run(AgentEvaluator.evaluate("adk_agents", path, num_runs=1))
+    made = EvalSet.model_validate_json(Path(path).read_text())
+    config = EvalConfig(criteria={"tool_trajectory_avg_score": 1.0})
+    asyncio.run(AgentEvaluator.evaluate_eval_set("adk_agents", made, eval_config=config, num_runs=1))
+    bad = eval_set(tmp_path / "b.test.json", case("bad", roll(6, calls=[])))
+    with pytest.raises(AssertionError, match="bad: tool_trajectory_avg_score is 0"):
+        asyncio.run(
+            AgentEvaluator.evaluate_eval_set(
+                "adk_agents", json.loads(Path(bad).read_text()), {"tool_trajectory_avg_score": 1.0}, num_runs=1
+            )
+        )
+    with pytest.raises(ConfigError, match="artifact_service"):
+        asyncio.run(AgentEvaluator.evaluate("adk_agents", path, artifact_service=object()))
+
+
+def test_a_test_config_may_have_commas_before_brackets(tmp_path):
+    (tmp_path / "test_config.json").write_text('{"criteria": {"response_match_score": 0.5,},}')
+    assert choose_config([], str(tmp_path / "test_config.json")).criteria[0].threshold == 0.5
