@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .pipelines.adk.agent_evaluator import AgentEvaluator
     from .pipelines.adk.assert_eval import assert_eval
+    from .pipelines.adk.evaluate import adk_evaluate
     from .pipelines.compare import Comparison, compare
     from .pipelines.compat.check_grounding import check_grounding
     from .pipelines.compat.eval_result import EvalResult
@@ -44,7 +46,9 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
+    "pipelines.adk.agent_evaluator": ("AgentEvaluator",),
     "pipelines.adk.assert_eval": ("assert_eval",),
+    "pipelines.adk.evaluate": ("adk_evaluate",),
     "pipelines.compare": ("Comparison", "compare"),
     "pipelines.compat.eval_result": ("EvalResult",),
     "pipelines.compat.eval_task": ("EvalTask",),
@@ -90,6 +94,7 @@ _HOMES = {
 __all__ = [
     "Agent",
     "AgentError",
+    "AgentEvaluator",
     "AutoraterConfig",
     "Chunk",
     "Comet",
@@ -132,6 +137,7 @@ __all__ = [
     "Turn",
     "Usage",
     "__version__",
+    "adk_evaluate",
     "assert_eval",
     "check_grounding",
     "compare",

@@ -24,7 +24,7 @@ from .calls.context import RunContext
 from .calls.fanout import NO_ANSWER, FanOut, Work
 from .judge_costs import BATCH, LIVE
 from .judge_sessions import Session, grouped
-from .judges.base import Judge, Question, Refused, Truncated
+from .judges.base import Consult, Judge, Question, Refused, Truncated
 from .judging.joint_questions import encode_parts, join_asks, part_name, split_answer
 from .judging.parse import InvalidVerdict, check_verdict, read_parts, read_verdict
 from .judging.shapes import TEXT
@@ -139,8 +139,11 @@ class JudgeCaller:
         return {ENDPOINT + name: use.policy for name, use in self.judges.items()}
 
     def connect(self, endpoint: str) -> Callable[[Call], Any]:
-        """A judge's callable, with its answers read and checked."""
-        consult = self.judges[endpoint.removeprefix(ENDPOINT)].judge.connect()
+        """A judge's callable, with its answers read and checked. A judge without a client fails every question."""
+        try:
+            consult = self.judges[endpoint.removeprefix(ENDPOINT)].judge.connect()
+        except Exception as error:  # of the provider's client: no key, say; answers and other scores are kept
+            consult = _unable(f"{type(error).__name__}: {error}")
         return reading(consult, lambda call: (question(call),), kept)
 
     def work(self, batch: ScoredBatch) -> Work:
@@ -221,6 +224,17 @@ class JudgeCaller:
         rows = ({use.name: (use.metric, scores[use.name].at(i)) for use in others} for i in places)
         column = ScoreColumn.of([metric.derive(row) for row in rows])
         return scatter(column, places, skipped, len(batch.examples)) if skipped else column
+
+
+class NoClient(JudgeError):
+    """The client of a judge could not be created."""
+
+
+def _unable(why: str) -> Consult:
+    async def consult(question: Question) -> Reply:
+        raise NoClient(why)
+
+    return consult
 
 
 def _place(call: Call) -> Place:

@@ -16,7 +16,8 @@ from ..run.tables import rows_of
 from .evaluate import AdkEvaluation, adk_evaluate, choose_config, find_eval_files
 from .report import render_details
 
-_PLACES = (":agent", ":app", ":root_agent", ".agent:app", ".agent:root_agent")
+_NAMES = ("app", "root_agent", "get_agent_async")
+_PLACES = (":agent", *(f":{name}" for name in _NAMES), *(f".agent:{name}" for name in _NAMES))
 
 
 def assert_eval(
@@ -52,13 +53,18 @@ def assert_eval(
     """
     options = {"session": _load_session(initial_session_file), "agent_name": agent_name, **agent}
     files = find_eval_files([eval_dataset_file_path_or_dir])
-    evaluations = _evaluate_folders(_find_target(agent_module), files, num_runs, options, judges)
+    evaluations = evaluate_folders(find_target(agent_module), files, num_runs, options, judges)
+    check_evaluations(evaluations, print_detailed_results)
+    return evaluations
+
+
+def check_evaluations(evaluations: Sequence[AdkEvaluation], print_detailed_results: bool) -> None:
+    """Fails unless all cases meet the criteria; see `assert_eval`."""
     failures = [line for evaluation in evaluations for line in _list_failures(evaluation)]
     if failures:
         for evaluation in evaluations if print_detailed_results else ():
             say("\n".join(render_details(evaluation, failed_only=True)))
         raise AssertionError("\n".join(failures))
-    return evaluations
 
 
 def _load_session(path: str | None) -> dict[str, Any]:
@@ -66,19 +72,29 @@ def _load_session(path: str | None) -> dict[str, Any]:
     return {key: session[key] for key in ("app_name", "user_id", "state") if key in session}
 
 
-def _evaluate_folders(
-    target: Any, files: Sequence[str], num_runs: int, options: Mapping[str, Any], judges: Mapping[str, Any] | None
+def evaluate_folders(
+    target: Any,
+    files: Sequence[str],
+    num_runs: int,
+    options: Mapping[str, Any],
+    judges: Mapping[str, Any] | None,
+    config: AdkConfig | None = None,
 ) -> list[AdkEvaluation]:
-    """Evaluates the files of each folder with the criteria of that folder."""
+    """Evaluates the files of each folder with the criteria of that folder, or with those given."""
     groups: dict[str, tuple[AdkConfig, list[str]]] = {}
     for file in files:
-        _, inside = groups.setdefault(os.path.dirname(file), (choose_config([file], None), []))
+        _, inside = groups.setdefault(os.path.dirname(file), (config or choose_config([file], None), []))
         inside.append(file)
     asked: dict[str, Any] = {"num_runs": num_runs, "agent_options": options, "judges": judges}
-    return [adk_evaluate(target, some, config, **asked) for config, some in groups.values()]
+    return [adk_evaluate(target, some, chosen, **asked) for chosen, some in groups.values()]
 
 
-def _find_target(agent_module: Any) -> Any:
+def find_target(agent_module: Any) -> Any:
+    """Finds the agent of a module as ADK's AgentEvaluator does; returns other targets unchanged.
+
+    Raises:
+        ConfigError: The module cannot be imported, or has no agent.
+    """
     if not isinstance(agent_module, str) or ":" in agent_module or os.path.isdir(agent_module):
         return agent_module
     problems = []

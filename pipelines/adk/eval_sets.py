@@ -17,6 +17,8 @@ from ...schemas.tables import OWN_NAMES
 from ...transforms.agents.recorded import RecordedAgent
 from ...transforms.dialects._rules import RowRules
 from ...transforms.io import storage
+from ...transforms.readers._files import holds_eval_set
+from ...transforms.readers.base import selection
 from ..config.files import load
 from ..run.parts import build_rules
 from ..run.result import EvaluationResult
@@ -75,9 +77,30 @@ def to_evalset(source: str, destination: str, eval_set_id: str | None = None) ->
     rules = build_rules(config, RecordedAgent())
     kept = [c for c in result.manifest["tables"]["instances"]["columns"] if c.get("is", c["name"]) not in OWN_NAMES]
     types = {c.get("is", c["name"]): c["type"] for c in kept}
-    cases = list(_convert_rows(rows_of(result, "instances"), lambda row: _read_prompt(row, types, rules)))
+    rows = _sort_rows(rows_of(result, "instances"), config)
+    cases = list(_convert_rows(rows, lambda row: _read_prompt(row, types, rules)))
     _write(destination, encode_eval_set(set_id, cases))
     return len(cases)
+
+
+def _sort_rows(rows: Iterable[Mapping[str, Any]], config: EvaluationConfig) -> Iterable[Mapping[str, Any]]:
+    """Sorts the rows of a run over eval sets as their files do; those of other datasets stay as they are."""
+    order: dict[tuple[str, str], int] = {}
+    for path in config.dataset.paths or ():
+        file, _ = selection(path)
+        if not (file.endswith(SUFFIXES) or holds_eval_set(file)):
+            return rows
+        try:
+            cases = load_cases(path)
+        except ConfigError:  # no longer there
+            return rows
+        for case in cases:
+            order.setdefault((str(case["eval_set_id"]), str(case["eval_id"])), len(order))
+    if not order:
+        return rows
+    return sorted(
+        rows, key=lambda r: (order.get((str(r.get("eval_set_id")), str(r.get("eval_id"))), len(order)), r["trial"])
+    )
 
 
 def _write(path: str, data: bytes) -> None:

@@ -20,9 +20,9 @@ from ...schemas.formats.adk_config import EXPECTING, AdkConfig, default_config, 
 from ...schemas.formats.adk_result import CaseVerdict, Status, case_result, case_verdict, overall, result_file
 from ...schemas.json import Json
 from ...transforms.io import storage
+from ...transforms.readers._files import holds_eval_set
 from ...transforms.readers.base import selection
-from ..config.adk_criteria import convert_criteria
-from ..config.files import load
+from ..config.adk_criteria import convert_criteria, load_test_config
 from ..run.build import make_plan
 from ..run.evaluate import run
 from ..run.result import EvaluationResult
@@ -33,6 +33,10 @@ TEST_CONFIG = "test_config.json"
 TURN_TIMEOUT = 300.0
 """Default timeout of a turn, in seconds."""
 _CONVERSATION_TIMEOUT = 3600.0
+_RATE_LIMIT_TIMEOUT = 120.0
+"""Default seconds after which an endpoint that does nothing but refuse calls for their rate is called no more."""
+_JUDGED = {"rate_limit_timeout": _RATE_LIMIT_TIMEOUT, "deadline": 2 * _RATE_LIMIT_TIMEOUT, "failure_threshold": None}
+"""Default policy of judges: one that fails ends its own metrics, not the conversations."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +107,20 @@ def adk_evaluate(
     config = config or default_config()
     found = _load_checked_cases(eval_sets, config)
     cases = [case for case in found if not isinstance(case, CaseVerdict)]
-    asked = {"timeout": _CONVERSATION_TIMEOUT, "turn_timeout": TURN_TIMEOUT, **(agent_options or {})}
+    asked = {
+        "timeout": _CONVERSATION_TIMEOUT,
+        "turn_timeout": TURN_TIMEOUT,
+        "rate_limit_timeout": _RATE_LIMIT_TIMEOUT,
+        **(agent_options or {}),
+    }
+    converted = convert_criteria(config, lenient, judges)
+    converted["judges"] = {n: {**_JUDGED, **j} if isinstance(j, Mapping) else j for n, j in converted["judges"].items()}
     sections = {
         "dataset": {"path": list(eval_sets), "format": "evalset", "dialect": "adk", "max_invalid_fraction": 1.0},
         "agent": {"type": "adk", "target": agent, **asked},
         "output": {"path": output or tempfile.mkdtemp(prefix="evalbeam-"), "overwrite": overwrite},
     }
-    parsed = EvaluationConfig.parse({**sections, **convert_criteria(config, lenient, judges), "trials": num_runs})
+    parsed = EvaluationConfig.parse({**sections, **converted, "trials": num_runs})
     result = _check_started(run(make_plan(parsed), pipeline_options(options)))
     scenarios = () if asked.get("simulator") else tuple(c["eval_id"] for c in cases if "scenario" in case_fields(c))
     return AdkEvaluation(result, config, _build_verdicts(result, config, found, lenient), scenarios)
@@ -135,7 +146,9 @@ def _build_verdicts(
 
 
 def find_eval_files(paths: Sequence[str], agent_dir: str = "") -> list[str]:
-    """Finds the files of arguments: a file, all `*.test.json` below a folder, or an eval set of the agent by its id.
+    """Finds the files of arguments: a file, all eval sets below a folder, or an eval set of the agent by its id.
+
+    In a folder, `*.test.json` are the eval sets; without any, all files whose content is an EvalSet.
 
     Raises:
         ConfigError: An argument matches no file.
@@ -144,10 +157,7 @@ def find_eval_files(paths: Sequence[str], agent_dir: str = "") -> list[str]:
     for path in paths:
         file, _ = selection(path)
         if os.path.isdir(path):
-            inside = sorted(str(p) for p in Path(path).rglob(f"*{SUFFIXES[1]}"))
-            if not inside:
-                raise ConfigError(f"no {SUFFIXES[1]} in {path!r}", where="eval set")
-            files += inside
+            files += _find_in_folder(path)
         elif "://" in file or os.path.isfile(file):
             files.append(path)
         else:
@@ -159,14 +169,24 @@ def find_eval_files(paths: Sequence[str], agent_dir: str = "") -> list[str]:
     return files
 
 
+def _find_in_folder(path: str) -> list[str]:
+    files = sorted(
+        str(p) for p in Path(path).rglob("*.json") if not any(s[:1] == "." for s in p.relative_to(path).parts)
+    )
+    inside = [file for file in files if file.endswith(SUFFIXES[1])] or [file for file in files if holds_eval_set(file)]
+    if not inside:
+        raise ConfigError(f"no {SUFFIXES[1]} and no EvalSet in {path!r}", where="eval set")
+    return inside
+
+
 def choose_config(files: Sequence[str], config_file_path: str | None) -> AdkConfig:
     """Chooses the criteria as `adk eval` does: those of the configuration file, else of the test_config.json next to a
     single file, else ADK's defaults.
     """
     if config_file_path is not None:
-        return read_config(load(config_file_path), config_file_path)
+        return read_config(load_test_config(config_file_path), config_file_path)
     beside = os.path.join(os.path.dirname(selection(files[0])[0]), TEST_CONFIG) if len(files) == 1 else ""
-    return read_config(load(beside), beside) if beside and os.path.isfile(beside) else default_config()
+    return read_config(load_test_config(beside), beside) if beside and os.path.isfile(beside) else default_config()
 
 
 def load_cases(path: str) -> list[dict[str, Json]]:

@@ -43,8 +43,8 @@ def _list_reasons(case: CaseVerdict) -> Iterator[str]:
 
 def render_details(evaluation: AdkEvaluation, failed_only: bool = False) -> Iterator[str]:
     """Yields every case with the score of each metric and, turn by turn, prompt, answer, calls and expectations."""
-    for row in rows_of(evaluation.run, "instances"):
-        case = evaluation.by_row[row["instance_id"], row["trial"]]
+    rows = {(row["instance_id"], row["trial"]): row for row in rows_of(evaluation.run, "instances")}
+    for case in evaluation.cases:
         if failed_only and case.status == "PASSED":
             continue
         yield plain(f"{case.eval_set_id}: {case.eval_id}: {case.status}{': ' + case.error if case.error else ''}")
@@ -52,7 +52,8 @@ def render_details(evaluation: AdkEvaluation, failed_only: bool = False) -> Iter
             score = "-" if metric.score is None else f"{metric.score:.4g}"
             threshold = "" if metric.status == "INFORMATIONAL" else f" of {metric.criterion.threshold:g}"
             yield plain(f"  {metric.criterion.name}: {score}{threshold} {metric.status}")
-        yield from map(plain, _render_turns(row))
+        if case.instance_id:
+            yield from map(plain, _render_turns(rows[case.instance_id, case.trial]))
 
 
 def _render_turns(row: dict[str, Any]) -> Iterator[str]:

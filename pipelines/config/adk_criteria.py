@@ -5,14 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...schemas.errors import ConfigError
+from ...schemas.errors import ConfigError, RowError
 from ...schemas.formats.adk_config import REPORTED, AdkConfig, Criterion, read_config
+from ...schemas.formats.lenient import lenient_json
 from ...transforms import registry
 from .adk_custom import AdkFunction
 from .adk_models import Judges
-from .files import load
+from .files import load, read_bytes
 
 _ALLOWED = "{metric: lowest mean}, a list of criteria, or the path of a test_config.json"
+
+
+def load_test_config(path: str) -> Any:
+    """Reads the JSON of a test_config.json; a comma may stand before a closing bracket.
+
+    Raises:
+        ConfigError: The file is missing, or not valid.
+    """
+    if not path.endswith(".json"):
+        return load(path)
+    try:
+        return lenient_json(read_bytes(path))
+    except RowError as error:
+        raise ConfigError(error.message, where=path) from None
 
 
 def resolve_criteria(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,7 +38,7 @@ def resolve_criteria(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     path, compat, given = config["criteria"], config.get("compat"), config.get("judges")
     try:
-        data = load(path)
+        data = load_test_config(path)
     except ConfigError as error:
         raise ConfigError(f"found {path!r:.200}: {error}"[:500], where="criteria", allowed=_ALLOWED) from None
     lenient = isinstance(compat, Mapping) and bool(compat.get("adk_verdicts"))
@@ -70,7 +85,7 @@ def convert_criteria(
 
 def _build_metric(criterion: Criterion, lenient: bool) -> dict[str, Any]:
     if criterion.function is not None:
-        function = AdkFunction(criterion.name, criterion.function, criterion.threshold)
+        function = AdkFunction(criterion.name, criterion.function, criterion.threshold, criterion.options)
         return {"metric": function, "name": criterion.name}
     accepted = getattr(registry.find("metric", f"adk/{criterion.name}").factory, "__dataclass_fields__", {})
     given = {**criterion.options, "empty_reference": lenient}

@@ -164,13 +164,13 @@ def case_fields(row: Mapping[str, Json]) -> dict[str, Json]:
     if case.conversation_scenario is not None:
         scenario = case.conversation_scenario.model_dump(exclude_none=True)
         return {**found, "scenario": scenario, "prompt": scenario["starting_prompt"]}
-    turns = [_convert_turn(invocation) for invocation in case.conversation or ()]
+    turns = [convert_turn(invocation) for invocation in case.conversation or ()]
     if not turns:
         raise RowError(CODE, f"case {case.eval_id!r}: the conversation has no turns")
     return {**found, **fields_of(turns), "conversation": turns}
 
 
-def _convert_turn(invocation: AdkInvocation) -> dict[str, Json]:
+def convert_turn(invocation: AdkInvocation) -> dict[str, Json]:
     content, final = invocation.user_content, invocation.final_response
     turn: dict[str, Json] = {"prompt": content.text or ""}
     if len(content.parts or ()) != 1 or content.parts[0].text is None:  # type: ignore[index]
@@ -192,8 +192,9 @@ def steps_of(data: InvocationEvents | IntermediateData | None) -> Iterator[dict[
     """Converts the events of a turn to steps (schemas/conversation.py)."""
     if isinstance(data, InvocationEvents):
         for event in data.invocation_events:
-            for part in (event.content and event.content.parts) or ():
-                yield from _part_steps(event.author, part)
+            parts = (event.content and event.content.parts) or ()
+            steps = [step for part in parts for step in _part_steps(event.author, part)]
+            yield from add_grounding(steps, event.author, event.grounding_metadata)
     elif data is not None:
         for author, parts in data.intermediate_responses:
             for part in parts:
@@ -206,6 +207,14 @@ def steps_of(data: InvocationEvents | IntermediateData | None) -> Iterator[dict[
         for rest in data.tool_responses:
             if rest.id is None or rest.id in results:
                 yield from _part_steps("", Part(function_response=rest))
+
+
+def add_grounding(steps: list[dict[str, Json]], author: str, grounding: Json) -> list[dict[str, Json]]:
+    """Adds the grounding metadata of an event to the last of its steps, or as a step of its own if it has none."""
+    if not grounding:
+        return steps
+    *first, last = steps or [{"kind": "other", "author": author, "value": None}]
+    return [*first, {**last, "extra": {"grounding_metadata": grounding}}]
 
 
 def _part_steps(author: str, part: Part) -> Iterator[dict[str, Json]]:

@@ -98,7 +98,11 @@ def _decide(row: Mapping[str, Any], criterion: Criterion) -> MetricVerdict:
         return MetricVerdict(
             criterion, None, "NOT_EVALUATED", row.get(f"{criterion.name}/error"), status != "not_applicable"
         )
-    return MetricVerdict(criterion, score, "PASSED" if score >= criterion.threshold else "FAILED")
+    given = (_decode(row.get(f"{criterion.name}/details")) or {}).get("eval_status") if criterion.function else None
+    if given == "NOT_EVALUATED":
+        return MetricVerdict(criterion, score, given, "the function's overall_eval_status is NOT_EVALUATED")
+    met: Status = "PASSED" if score >= criterion.threshold else "FAILED"
+    return MetricVerdict(criterion, score, given or met)
 
 
 def case_result(row: Mapping[str, Any], verdict: CaseVerdict) -> dict[str, Json]:
@@ -151,6 +155,10 @@ def _calls(turn: Mapping[str, Json]) -> list[dict[str, Json]]:
 
 
 def _event(step: Mapping[str, Json]) -> dict[str, Json]:
+    extra: Any = step.get("extra") or {}
+    more = {"grounding_metadata": extra["grounding_metadata"]} if "grounding_metadata" in extra else {}
+    if step["kind"] == "other":
+        return {"author": step.get("author") or "agent", **more}
     if step["kind"] in ("call", "result"):
         key, inner = ("function_call", "args") if step["kind"] == "call" else ("function_response", "response")
         value = step.get("value")
@@ -160,7 +168,7 @@ def _event(step: Mapping[str, Json]) -> dict[str, Json]:
             part[key]["id"] = step["id"]
     else:
         part = {"text": step.get("value") or ""}
-    return {"author": step.get("author") or "agent", "content": {"role": "model", "parts": [part]}}
+    return {"author": step.get("author") or "agent", "content": {"role": "model", "parts": [part]}, **more}
 
 
 def _metric(verdict: MetricVerdict, score: float | None, status: Status) -> dict[str, Json]:

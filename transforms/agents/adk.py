@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import sys
 import time
 import types as python
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...schemas.conversation import is_conversation, list_user_messages, turn_in
@@ -21,13 +19,12 @@ from ...schemas.json import Json
 from ..registry import require_module
 from ..runtime.local_objects import original
 from ._simulation import Script, Simulate, Simulator, User, simulator_of
-from .base import Agent, Ask, load_target, register
+from .base import Agent, Ask, register
 from .forms.adk import TurnEvents, find_retrieval_tools
+from .forms.adk_target import find_agent, find_in_module
 
 if TYPE_CHECKING:
     from google.adk.apps.app import App
-
-_ALLOWED = 'the folder of an agent, "module:name" or an object: an App, an agent, or a module with app or root_agent'
 
 
 class NeedsSimulator(AgentError):
@@ -87,7 +84,7 @@ class AdkAgent(Agent):
         """
         from google.adk.apps.app import App
 
-        found = _find_agent(self.target)
+        found = find_agent(self.target)
         app = found if isinstance(found, App) else App(name=_app_name(found), root_agent=found)
         if self.agent_name is None:
             return app
@@ -100,7 +97,9 @@ class AdkAgent(Agent):
     def claims(cls, target: Any) -> bool:
         if isinstance(target, str):
             return os.path.isdir(target)
-        target = _find_in_module(target) if isinstance(target, python.ModuleType) else target
+        target = find_in_module(target) if isinstance(target, python.ModuleType) else target
+        if getattr(target, "__name__", "") == "get_agent_async":
+            return True
         return any(kind.__module__.startswith("google.adk.") for kind in type(target).__mro__)
 
     def connect(self) -> Ask:
@@ -226,56 +225,6 @@ def _make_watcher() -> Any:
                 self.agents[callback_context.agent_name] = {"instructions": text, "tool_declarations": tools}
 
     return Watcher()
-
-
-def _find_agent(target: Any) -> Any:
-    """Loads the App or agent of a target.
-
-    Raises:
-        ConfigError: The target has neither.
-    """
-    from google.adk.agents.base_agent import BaseAgent
-    from google.adk.apps.app import App
-
-    if isinstance(target, str) and os.path.isdir(target):  # pathlib's is_dir raises if the name is too long
-        found = _load_folder(Path(target).resolve())
-    else:
-        found = load_target(target)
-        if isinstance(found, python.ModuleType):
-            found = _find_in_module(found)
-    if not isinstance(found, App | BaseAgent) and not _is_node(found):
-        raise ConfigError(f"found {type(found).__name__} at {target!r}", where="agent.target", allowed=_ALLOWED)
-    return found
-
-
-def _load_folder(folder: Path) -> Any:
-    from google.adk.cli.utils.agent_loader import AgentLoader
-
-    parent = str(folder.parent)
-    try:
-        return AgentLoader(parent).load_agent(folder.name)
-    except Exception as error:  # whatever the agent's own module raises
-        first = str(error).strip().partition("\n")[0]
-        found = f"no agent in {folder}: {type(error).__name__}: {first}"
-        raise ConfigError(found, where="agent.target", allowed=_ALLOWED) from error
-    finally:
-        if parent not in sys.path:
-            sys.path.append(parent)
-
-
-def _find_in_module(module: Any) -> Any:
-    inner = getattr(module, "agent", None)
-    for holder in (inner if isinstance(inner, python.ModuleType) else None, module):
-        for name in ("app", "root_agent"):
-            if getattr(holder, name, None) is not None:
-                return getattr(holder, name)
-    return module
-
-
-def _is_node(value: Any) -> bool:
-    return any(
-        kind.__module__.startswith("google.adk.") and kind.__name__ == "BaseNode" for kind in type(value).__mro__
-    )
 
 
 def _app_name(agent: Any) -> str:

@@ -123,7 +123,7 @@ def join_texts(turn: Turn, with_steps: bool) -> str:
 def list_steps(turn: Turn) -> list[dict[str, Json]]:
     """Returns the steps of a turn, or its tool calls if the steps are unknown."""
     if turn.steps or not turn.trajectory:
-        return [step_out(s) for s in turn.steps if s.kind != "other"]
+        return [step_out(s) for s in turn.steps if s.kind != "other" or "grounding_metadata" in (s.extra or ())]
     return [{"kind": "call", "tool_name": c.tool_name, "value": c.tool_input} for c in turn.trajectory]
 
 

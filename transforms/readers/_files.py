@@ -17,6 +17,8 @@ from .base import Reader, SchemeReader, selection
 _WHERE = "dataset.path"
 _NO_DATA = ("manifest.json", "test_config.json", "eval_config.json")
 _GLOB = re.compile(r"[*?[]")
+_SNIFFED = 65_536
+"""Bytes of a file that are searched for the cases of an EvalSet: its description stands before them."""
 
 
 class FileInfo(NamedTuple):
@@ -123,7 +125,7 @@ def _files_of(path: str, format_: str, suffixes: Mapping[str, str]) -> Iterator[
         found = f"cannot list {path!r}: {type(error).__name__}: {str(error)[:300]}"
         raise ConfigError(found, where=_WHERE) from error
     if exact is not None:
-        reader = _format_of(file, suffixes) if format_ == "auto" else format_
+        reader = _format_of(file, suffixes, sniff=True) if format_ == "auto" else format_
         if reader:
             yield FileInfo(path, exact, reader)
         return
@@ -135,7 +137,7 @@ def _files_of(path: str, format_: str, suffixes: Mapping[str, str]) -> Iterator[
         steps = file.removeprefix(root).strip("/").split("/")
         if any(step[:1] in (".", "_") for step in steps) or steps[-1] in _NO_DATA:
             continue
-        reader = _format_of(file, suffixes)
+        reader = _format_of(file, suffixes, sniff=format_ == "auto")
         if format_ == "auto" and reader:
             yield FileInfo(file, size, reader)
         elif format_ != "auto" and (reader == format_ or _GLOB.search(path)):
@@ -145,7 +147,7 @@ def _files_of(path: str, format_: str, suffixes: Mapping[str, str]) -> Iterator[
 def _selected(path: str, format_: str, suffixes: Mapping[str, str]) -> str:
     """Returns the file of a path that selects cases, if its reader supports that; else the path."""
     file, cases = selection(path)
-    reader = _format_of(file, suffixes) if format_ == "auto" else format_
+    reader = _format_of(file, suffixes, sniff=bool(cases)) if format_ == "auto" else format_
     return file if cases and reader and find("reader", reader).factory.selects else path  # type: ignore[attr-defined]
 
 
@@ -167,9 +169,23 @@ def _literal(path: str) -> str:
     return _GLOB.sub("?", path)
 
 
-def _format_of(path: str, suffixes: Mapping[str, str]) -> str | None:
+def _format_of(path: str, suffixes: Mapping[str, str], sniff: bool = False) -> str | None:
+    """Returns the reader of a file by its ending; with `sniff`, an EvalSet is found by its content, too."""
     fitting = [s for s in suffixes if path.lower().endswith(s)]
-    return suffixes[max(fitting, key=len)] if fitting else None
+    ending = max(fitting, key=len) if fitting else None
+    if sniff and ending == ".json" and holds_eval_set(path):
+        return "evalset"
+    return suffixes[ending] if ending else None
+
+
+def holds_eval_set(path: str) -> bool:
+    """Returns true if a file begins as an EvalSet of ADK does, which is a file of JSON and not of JSON lines."""
+    try:
+        with storage.opened(path) as stream:
+            start = stream.read(_SNIFFED).removeprefix(b"\xef\xbb\xbf").lstrip()
+    except Exception:  # each filesystem has its own; whoever reads the file says what is wrong with it
+        return False
+    return start.startswith(b"{") and re.search(rb'"eval_?cases"\s*:\s*\[', start, re.IGNORECASE) is not None
 
 
 def _nothing(path: str, format_: str, suffixes: Mapping[str, str]) -> ConfigError:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ....schemas.errors import ConfigError
 from .base import CRITERION, PASSED
+from .run import read_setting
 
 _ABOUT = """\
 Evaluates an ADK agent on eval sets, with the arguments of `adk eval`. The cases run concurrently. Each is scored
@@ -16,6 +18,22 @@ examples:
   evalbeam adk-eval agents/hello_world agents/hello_world/hello_world.evalset.json
   evalbeam adk-eval agents/hello_world tests/set.evalset.json:case_1,case_2 --config_file_path tests/test_config.json
 """
+
+
+_POLICY = (
+    ("max_in_flight", int, "concurrent conversations (default: 64)"),
+    ("max_in_flight_total", int, "concurrent conversations of all worker processes"),
+    ("max_attempts", int, "attempts of each conversation (default: 3)"),
+    ("requests_per_minute", float, "conversations started in a minute"),
+    ("tokens_per_minute", float, "tokens of the agent in a minute"),
+    ("timeout", float, "seconds of one attempt of a conversation (default: 3600)"),
+    ("deadline", float, "seconds of a conversation over all attempts"),
+    ("rate_limit_timeout", float, "seconds until an agent that only refuses calls is called no more (default: 120)"),
+    ("failure_threshold", float, "share of failed conversations above which no more are held (default: 0.5)"),
+    ("backoff", float, "seconds of the first wait between attempts (default: 0.5)"),
+    ("max_backoff", float, "most seconds of a wait between attempts (default: 30)"),
+)
+"""Options of the agent's call policy: name, type, help."""
 
 
 def add(commands: Any) -> None:
@@ -33,7 +51,13 @@ def add(commands: Any) -> None:
     parser.add_argument("--output", metavar="FOLDER", help="folder of the tables (default: a temporary folder)")
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run at --output")
     parser.add_argument("--turn_timeout", type=float, metavar="SECONDS", help="timeout of one turn (default: 300)")
-    parser.add_argument("--max_in_flight", type=int, metavar="N", help="concurrent conversations (default: 64)")
+    for name, kind, text in _POLICY:
+        shown = "N" if kind is int else "NUMBER"
+        parser.add_argument(f"--{name}", type=kind, metavar=shown, help=text)
+    words = "set any key of agent or judges as in a configuration, such as judges.default.max_attempts=1; repeatable"
+    parser.add_argument(
+        "--set", action="append", dest="settings", default=[], metavar="KEY=VALUE", type=read_setting, help=words
+    )
     words = (
         "verdicts of `adk eval`: a missing expected response is an empty one, and what cannot be evaluated is ignored"
     )
@@ -64,12 +88,13 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     from ...adk.evaluate import adk_evaluate, choose_config, find_eval_files
     from ...adk.report import render_details, render_summary
     from ...display.console import logs, note, say, stoppable
+    from ...display.html import write_report
 
     files = find_eval_files(args.eval_sets, args.agent if os.path.isdir(args.agent) else "")
     if args.config_file_path is None and len(files) > 1:
         note("several files: ADK's default criteria are used; pass --config_file_path to use a test_config.json")
     config = choose_config(files, args.config_file_path)
-    options = {k: v for k in ("turn_timeout", "max_in_flight") if (v := getattr(args, k)) is not None}
+    sections = _read_sections(args)
     logging.getLogger("google_adk").setLevel(
         logging.NOTSET if args.debug else logging.CRITICAL
     )  # the tables hold the errors
@@ -80,7 +105,8 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
             config,
             num_runs=args.num_runs,
             output=args.output,
-            agent_options=options,
+            agent_options=sections["agent"],
+            judges=sections["judges"],
             lenient=args.adk_verdicts,
             options=rest,
             overwrite=args.overwrite,
@@ -90,10 +116,27 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     say("\n".join(render_summary(evaluation)))
     if evaluation.scenarios:
         note(f"{len(evaluation.scenarios)} scenarios need a user simulator: {', '.join(evaluation.scenarios[:10])}")
+    try:
+        write_report(evaluation.run)
+    except OSError as error:
+        note(f"the report could not be written: {error}")
     if os.path.isdir(args.agent):
         _write_results(args.agent, evaluation)
     note(f"tables: {evaluation.run.output}")
     return PASSED if evaluation.passed else CRITERION
+
+
+def _read_sections(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns the sections `agent` and `judges` of the options."""
+    from ...config.settings import put
+
+    names = ("turn_timeout", *(name for name, _, _ in _POLICY))
+    data: dict[str, Any] = {"agent": {k: v for k in names if (v := getattr(args, k)) is not None}, "judges": {}}
+    for option, key, value in args.settings:
+        if key.partition(".")[0] not in data or "." not in key:
+            raise ConfigError(f"found the key {key!r}", where=option, allowed="agent.KEY, judges.NAME.KEY")
+        put(data, key, value, option)
+    return data
 
 
 def _write_results(agent: str, evaluation: Any) -> None:

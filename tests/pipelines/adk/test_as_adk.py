@@ -1,8 +1,18 @@
 """`adk_verdicts`: the verdicts are those of google-adk's own evaluation service."""
 
+import json
+import re
+import sys
+from pathlib import Path
+
 import pytest
 
-from evalbeam.pipelines.adk.evaluate import adk_evaluate
+from evalbeam import AgentEvaluator, adk_evaluate, evaluate
+from evalbeam.pipelines.adk.evaluate import choose_config
+from evalbeam.pipelines.cli.commands import adk
+from evalbeam.pipelines.cli.main import main
+from evalbeam.schemas.config.calls import CallPolicy
+from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.formats.adk_config import read_config
 
 from .cases import case, eval_set, roll, statuses, turn
@@ -31,3 +41,185 @@ def test_a_missing_reference_scores_0(agents, tmp_path):
         assert found.metrics[1].score == scores["response_match_score"], found.eval_id
     strict = adk_evaluate(agents.dice_agent(thinks=False), [path], read_config(config, "x"))
     assert statuses(strict)["none"] == "NOT_EVALUATED"
+
+
+class TooMany(Exception):
+    status_code = 429
+
+
+def refuse(*asked):
+    raise TooMany("quota of the day")
+
+
+RESPONSE, MATCH = "response_match_score", "final_response_match_v2"
+
+
+@pytest.mark.parametrize(
+    ("judge", "words"),
+    [
+        ({"type": "google", "model": "gemini-2.5-flash"}, "NoClient: ValueError: .*key"),
+        ({"type": "function", "target": refuse, "rate_limit_timeout": 0.01, "backoff": 0.001}, "TooMany|not asked"),
+    ],
+    ids=["no key", "persistent 429"],
+)
+def test_a_judge_that_fails_for_good_leaves_its_metric_open(agents, tmp_path, monkeypatch, judge, words):
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
+        monkeypatch.delenv(name, raising=False)
+    path = eval_set(tmp_path / "x.evalset.json", *(case(f"c{i}", roll(i)) for i in range(20)))
+    config = read_config({"criteria": {RESPONSE: 0.9, MATCH: {"threshold": 0.5}}}, "x")
+    found = adk_evaluate(agents.dice_agent(thinks=False), [path], config, judges={"gemini-2.5-flash": judge})
+    for verdict in found.cases:
+        match, judged = verdict.metrics[:2]
+        assert (match.score, match.status, judged.status) == (1.0, "PASSED", "NOT_EVALUATED")
+        assert re.search(words, judged.reason), judged.reason
+    assert set(statuses(found).values()) == {"NOT_EVALUATED"}
+    lenient = adk_evaluate(agents.dice_agent(), [path], config, judges={"gemini-2.5-flash": judge}, lenient=True)
+    assert lenient.passed
+
+
+def test_an_agent_that_is_always_refused_ends(agents, tmp_path):
+    path = eval_set(tmp_path / "x.evalset.json", case("c", turn("limited")))
+    options = {"rate_limit_timeout": 0.01, "backoff": 0.001}
+    found = adk_evaluate(agents.odd, [path], agent_options=options)
+    assert statuses(found)["c"] != "PASSED"
+    assert "RESOURCE_EXHAUSTED" in found.cases[0].error
+
+
+def test_the_call_policy_is_set_by_options(folder, tmp_path, capsys):
+    path = eval_set(tmp_path / "x.evalset.json", case("a", roll(6)))
+    given = ["--max_attempts", "1", "--backoff", "0.5", "--set", "agent.failure_window=7"]
+    assert main(["adk-eval", folder, path, "--output", str(tmp_path / "out"), *given]) == 0
+    agent = json.loads((tmp_path / "out" / "manifest.json").read_text())["config"]["agent"]
+    assert (agent["max_attempts"], agent["backoff"], agent["failure_window"]) == (1, 0.5, 7)
+    assert main(["adk-eval", folder, path, "--set", "output.path=x"]) == 2
+    assert "output.path" in capsys.readouterr().err
+    assert {name for name, _, _ in adk._POLICY} < set(CallPolicy.model_fields)
+
+
+SEEN = {}
+
+
+def describe(eval_metric, actual_invocations, expected_invocations, conversation_scenario):
+    """A custom metric that keeps what it was given, and whose status is not what its score says."""
+    from google.adk.evaluation import eval_case, evaluator
+
+    def shown(turn):
+        calls = [(c.name, c.args) for c in eval_case.get_all_tool_calls(turn.intermediate_data)]
+        answers = [r.response for r in eval_case.get_all_tool_responses(turn.intermediate_data)]
+        said = [p.text for p in (turn.final_response and turn.final_response.parts) or ()]
+        return calls, answers, said, turn.user_content.parts[0].text
+
+    agents = [
+        {
+            name: (agent.name, agent.instructions, len(agent.tool_declarations))
+            for name, agent in a.app_details.agent_details.items()
+        }
+        for a in actual_invocations
+    ]
+    SEEN["given"] = {
+        "metric": (eval_metric.metric_name, eval_metric.threshold, eval_metric.criterion.model_dump()),
+        "actual": [shown(turn) for turn in actual_invocations],
+        "expected": [t.model_dump(exclude_none=True) for t in expected_invocations],
+        "uses": [[u.name for u in t.intermediate_data.tool_uses] for t in expected_invocations],
+        "agents": agents,
+        "scenario": conversation_scenario,
+    }
+    SEEN["ids"] = [turn.invocation_id for turn in actual_invocations]
+    SEEN["actual"] = actual_invocations
+    made = [evaluator.PerInvocationResult(actual_invocation=a, score=0.9) for a in actual_invocations]
+    status = evaluator.EvalStatus[eval_metric.criterion.model_dump()["wanted"]]
+    return evaluator.EvaluationResult(overall_score=0.9, overall_eval_status=status, per_invocation_results=made)
+
+
+@pytest.mark.parametrize("wanted", ["PASSED", "FAILED", "NOT_EVALUATED"])
+def test_custom_metrics_get_what_google_adk_gives_them(agents, tmp_path, monkeypatch, wanted):
+    from .oracle import evaluate_as_adk
+
+    monkeypatch.setitem(sys.modules, "describing", sys.modules[__name__])
+    first = {**roll(6), "invocation_id": "i-1", "creation_timestamp": 3.0}
+    path = eval_set(tmp_path / "x.evalset.json", case("c", first, roll(8, 2)))
+    custom = {"mine": {"code_config": {"name": "describing.describe"}}}
+    criteria = {"mine": {"threshold": 0.95 if wanted == "PASSED" else 0.5, "wanted": wanted}, RESPONSE: 0.5}
+    config = {"criteria": criteria, "custom_metrics": custom}
+    theirs = evaluate_as_adk(agents.dice_agent(thinks=False), path, config)
+    given = SEEN.pop("given")
+    ours = adk_evaluate(agents.dice_agent(thinks=False), [path], read_config(config, "x"), lenient=True)
+    assert SEEN["given"] == given
+    assert statuses(ours) == {"c": theirs["c"].final_eval_status.name}
+    assert ours.cases[0].metrics[0].status == theirs["c"].overall_eval_metric_results[0].eval_status.name == wanted
+    assert len(set(SEEN["ids"])) == 2
+    assert [u.args for u in SEEN["actual"][0].intermediate_data.tool_uses] == [{"sides": 6}]
+
+
+def test_details_are_printed_in_the_order_of_the_file_and_the_page_is_written(folder, tmp_path, capsys):
+    names = [f"c{i * 7 % 12}" for i in range(12)]
+    path = eval_set(tmp_path / "some name.json", *(case(name, roll(i + 2)) for i, name in enumerate(names)))
+    given = ["adk-eval", folder, path, "--print_detailed_results", "--output", str(tmp_path / "out")]
+    assert main(given) == 0
+    shown = re.findall(r"^dice: (c\d+): PASSED", capsys.readouterr().out, re.MULTILINE)
+    assert shown == names
+    assert list((tmp_path / "out").glob("*.html"))
+
+
+def test_result_files_of_google_adk_are_recorded_answers(agents, folder, tmp_path):
+    from google.adk.evaluation.eval_result import EvalSetResult
+
+    from .oracle import evaluate_as_adk
+
+    path = eval_set(tmp_path / "x.evalset.json", case("a", roll(6), roll(8, 2)), case("b", roll(6, reply="no")))
+    theirs = evaluate_as_adk(agents.dice_agent(thinks=False), path, {"criteria": {RESPONSE: 0.5}})
+    written = EvalSetResult(eval_set_result_id="r", eval_set_id="dice", eval_case_results=list(theirs.values()))
+    file = tmp_path / "app_dice_1.evalset_result.json"
+    for text in (written.model_dump_json(), json.dumps(written.model_dump_json())):
+        file.write_text(text)
+        found = evaluate(str(file), [RESPONSE, "tool_trajectory_avg_score"])
+        table = found.metrics_table.set_index("eval_id")
+        for name, result in theirs.items():
+            assert table.loc[name, f"{RESPONSE}/score"] == result.overall_eval_metric_results[0].score
+        assert list(table["tool_trajectory_avg_score/score"]) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["my-agent", "plain_agent_7"])
+def test_folders_with_a_hyphen_and_modules_with_a_factory_alone(agents, tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from . import agent\n")
+    (folder / "helper.py").write_text("import adk_agents\n")
+    source = (
+        "from .helper import adk_agents\n\n\nasync def get_agent_async():\n    return adk_agents.dice_agent(), None\n"
+    )
+    (folder / "agent.py").write_text(source)
+    path = eval_set(tmp_path / "x.evalset.json", case("a", roll(6)))
+    assert adk_evaluate(str(folder), [path]).passed
+
+
+def test_agent_evaluator_has_the_methods_of_google_adks(agents, tmp_path, monkeypatch):
+    import asyncio
+    import inspect
+
+    from google.adk.evaluation.agent_evaluator import AgentEvaluator as Theirs
+    from google.adk.evaluation.eval_config import EvalConfig
+    from google.adk.evaluation.eval_set import EvalSet
+
+    for name in ("evaluate", "evaluate_eval_set", "migrate_eval_data_to_new_schema", "find_config_for_test_file"):
+        theirs, ours = (list(inspect.signature(getattr(c, name)).parameters) for c in (Theirs, AgentEvaluator))
+        assert ours[: len(theirs)] == theirs[: len(ours)] or set(ours) - {"more"} <= set(theirs)
+    path = eval_set(tmp_path / "a.test.json", case("good", roll(6)))
+    asyncio.run(AgentEvaluator.evaluate("adk_agents", path, num_runs=1))
+    made = EvalSet.model_validate_json(Path(path).read_text())
+    config = EvalConfig(criteria={"tool_trajectory_avg_score": 1.0})
+    asyncio.run(AgentEvaluator.evaluate_eval_set("adk_agents", made, eval_config=config, num_runs=1))
+    bad = eval_set(tmp_path / "b.test.json", case("bad", roll(6, calls=[])))
+    with pytest.raises(AssertionError, match="bad: tool_trajectory_avg_score is 0"):
+        asyncio.run(
+            AgentEvaluator.evaluate_eval_set(
+                "adk_agents", json.loads(Path(bad).read_text()), {"tool_trajectory_avg_score": 1.0}, num_runs=1
+            )
+        )
+    with pytest.raises(ConfigError, match="artifact_service"):
+        asyncio.run(AgentEvaluator.evaluate("adk_agents", path, artifact_service=object()))
+
+
+def test_a_test_config_may_have_commas_before_brackets(tmp_path):
+    (tmp_path / "test_config.json").write_text('{"criteria": {"response_match_score": 0.5,},}')
+    assert choose_config([], str(tmp_path / "test_config.json")).criteria[0].threshold == 0.5

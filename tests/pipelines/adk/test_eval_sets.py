@@ -108,3 +108,16 @@ def test_traces_become_a_set_that_expects_what_they_saw(conformance, tmp_path):
     cases = eval_sets.EvalSet.model_validate_json(path.read_bytes()).eval_cases
     assert len(cases) == found.manifest["counts"]["ok"] > 5
     assert all(c.conversation[0].user_content.parts[0].text for c in cases)
+
+
+def test_a_set_keeps_the_order_of_its_file(tmp_path):
+    names = [f"c{i * 7 % 20}" for i in range(20)]
+    said = {"user_content": {"parts": [{"text": "q"}]}, "final_response": {"parts": [{"text": "a"}]}}
+    cases = [{"eval_id": n, "conversation": [{**said, "user_content": {"parts": [{"text": n}]}}]} for n in names]
+    source = tmp_path / "any name.json"
+    source.write_text(json.dumps({"eval_set_id": "s", "description": "d" * 2000, "eval_cases": cases}))
+    answer = lambda row: {"turns": [{"response": "a", "predicted_trajectory": []}]}  # noqa: E731
+    evaluate(str(source), ["failure"], answer, output=str(tmp_path / "run"))
+    assert main(["to-evalset", str(tmp_path / "run"), str(tmp_path / "x.evalset.json")]) == 0
+    made = eval_sets.EvalSet.model_validate_json((tmp_path / "x.evalset.json").read_bytes())
+    assert [case.eval_id for case in made.eval_cases] == names

@@ -180,13 +180,14 @@ def test_verdicts_agree_with_those_of_adk_itself(agents, tmp_path):
 
 def constant(eval_metric, actual_invocations, expected_invocations, conversation_scenario):
     """A custom metric in ADK's form: the share of turns with a response, if the threshold is known."""
-    from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
+    from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult, PerInvocationResult
 
     assert eval_metric.criterion.threshold == 0.75
     assert len(expected_invocations) == len(actual_invocations)
     scores = [float(bool(a.final_response)) for a in actual_invocations]
     made = [PerInvocationResult(actual_invocation=a, score=s) for a, s in zip(actual_invocations, scores, strict=True)]
-    return EvaluationResult(overall_score=sum(scores) / len(scores), per_invocation_results=made)
+    overall = sum(scores) / len(scores)
+    return EvaluationResult(overall_score=overall, overall_eval_status=EvalStatus.PASSED, per_invocation_results=made)
 
 
 async def constant_async(*given):

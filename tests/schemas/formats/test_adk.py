@@ -271,3 +271,15 @@ def test_personas_are_those_of_google_adk(persona):
 def test_commas_before_brackets_as_in_the_samples_of_the_documentation():
     raw = b'{"eval_cases": [{"eval_id": "a", "conversation": [{"user_content": {"parts": [],},},],},]}'
     assert [case["eval_id"] for case in read_cases(raw, "x.json")] == ["a"]
+
+
+def test_grounding_metadata_of_events_is_kept():
+    grounding = {"grounding_chunks": [{"web": {"uri": "u", "title": "t"}}]}
+    events = [
+        {"author": "a", "content": {"parts": [{"text": "looking"}]}, "grounding_metadata": grounding},
+        {"author": "b", "groundingMetadata": grounding},
+    ]
+    turn = {**TURN, "intermediate_data": {"invocation_events": events}}
+    (found,) = case_fields({"eval_id": "e", "conversation": [turn]})["conversation"]
+    assert [(s["kind"], s["author"]) for s in found["steps"]] == [("text", "a"), ("other", "b")]
+    assert [s["extra"] for s in found["steps"]] == [{"grounding_metadata": grounding}] * 2

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ....schemas.errors import AgentError
+from ....schemas.formats.adk import add_grounding
 from ....schemas.json import Json
 
 TOKENS: Mapping[str, str] = {
@@ -63,6 +64,10 @@ class TurnEvents:
             if text or not self.final:
                 self._replace_final(event.author, text)
             steps = [s for s in steps if s["kind"] != "text"]
+        if event.grounding_metadata is not None:
+            steps = add_grounding(
+                steps, event.author, event.grounding_metadata.model_dump(mode="json", exclude_none=True)
+            )
         self._steps += steps
         self._count(event)
         self.context += [chunk for chunk in map(_read_chunk, _chunks(event)) if chunk]
