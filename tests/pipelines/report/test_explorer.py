@@ -235,7 +235,7 @@ def test_of_many_rows_the_failing_ones_are_held_whole(
     found = re.search(r'id="rows">(.*?)</script>', text)
     assert found
     data = json.loads(found[1])
-    table = result.metrics_table
+    table = EvaluationResult.load(result.output).metrics_table
     failing = list(table[table["exact_match/score"] == 0]["prompt"])
     kept = 20 + sum(prompt in failing[:10] for prompt in table["prompt"][20:])
     assert (data["rows"], data["total"], len(data["partial"])) == (kept, 60, kept - 10)
