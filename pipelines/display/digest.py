@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 import orjson
 
@@ -16,7 +17,7 @@ from ..run.result import RATES, EvaluationResult
 from ..run.tables import Row, columns_of_instances, rows_of
 
 LOOKED_AT = 100_000
-"""Maximum rows of the instances table searched for failing ones and, in JSONL and CSV, for reasons."""
+"""Maximum rows of the instances table searched for examples and, in JSONL and CSV, for reasons."""
 
 _OF_SCORES = ("mean", "median", "min", "max", "ci_low", "ci_high")
 """Statistics whose bounds are on the scale of the scores."""
@@ -53,43 +54,36 @@ def count_reasons(result: EvaluationResult, summary: Sequence[Row]) -> dict[str,
     return {name: sorted(c.items(), key=lambda e: (-e[1], e[0])) for name, c in counts.items() if c}
 
 
-def find_failing(result: EvaluationResult, summary: Sequence[Row], most: int) -> list[tuple[Row, list[str]]]:
-    """Finds the first rows of the instances table on which something failed; returns each with its faults.
+class Fault(NamedTuple):
+    """A reason why a row failed: the group of alike failures that it belongs to, and what happened."""
+
+    group: str
+    text: str
+
+
+def make_fault_finder(result: EvaluationResult, summary: Sequence[Row]) -> Callable[[Row], list[Fault]]:
+    """Returns a function that lists the faults of a row of the instances table.
 
     A fault is a failed call, a metric's error, or a score that misses its criterion's bound; in a run without such
-    criteria, a score at the worst end of the metric's range. Only the first `LOOKED_AT` rows are searched.
+    criteria, a score at the worst end of the metric's range.
     """
     metrics = _list_metrics(result)
     whole = {r["metric"]: r for r in summary if not r["slice"]}
     bounded = any(whole.get(name, {}).get("threshold") is not None for name in metrics)
     tests = {name: _make_test(whole.get(name, {}), ends, bounded) for name, ends in metrics.items()}
-    found: list[tuple[Row, list[str]]] = []
-    if not any(_may_fail(row, tests.get(name)) for name, row in whole.items() if name not in PERFORMANCE):
-        return found
-    for row in islice(rows_of(result, "instances"), LOOKED_AT):
-        why = _list_faults(row, tests)
-        if why:
-            found.append((row, why))
-            if len(found) == most:
-                break
-    return found
+    return lambda row: list(_find_faults(row, tests))
 
 
-def _may_fail(row: Row, worse: Callable[[float], bool] | None) -> bool:
-    """Returns true if a metric's summary allows a failing instance; win rates have no scores, so they do not count."""
-    if row["error_count"] or row["skipped_count"]:
-        return True
-    return worse is not None and (row["min"] is None or worse(row["min"]) or worse(row["max"]))
-
-
-def _list_faults(row: Row, tests: Mapping[str, Callable[[float], bool]]) -> list[str]:
-    why = [f"call: {row['error_type'] or row['status']}"] if row["status"] != "ok" else []
-    for name, worse in tests.items():
+def _find_faults(row: Row, tests: Mapping[str, tuple[Callable[[float], bool], str]]) -> Iterator[Fault]:
+    if row["status"] != "ok":
+        kind = row["error_type"] or row["status"]
+        yield Fault(f"call: {kind}", f"call: {kind}")
+    for name, (is_worse, words) in tests.items():
         if row.get(f"{name}/status") == "error":
-            why.append(f"{name}: {row[f'{name}/error']}")
-        elif (score := row.get(f"{name}/score")) is not None and worse(score):
-            why.append(f"{name}: {score:g}")
-    return why
+            error = row[f"{name}/error"] or ""
+            yield Fault(f"{name}: {error.partition(':')[0]}", f"{name}: {error}")
+        elif (score := row.get(f"{name}/score")) is not None and is_worse(score):
+            yield Fault(f"{name}{words}", f"{name}: {score:g}")
 
 
 def ranges_of(result: EvaluationResult) -> dict[str, tuple[float, float]]:
@@ -191,10 +185,11 @@ def _list_metrics(result: EvaluationResult) -> dict[str, tuple[float, float] | N
     return {name: ends.get(name) for name in names if name not in PERFORMANCE}
 
 
-def _make_test(row: Row, ends: tuple[float, float] | None, bounded: bool) -> Callable[[float], bool]:
-    """Returns the test of a failing score: beyond its threshold or, if no metric has one, the worst possible."""
+def _make_test(row: Row, ends: tuple[float, float] | None, bounded: bool) -> tuple[Callable[[float], bool], str]:
+    """Returns the test of a failing score, in words too: beyond its threshold; if no metric has one, the worst."""
     threshold = row.get("threshold")
-    if threshold is not None:
-        falling = ends is not None and ends[1] < ends[0]
-        return (lambda score: score > threshold) if falling else (lambda score: score < threshold)
-    return lambda score: not bounded and ends is not None and score == ends[0]
+    if threshold is None:
+        return lambda score: not bounded and ends is not None and score == ends[0], " is at its worst"
+    if ends is not None and ends[1] < ends[0]:
+        return lambda score: score > threshold, f" is above {threshold:g}"
+    return lambda score: score < threshold, f" is below {threshold:g}"

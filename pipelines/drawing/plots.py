@@ -79,8 +79,8 @@ class Histogram:
         title: What is counted.
         path: The bars as a path in a box of 100 by 40.
         low, high: Ends of the axis, as text.
-        note: Number of values, and of the largest bin.
-        limit: Place of the threshold in percent.
+        note: Number of values.
+        most: Number of values in the largest bin.
     """
 
     title: str
@@ -88,7 +88,7 @@ class Histogram:
     low: str
     high: str
     note: str
-    limit: float | None = None
+    most: str
 
 
 def make_axis(ends: tuple[float, float] | None, values: Iterable[float | None]) -> Axis:

@@ -15,6 +15,11 @@ from ..drawing.templates import fill
 from ..run.result import EvaluationResult
 from ..run.tables import summary_rows
 from . import overview
+from .figures import draw_metrics, draw_slices
+from .scan import scan
+
+MOST_GROUPS = 12
+"""Groups of failures on the page."""
 
 
 def write_report(result: EvaluationResult) -> str:
@@ -32,6 +37,7 @@ def render_page(result: EvaluationResult) -> str:
     """Renders the whole page."""
     summary = summary_rows(result)
     whole = [r for r in summary if not r["slice"]]
+    found = scan(result, summary)
     errors, error_count = overview.build_errors(result)
     return fill_page(
         "report.html",
@@ -41,6 +47,13 @@ def render_page(result: EvaluationResult) -> str:
         facts=overview.list_facts(result),
         criteria=overview.list_criteria(result),
         statistics=overview.build_statistics(whole),
+        forests=draw_metrics(result, whole),
+        slices=draw_slices(result, summary),
+        scan=found,
+        rows=found.book.pack(),
+        kept=found.book.kept,
+        most_groups=MOST_GROUPS,
+        output=result.output,
         unscored=overview.build_unscored(result, summary),
         judges=overview.build_judges(result),
         errors=errors,

@@ -47,6 +47,29 @@ def find_rows(result: EvaluationResult, instance_id: str) -> Iterator[Row]:
             yield from (row for row in found if row["instance_id"] == instance_id)
 
 
+def pick_rows(result: EvaluationResult, positions: Sequence[int]) -> Iterator[Row]:
+    """Yields the rows of the instances table at ascending positions, counted from 0.
+
+    Of Parquet files, only groups of rows with a wanted one are read.
+    """
+    wanted, first = list(positions), 0
+    described = result.manifest["tables"].get("instances", {}).get("columns", ())
+    ours = {c["name"]: c.get("is", c["name"]) for c in described}
+    if not all(path.endswith(".parquet") for path in result.files("instances")):
+        chosen = set(wanted)
+        yield from (row for i, row in enumerate(rows_of(result, "instances")) if i in chosen)
+        return
+    for path in result.files("instances"):
+        with storage.opened(path) as stream:
+            file = pq.ParquetFile(stream)
+            for number in range(file.num_row_groups):
+                count = file.metadata.row_group(number).num_rows
+                here = [i - first for i in wanted if first <= i < first + count]
+                first += count
+                for row in file.read_row_group(number, use_threads=False).take(here).to_pylist() if here else ():
+                    yield {own: _plain(row[name], own) for name, own in ours.items() if name in row}
+
+
 def _rows_of_file(result: EvaluationResult, table: str, path: str, columns: Sequence[str] | None) -> Iterator[Row]:
     described = result.manifest["tables"][table]
     types = {c["name"]: c["type"] for c in described["columns"]}

@@ -189,12 +189,16 @@ def test_reasons_and_summary_agree_with_the_tables(result: EvaluationResult) -> 
     assert len(tables.summary_rows(result)) == len(result.summary_table)
 
 
+def failing(result: EvaluationResult) -> list[tuple[tables.Row, list[digest.Fault]]]:
+    """The rows with faults, each with them."""
+    find = digest.make_fault_finder(result, tables.summary_rows(result))
+    return [(row, why) for row in tables.rows_of(result, "instances") if (why := find(row))]
+
+
 def test_failing_rows_are_those_below_their_threshold(result: EvaluationResult) -> None:
     table: pd.DataFrame = result.metrics_table
     expected = table[(table["status"] != "ok") | (table["exact_match/score"] < 0.9)]["instance_id"]
-    found = digest.find_failing(result, tables.summary_rows(result), 1000)
-    assert [row["instance_id"] for row, _ in found] == list(expected)
-    assert digest.find_failing(result, tables.summary_rows(result), 2) == found[:2]
+    assert [row["instance_id"] for row, _ in failing(result)] == list(expected)
 
 
 def judge(messages: Any, schema: Any) -> dict[str, str]:
@@ -239,13 +243,15 @@ def test_comparisons_say_why_they_have_no_verdict() -> None:
     reasons = digest.count_reasons(compared, tables.summary_rows(compared))
     assert reasons == {"template/pairwise_fluency": [("judge_failed", 1), ("missing_baseline_model_response", 1)]}
     assert "judge_failed 1, missing_baseline_model_response 1: template/pairwise_fluency" in render(compared)
-    ((_, why),) = digest.find_failing(compared, tables.summary_rows(compared), 9)
-    assert "ValueError: cannot judge" in why[0]
+    ((_, (why,)),) = failing(compared)
+    assert why.group == "template/pairwise_fluency: judge_failed"
+    assert "ValueError: cannot judge" in why.text
 
 
 def test_without_criteria_the_worst_scores_fail(tmp_path: Path) -> None:
     found = run(tmp_path)
     table: pd.DataFrame = found.metrics_table
     worst = (table["exact_match/score"] == 0) | (table["rouge_l/score"] == 0)
-    rows = digest.find_failing(found, tables.summary_rows(found), 1000)
-    assert [row["instance_id"] for row, _ in rows] == list(table[(table["status"] != "ok") | worst]["instance_id"])
+    assert [row["instance_id"] for row, _ in failing(found)] == list(
+        table[(table["status"] != "ok") | worst]["instance_id"]
+    )

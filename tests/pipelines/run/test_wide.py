@@ -60,13 +60,11 @@ def test_names_that_differ_from_row_to_row(tmp_path: Path) -> None:
     }
 
 
-def test_the_page_shows_a_part_of_many_columns(tmp_path: Path) -> None:
+def test_the_page_holds_rows_of_many_columns(tmp_path: Path) -> None:
     result = evaluate(_dense(3, 300), ["exact_match"], output=tmp_path / "out")
     shown = render_page(result)
-    assert "<dt>c100</dt>" in shown
-    assert "<dt>c299</dt>" not in shown
-    assert "more columns of the dataset are in the instances table" in shown
-    assert "<dt>exact_match</dt>" in shown
+    assert '"name":"c297"' in shown
+    assert len(shown) < 150_000
 
 
 def test_too_many_columns_end_the_run_before_it_calls(tmp_path: Path) -> None:

@@ -1,0 +1,147 @@
+"""Packs rows of the instances table as JSON for the script of the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from ...schemas.json import Json
+from ...schemas.tables import PERFORMANCE
+from ..run.result import EvaluationResult
+from ..run.tables import Row, columns_of_instances
+
+MOST_ROWS = 10_000
+"""Rows that the page holds whole."""
+MOST_THIN = 100_000
+"""First rows of which it holds scores and slices; it holds them of failing rows behind these, too."""
+MOST_BYTES = 64 << 20
+"""Bytes of JSON that the rows may take."""
+MOST_CHARACTERS = 20_000
+"""Maximum characters of one cell."""
+_ROLES = ("prompt", "reference", "response", "reference_trajectory", "predicted_trajectory")
+_BREAKING = re.compile("[<>&\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def list_scores(result: EvaluationResult) -> list[str]:
+    """Lists the columns of the instances table that hold scores."""
+    return [name for name in columns_of_instances(result) if name.endswith("/score") or name in PERFORMANCE]
+
+
+def embed(value: Json) -> str:
+    """Encodes a value as JSON that is safe within a script element, and shows no character that changes the reading."""
+    return _BREAKING.sub(lambda found: f"\\u{ord(found[0]):04x}", orjson.dumps(value).decode())
+
+
+class RowBook:
+    """Collects the rows that the page holds.
+
+    Attributes:
+        total: Rows of the run.
+        roles: Column of the table by its role: prompt, reference, response and the two trajectories.
+        thin_columns: Columns of which all rows are kept.
+    """
+
+    def __init__(self, result: EvaluationResult, total: int) -> None:
+        self.total = total
+        known = columns_of_instances(result)
+        described = result.manifest["tables"].get("instances", {}).get("columns", ())
+        self._types = {c.get("is", c["name"]): c["type"] for c in described}
+        config = result.manifest.get("config") or {}
+        given = (config.get("dataset") or {}).get("columns") or {}
+        named = {role: given.get(role) or role for role in _ROLES}
+        self.roles = {role: name if name in known else role for role, name in named.items()}
+        self.slices = [c for c in dict.fromkeys(c for one in config.get("slices") or () for c in one) if c in known]
+        scores = list_scores(result)
+        self.thin_columns = list(dict.fromkeys(["instance_id", "trial", "status", *self.slices, *scores]))
+        self._rows: list[Row] = []
+        self._faults: list[list[str]] = []
+        self._places: dict[tuple[str, int], int] = {}
+        self._whole: list[bool] = []
+        self._bytes = self._failing = 0
+
+    @property
+    def kept(self) -> tuple[int, int]:
+        """(rows held whole, rows held at all)."""
+        return sum(self._whole), len(self._rows)
+
+    def add(self, row: Row, faults: Sequence[str], whole: bool) -> None:
+        """Keeps a row, or of a row that is not `whole` its scores, as long as the bounds allow."""
+        kept = self._cut(row if whole else {name: row[name] for name in self.thin_columns})
+        if whole and not self._fits(kept):
+            whole, kept = False, {name: kept[name] for name in self.thin_columns}
+        self._failing += bool(faults)
+        wanted = len(self._rows) < MOST_THIN or (faults and self._failing <= MOST_ROWS)
+        if wanted and (whole or self._fits(kept)):
+            self._keep(kept, faults, whole)
+
+    def complete(self, row: Row) -> None:
+        """Keeps the other columns of a row, too."""
+        place = self._places.get((row["instance_id"], row["trial"]))
+        kept = self._cut(row)
+        if place is not None and self._fits(kept):
+            self._rows[place], self._whole[place] = kept, True
+
+    def pack(self) -> str:
+        """Packs the rows by column, and what the script must know of them, as JSON."""
+        groups = list(dict.fromkeys(name for names in self._faults for name in names))
+        numbers = {name: i for i, name in enumerate(groups)}
+        columns = [self._pack_column(name) for name in self._types]
+        found = {
+            "rows": len(self._rows),
+            "total": self.total,
+            "partial": [i for i, whole in enumerate(self._whole) if not whole] if not all(self._whole) else [],
+            "columns": [column for column in columns if column],
+            "faults": [[numbers[name] for name in names] for names in self._faults],
+            "groups": groups,
+            "roles": self.roles,
+            "slices": self.slices,
+        }
+        return embed(found)
+
+    def _fits(self, row: Row) -> bool:
+        size = len(embed(row))
+        if self._bytes + size > MOST_BYTES:
+            return False
+        self._bytes += size
+        return True
+
+    def _keep(self, row: Row, faults: Sequence[str], whole: bool) -> None:
+        self._places[row["instance_id"], row["trial"]] = len(self._rows)
+        self._rows.append(row)
+        self._faults.append(list(faults))
+        self._whole.append(whole)
+
+    def _cut(self, row: Row) -> Row:
+        return {name: _cut(value) for name, value in row.items()}
+
+    def _pack_column(self, name: str) -> dict[str, Any] | None:
+        """Packs a column as its values, or as its different values with their places; nothing of an empty column."""
+        values = [row.get(name) for row in self._rows]
+        different = list(dict.fromkeys(values))
+        if different in ([None], []):
+            return None
+        column: dict[str, Any] = {"name": name, "type": self._types[name]}
+        shown = [self._show(value, name) for value in different]
+        if len(different) == 1:
+            return {**column, "all": shown[0]}
+        if len(different) * 2 > len(values):
+            return {**column, "values": [self._show(value, name) for value in values]}
+        places = {value: i for i, value in enumerate(different)}
+        return {**column, "different": shown, "places": [places[value] for value in values]}
+
+    def _show(self, value: Json, name: str) -> Json:
+        if self._types[name] == "json" and isinstance(value, str):
+            try:
+                return orjson.loads(value)
+            except orjson.JSONDecodeError:  # it was cut
+                return value
+        return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _cut(value: Json) -> Json:
+    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
+        return f"{value[:MOST_CHARACTERS]} … (cut: {len(value):,} characters)"
+    return value

@@ -1,0 +1,110 @@
+"""Reads the instances table once: histograms, groups of failures, and the rows that the page's explorer shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...schemas.json import Json
+from ..display.digest import make_fault_finder, ranges_of
+from ..drawing.plots import Axis, Histogram, draw_bars, make_axis
+from ..run.result import EvaluationResult
+from ..run.tables import Row, columns_of_instances, pick_rows, rows_of
+from .rows import MOST_ROWS, RowBook, list_scores
+
+BINS = 20
+MOST_EXAMPLES = 3
+TOKENS = ("input_tokens", "output_tokens")
+
+
+@dataclass
+class Group:
+    """Failures of one kind: how many rows, and the first of them as (instance_id, trial, prompt, what happened)."""
+
+    name: str
+    count: int = 0
+    examples: list[tuple[str, int, Json, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What the pass found: histograms, groups of failures by size, number of failing rows, rows of the explorer."""
+
+    histograms: Sequence[Histogram]
+    groups: Sequence[Group]
+    failing: int
+    book: RowBook
+
+
+def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
+    """Reads the table. Of a table with more than `MOST_ROWS` rows, only failing rows are read whole."""
+    total = result.manifest["tables"].get("instances", {}).get("rows", 0)
+    book, bins = RowBook(result, total), _make_bins(result, summary)
+    find, prompt = make_fault_finder(result, summary), book.roles["prompt"]
+    groups: dict[str, Group] = {}
+    positions: list[int] = []
+    narrow = None if total <= MOST_ROWS else [*book.thin_columns, "error_type", prompt, *_list_marks(result)]
+    for position, row in enumerate(rows_of(result, "instances", narrow)):
+        for name, one in bins.items():
+            one.add(row.get(name))
+        faults = find(row)
+        for fault in faults:
+            group = groups.setdefault(fault.group, Group(fault.group))
+            group.count += 1
+            if len(group.examples) < MOST_EXAMPLES:
+                group.examples.append((row["instance_id"], row["trial"], row.get(prompt), fault.text))
+        if faults:
+            positions.append(position)
+        book.add(row, [fault.group for fault in faults], whole=narrow is None)
+    if narrow is not None:
+        for row in pick_rows(result, positions[:MOST_ROWS]):
+            book.complete(row)
+    drawn = [one.draw(name.removesuffix("/score")) for name, one in bins.items() if one.count]
+    return Scan(drawn, sorted(groups.values(), key=lambda g: (-g.count, g.name)), len(positions), book)
+
+
+def _list_marks(result: EvaluationResult) -> list[str]:
+    """Lists the columns that say why a row has no score."""
+    return [name for name in columns_of_instances(result) if name.endswith(("/status", "/error"))]
+
+
+class Bins:
+    """Counts values in `BINS` bins of equal width; without known ends the width doubles when a value is beyond them."""
+
+    def __init__(self, axis: Axis | None, limit: float | None = None) -> None:
+        self.axis = axis or Axis(0.0, float(BINS))
+        self.fixed = axis is not None
+        self.limit = limit
+        self.counts = [0] * BINS
+        self.count = 0
+
+    def add(self, value: Json) -> None:
+        """Counts a value; others than finite numbers are ignored."""
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            return
+        while not self.fixed and value >= self.axis.high:
+            pairs = zip(self.counts[::2], self.counts[1::2], strict=True)
+            self.counts = [sum(pair) for pair in pairs] + [0] * (BINS // 2)
+            self.axis = Axis(0.0, self.axis.high * 2)
+        share = (value - self.axis.low) / (self.axis.high - self.axis.low)
+        self.counts[min(max(int(share * BINS), 0), BINS - 1)] += 1
+        self.count += 1
+
+    def draw(self, title: str) -> Histogram:
+        """Draws the counts."""
+        low, high = f"{self.axis.low:.6g}", f"{self.axis.high:,.6g}"
+        return Histogram(title, draw_bars(self.counts), low, high, f"{self.count:,} rows", f"{max(self.counts):,}")
+
+
+def _make_bins(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, Bins]:
+    """Builds the bins of each column of scores, latency and tokens, by name of the column."""
+    whole = {r["metric"]: r for r in summary if not r["slice"]}
+    ends, found = ranges_of(result), {}
+    for column in list_scores(result):
+        name = column.removesuffix("/score")
+        row = whole.get(name)
+        if row is not None and row["min"] is not None and name != "failure":
+            found[column] = Bins(make_axis(ends.get(name), [row["min"], row["max"]]))
+    known = columns_of_instances(result)
+    return found | {name: Bins(None) for name in TOKENS if name in known and name not in whole}
