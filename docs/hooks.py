@@ -193,6 +193,7 @@ def _tables() -> Iterator[str]:
         "summary": tables.SUMMARY,
         "errors": tables.ERRORS,
         "failure_groups": findings.FAILURE_GROUPS,
+        "worst_slices": findings.WORST_SLICES,
         "comparison": tables.COMPARISON,
     }
     words = yaml.safe_load((ROOT / "docs" / "columns.yaml").read_text())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
@@ -15,17 +15,21 @@ from ..schemas.errors import ConfigError
 from ..schemas.json import Json
 from ..transforms.io import storage
 from ..transforms.registry import build, find
+from ..transforms.statistics.drift import Decomposition, Drift, DriftCounts
 from ..transforms.statistics.gains import Cell, judge
 from ..transforms.statistics.paired import Pairs
 from ..transforms.statistics.slices import SliceValues, distinct_slices
 from ..transforms.write import GROUP_ROWS
 from ..transforms.writers.base import Writer
-from .paired_runs import PairedRuns, make_slicer, sort_key
+from .paired_runs import PairedInstance, PairedRuns, make_slicer, sort_key
 from .run.result import EXIT_CRITERION, EXIT_INCONCLUSIVE, EXIT_PASSED, EvaluationResult
+from .run.tables import columns_of_instances
 
 if TYPE_CHECKING:
     import pandas as pd
 
+TEXTS = ("prompt", "response")
+"""Columns whose lengths are compared."""
 _FORMATS = ("jsonl", "csv", "parquet")
 _EXITS = {"PASSED": EXIT_PASSED, "FAILED": EXIT_CRITERION, "INCONCLUSIVE": EXIT_INCONCLUSIVE}
 
@@ -43,6 +47,8 @@ class Comparison:
         notes: Other differences between the runs, as text.
         deciding: Metrics that decide the verdict: those that were named, else all that are not measured.
         gate: What the comparison has to show.
+        drifts: How the slice columns, and the lengths of prompts and responses, differ between all rows of the runs.
+        decompositions: The change of each deciding metric's mean over all rows, split by each slice column.
     """
 
     before: str
@@ -53,6 +59,8 @@ class Comparison:
     notes: tuple[str, ...] = ()
     deciding: tuple[str, ...] = ()
     gate: GateConfig = GateConfig()
+    drifts: tuple[Drift, ...] = ()
+    decompositions: tuple[Decomposition, ...] = ()
 
     @property
     def decisive(self) -> tuple[Difference, ...]:
@@ -143,9 +151,17 @@ def _compare_runs(runs: PairedRuns, gate: GateConfig) -> Comparison:
     if not deciding:
         raise ConfigError("no metric decides, the family is empty", where="metrics", allowed=", ".join(names) or "none")
     margins = _find_margins(gate, names, runs)
-    cells, alone = _pair_scores(runs, names, gate.slices)
+    drift = _count_drift(runs, deciding, gate.slices)
+    cells, alone = _pair_scores(runs, names, gate.slices, drift)
     found = tuple(judge(cells, deciding, margins, gate.confidence))
-    return Comparison(runs.before.output, runs.after.output, found, *alone, runs.notes(names), deciding, gate)
+    changed = tuple(drift.drifts()), tuple(drift.decompositions())
+    return Comparison(runs.before.output, runs.after.output, found, *alone, runs.notes(names), deciding, gate, *changed)
+
+
+def _count_drift(runs: PairedRuns, metrics: Sequence[str], slices: Iterable[Sequence[str]]) -> DriftCounts:
+    known = columns_of_instances(runs.after)
+    columns = ["+".join(one) for one in distinct_slices(slices) if one]
+    return DriftCounts(columns, [column for column in TEXTS if column in known], metrics)
 
 
 def changes(
@@ -164,9 +180,11 @@ def changes(
 
 
 def _pair_scores(
-    runs: PairedRuns, names: Sequence[str], slices: Iterable[Sequence[str]]
+    runs: PairedRuns, names: Sequence[str], slices: Iterable[Sequence[str]], drift: DriftCounts
 ) -> tuple[dict[Cell, Pairs], tuple[int, int]]:
     """Pairs the scores of instances by slice and metric, in the order of the table; counts unpaired instances.
+
+    All instances, paired or not, are added to `drift`.
 
     Returns:
         (pairs, (instances only in the first run, instances only in the second)).
@@ -177,9 +195,10 @@ def _pair_scores(
     unit_of, scales = make_slicer(clusters, places), runs.scales(names)
     found: dict[tuple[int, SliceValues, str], Pairs] = {}
     only = [0, 0]
-    for old, new in runs.side_by_side(names, list(places.values())):
+    for old, new in runs.side_by_side(names, [*places.values(), *drift.texts]):
         only[0] += new is None
         only[1] += old is None
+        _add_drift(drift, (old, new), wanted, places, keys)
         if old is None:
             continue
         row = (new or old).row
@@ -199,6 +218,23 @@ def _pair_scores(
         raise ConfigError(same, allowed="runs over the same inputs, from which the ids are computed")
     ordered = sorted(found.items(), key=lambda item: sort_key(*item[0], names))
     return {(slice_, name): pairs for (_, slice_, name), pairs in ordered}, (only[0], only[1])
+
+
+def _add_drift(
+    drift: DriftCounts,
+    sides: tuple[PairedInstance | None, PairedInstance | None],
+    wanted: Sequence[Sequence[str]],
+    places: Mapping[str, str],
+    keys: Sequence[Callable[[Mapping[str, Json]], SliceValues]],
+) -> None:
+    for side, one in enumerate(sides):
+        if one is None:
+            continue
+        for columns, key in zip(wanted, keys, strict=True):
+            if columns and all(places[column] in one.row for column in columns):
+                drift.add_value(side, "+".join(columns), key(one.row), one.scores)
+        for column in drift.texts:
+            drift.add_text(side, column, one.row.get(column))
 
 
 def write_table(rows: Iterator[dict[str, Json]], columns: Sequence[tables.Column], path: str, where: str) -> None:

@@ -9,8 +9,8 @@ FINISHED, FAILED, STOPPED, PENDING = "finished", "failed", "stopped", "pending"
 TABLE_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
 """Of tables of one file."""
 INSTANCES, ERRORS, SUMMARY = "instances", "errors", "summary"
-FAILURES = "failure_groups"
-OF_ONE_FILE = (SUMMARY, ERRORS, FAILURES)
+FAILURES, SLICES = "failure_groups", "worst_slices"
+OF_ONE_FILE = (SUMMARY, ERRORS, FAILURES, SLICES)
 """Tables of one file."""
 AGENT, JUDGES = "agent", "judges"
 """Names of the agent's endpoint, and of the folders that belong to it and to the judges."""
@@ -27,7 +27,7 @@ class RunFolder:
     ```
     manifest.json          written last: a folder that has one holds a whole run
     stop                   its presence stops the run's calls; its text says why
-    summary.*, errors.*, failure_groups.*
+    summary.*, errors.*, failure_groups.*, worst_slices.*
                            tables of one file
     instances/             table of many files
     report.html            the page

@@ -12,6 +12,8 @@ from .terminal import number, plain, slice_name, table
 
 MOST_REASONS, MOST_NAMES = 8, 4
 """Most reasons shown, and most metrics of each."""
+DRIFTED = 0.05
+"""p-value up to which a column is said to differ between the runs."""
 _COLUMNS = (
     ("Metric", False),
     ("Before", True),
@@ -41,6 +43,7 @@ def render(comparison: Comparison, width: int = 100) -> str:
     for slice_, differences in groups.items():
         title = [plain(slice_name(dict(slice_)))] if slice_ else []
         parts.append("\n".join([*title, *_render_table(differences, comparison.deciding, width)]))
+    parts.append("\n".join(_render_drift(comparison)))
     parts.append("\n".join(plain(note) for note in comparison.notes))
     why = [f"  {plain(line)}" for line in explain_verdict(comparison)]
     parts.append("\n".join([f"Gate: {comparison.verdict}", *why]))
@@ -54,6 +57,19 @@ def _render_head(comparison: Comparison) -> Iterator[str]:
     yield f"After:  {plain(comparison.after)}"
     yield f"{both:,} instances in both, {comparison.only_before:,} only before, {comparison.only_after:,} only after"
     yield f"p adjusted by Holm over a family of {family:,} (metrics that decide × slices)"
+
+
+def _render_drift(comparison: Comparison) -> Iterator[str]:
+    """Yields what differs between all rows of the runs, and which part of a changed mean comes from it."""
+    moved = [one for one in comparison.drifts if one.p <= DRIFTED]
+    for one in moved:
+        found = f"KS {one.statistic:.3f}" if one.psi is None else f"PSI {one.psi:.3f}"
+        yield plain(f"Drift in {one.column}: {found}, p {number(one.p)}")
+    columns = {one.column for one in moved}
+    for one in comparison.decompositions:
+        if one.column in columns:
+            parts = f"mix {_format_signed(one.mix)}, within {_format_signed(one.within)}"
+            yield plain(f"  {one.metric} over all rows by {one.column}: {_format_signed(one.change)} = {parts}")
 
 
 def explain_verdict(comparison: Comparison) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import orjson
 
 from ...schemas.json import Json
-from ...schemas.run_folder import FAILURES
+from ...schemas.run_folder import FAILURES, SLICES
 from ...schemas.tables import PERFORMANCE
 from ...schemas.values import slice_text
 from ..run.result import RATES, EvaluationResult
@@ -92,26 +92,12 @@ def ranges_of(result: EvaluationResult) -> dict[str, tuple[float, float]]:
     return {m["name"]: (m["worst"], m["best"]) for m in described if m["worst"] is not None}
 
 
-def find_worst_slices(result: EvaluationResult, summary: Sequence[Row], most: int) -> list[tuple[Row, float]]:
-    """Finds the slices that are surely worse than the whole dataset; returns each with the mean of the whole.
-
-    That is: the whole confidence interval of the slice's mean is on the worse side of the mean of all rows. They are
-    ordered by the distance between the two, as a share of the metric's range; metrics without a range have no place
-    among them.
-    """
-    ends = ranges_of(result)
-    means = {r["metric"]: r["mean"] for r in summary if not r["slice"]}
-    found: list[tuple[float, Row, float]] = []
-    for row in summary:
-        mean = means.get(row["metric"])
-        if not row["slice"] or mean is None or row["ci_low"] is None or row["metric"] not in ends:
-            continue
-        worst, best = ends[row["metric"]]
-        distance = (mean - row["ci_high"] if worst < best else row["ci_low"] - mean) / abs(best - worst)
-        if distance > 0:
-            found.append((distance, row, mean))
-    found.sort(key=lambda one: -one[0])
-    return [(row, mean) for _, row, mean in found[:most]]
+def find_worst_slices(result: EvaluationResult) -> list[Row]:
+    """Lists the slices that are shown to be worse than the rest, the surest first, each with its surest metric."""
+    found: dict[str, Row] = {}
+    for row in rows_of(result, SLICES):
+        found.setdefault(row["slice"], {**row, "slice": orjson.loads(row["slice"])})
+    return list(found.values())
 
 
 def find_examples(result: EvaluationResult, judged: Mapping[str, Json], most: int) -> list[str]:

@@ -158,30 +158,25 @@ def _bar_of(row: Row, ends: tuple[float, float] | None) -> str:
 
 
 def _worst(result: EvaluationResult, summary: Sequence[Row], width: int) -> list[str]:
-    """Renders the slices that are surely worse than the whole dataset, the largest distance first."""
-    slices = [r["slice"] for r in summary if r["slice"]]
-    if not slices:
-        return []
+    """Renders the slices that are shown to be worse than the rest, the surest first."""
     by_columns: dict[tuple[str, ...], list[Values]] = {}
-    for values in slices:
-        by_columns.setdefault(tuple(values), []).append(tuple(values.values()))
-    notes = [plain(words) for names, cells in by_columns.items() if (words := note_empty_columns(names, cells))]
-    more = f"All {len(slices):,} slice rows: evalbeam show {result.output} --all"
-    found = find_worst_slices(result, summary, MOST_WORST)
-    if not found:
-        return [*notes, f"No slice is surely worse than the whole dataset. {more}"]
-    cells = [
-        [
-            slice_name(row["slice"]),
-            row["metric"],
-            number(row["mean"]),
-            number(mean),
-            f"{row['scored_count']:,}/{row['row_count']:,}",
+    for row in summary:
+        if row["slice"]:
+            by_columns.setdefault(tuple(row["slice"]), []).append(tuple(row["slice"].values()))
+    lines = [plain(words) for names, cells in by_columns.items() if (words := note_empty_columns(names, cells))]
+    found = find_worst_slices(result)[:MOST_WORST]
+    if found:
+        cells = [
+            [slice_name(r["slice"]), r["metric"], number(r["mean"]), number(r["others"]), f"{r['rows']:,}"]
+            for r in found
         ]
-        for row, mean in found
-    ]
-    heads: Columns = (("Worst slices", False), ("Metric", False), ("Mean", True), ("Of all", True), ("Scored", True))
-    return [*notes, *table(heads, cells, width, ("Scored", "Of all")), more]
+        heads: Columns = (("Worst slices", False), ("Metric", False), ("Mean", True), ("Others", True), ("Rows", True))
+        lines += table(heads, cells, width, ("Rows", "Others"))
+    elif by_columns:
+        lines.append("No slice is shown to be worse than the rest.")
+    if by_columns:
+        lines.append(f"All {sum(map(len, by_columns.values())):,} slice rows: evalbeam show {result.output} --all")
+    return lines
 
 
 def _slices(summary: Sequence[Row], width: int) -> Iterator[list[str]]:

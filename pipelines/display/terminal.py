@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from ...schemas.json import Json
-from ...schemas.run_folder import ERRORS, FAILURES, INSTANCES, SUMMARY
+from ...schemas.run_folder import ERRORS, FAILURES, INSTANCES, SLICES, SUMMARY
 from ..run.result import EvaluationResult
 from ..run.tables import Row
 from .console import NOTHING, is_printable
@@ -20,7 +20,7 @@ _NAME_AT_LEAST = 16
 _OVER_OTHERS = ("Mn", "Me", "Cf")
 """Unicode categories of characters that take no terminal column: marks and joiners."""
 
-_ORDER = {name: i for i, name in enumerate((INSTANCES, SUMMARY, FAILURES, ERRORS))}
+_ORDER = {name: i for i, name in enumerate((INSTANCES, SUMMARY, FAILURES, SLICES, ERRORS))}
 
 Cell = str
 Columns = Sequence[tuple[str, bool]]

@@ -23,6 +23,7 @@ from ...transforms.batch_rows import BatchRows
 from ...transforms.calls.budget import Budget
 from ...transforms.calls.context import RunContext
 from ...transforms.facts import CombineStats
+from ...transforms.find_slices import FindWorstSlices
 from ...transforms.finish import FinishRun
 from ...transforms.group_failures import GroupFailures
 from ...transforms.io import storage
@@ -94,7 +95,8 @@ class Evaluate(beam.PTransform):
         groups = (rows.rejected, scored) | "Failures" >> GroupFailures(
             plan.failure_tests, side, output.path, plan.writer.beside
         )
-        files = (instances, errors, groups) | "Files" >> beam.Flatten()
+        find = FindWorstSlices(side, plan.sliced_facts, data.limit, output.path, plan.writer.beside)
+        files = (instances, errors, groups, scored | "WorstSlices" >> find) | "Files" >> beam.Flatten()
         spent = scored | "Spending" >> SumSpending()
         last = FinishRun(files, summaries, facts, plan.record(context), plan.writer.beside, spent)
         return input_or_inputs | "FinishRun" >> last  # type: ignore[return-value]  (`|` gives a PValue)

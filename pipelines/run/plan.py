@@ -144,6 +144,12 @@ class Plan:
         )
 
     @property
+    def sliced_facts(self) -> tuple[MetricFacts, ...]:
+        """The metrics whose worst slices are looked for: those with scores that are not measured."""
+        measured = {u.name for u in self.metrics if u.metric.measured} | {PERFORMANCE[0]}
+        return tuple(one for one in self.metric_facts if not one.pairwise and one.name not in measured)
+
+    @property
     def slices(self) -> tuple[tuple[str, ...], ...]:
         """Columns the summary is broken down by."""
         return tuple(map(tuple, self.config.slices))

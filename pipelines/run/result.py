@@ -109,6 +109,11 @@ class EvaluationResult:
         """The groups of failing rows, the largest first; `examples` are lists."""
         return self._table("failure_groups")
 
+    @cached_property
+    def worst_slices_table(self) -> pd.DataFrame:
+        """The slices that are shown to be worse than the rest, the surest first; `slice` is a dict."""
+        return self._table("worst_slices")
+
     @property
     def summary_metrics(self) -> dict[str, float | int | None]:
         """EvalTask's dictionary: `row_count`, `<metric>/mean`, `<metric>/std`, win rates, over the whole dataset.

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from scipy import stats
 
 from evalbeam import ConfigError, EvaluationResult, compare, evaluate
 from evalbeam.pipelines.cli.main import main
@@ -275,3 +276,34 @@ def test_python_callers_may_use_paths_and_are_told_where_a_list_is_wanted(runs: 
         compare(*runs, slices="locale")
     with pytest.raises(ConfigError, match=r"metrics: found 'exact_match' \(allowed: a list\)"):
         compare(*runs, metrics="exact_match")
+
+
+def test_drift_of_the_dataset_and_its_part_in_the_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The agent is the same, but the second dataset has more of the easy rows, and longer prompts."""
+
+    def rows(start: int, easy: int, words: int) -> list[dict[str, str]]:
+        kinds = ["easy"] * easy + ["hard"] * (200 - easy)
+        prompts = [f"{start + i:05d} " + "word " * (i % words) for i in range(200)]
+        answers = {"easy": "yes", "hard": "no"}
+        return [
+            {"prompt": p, "reference": "yes", "kind": k, "response": answers[k]}
+            for p, k in zip(prompts, kinds, strict=True)
+        ]
+
+    shared = rows(0, 100, 5)
+    runs = [str(tmp_path / name) for name in ("a", "b")]
+    evaluate([*shared, *rows(1_000, 100, 5)], ["exact_match"], output=runs[0])
+    evaluate([*shared, *rows(2_000, 180, 20)], ["exact_match"], output=runs[1])
+    found = compare(*runs, metrics=["exact_match"], slices=[["kind"]])
+    assert (found.only_before, found.only_after) == (200, 200)
+    kind, prompt, response = found.drifts
+    exact = stats.chi2_contingency([[200, 200], [280, 120]], correction=False)
+    assert (kind.column, kind.p) == ("kind", pytest.approx(exact.pvalue))
+    assert (prompt.column, prompt.test, prompt.p < 1e-6) == ("length of prompt", "ks", True)
+    assert response.column == "length of response"
+    (one,) = found.decompositions
+    assert (one.change, one.mix, one.within) == (pytest.approx(0.2), pytest.approx(0.2), pytest.approx(0))
+    assert main(["compare", *runs, "--metrics", "exact_match", "--slices", "kind"]) == 4
+    out = capsys.readouterr().out
+    assert "Drift in kind: PSI " in out
+    assert "exact_match over all rows by kind: +0.200 = mix +0.200, within 0.000" in out

@@ -54,18 +54,14 @@ def test_nothing_is_wider_than_the_terminal(result: EvaluationResult, width: int
     assert not wide
 
 
-def test_the_worst_slices_are_those_surely_below_the_mean(result: EvaluationResult) -> None:
-    table = result.summary_table
-    whole = table[table["slice"].map(lambda s: not s)].set_index("metric")["mean"]
-    sliced = table[table["slice"].map(bool) & table["metric"].isin(["exact_match", "rouge_l"])]
-    below = sliced[sliced["ci_high"] < sliced["metric"].map(whole)]
+def test_the_worst_slices_are_those_of_the_table(result: EvaluationResult) -> None:
     lines = render(result).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("Worst slices"))
     shown = [line.split()[:3] for line in lines[start + 1 : next(i for i in range(start, 99) if "All " in lines[i])]]
-    expected = {(r.metric, f"{r.mean:.3f}") for r in below.itertuples()}
-    assert {(metric, mean) for _, metric, mean in shown} == expected
-    assert expected
-    assert "language=de" in {name for name, *_ in shown}
+    assert shown == [["language=de", "exact_match", "0.000"]]
+    first = result.worst_slices_table.iloc[0]
+    assert (first["slice"], first["metric"], first["others"]) == ({"language": "de"}, "exact_match", 1.0)
+    assert {*first["examples"]} < {*result.metrics_table.query("language == 'de'")["instance_id"]}
 
 
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted))

@@ -1,0 +1,112 @@
+"""The steps of the worst_slices table: a sample of the instances meets in one place, see statistics/worst_slices.py."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import orjson
+from apache_beam.pvalue import AsSingleton
+
+from ..schemas.batch import compress, decompress
+from ..schemas.findings import WORST_SLICES
+from ..schemas.result import ScoredBatch
+from ..schemas.run_folder import SLICES
+from ..schemas.tables import json_text, table
+from .facts import DatasetStats
+from .statistics.slice_columns import describe_example, slice_columns
+from .statistics.slices import MetricFacts
+from .statistics.worst_slices import find_worst, losses_of, worst_slice_rows
+from .write import WrittenFile, write_table
+from .writers.base import Writer
+
+SAMPLE = 20_000
+"""Instances that are looked at, more or less; of larger datasets a sample, by hash of the ids."""
+CELLS = 1_000_000
+"""Values of them that are looked at, more or less: one worker holds them all."""
+_TWIN = re.compile(r"([0-9a-f]{32})-\d+")
+_HASHES = 1 << 64
+
+
+@dataclass
+class FindWorstSlices(beam.PTransform):
+    """PCollection[ScoredBatch] -> PCollection[WrittenFile], one file.
+
+    Attributes:
+        facts: Singleton side input.
+        metrics: The metrics to look at.
+        limit: Most rows of the dataset.
+        output: Folder of the run.
+        writer: Writer of the format.
+    """
+
+    facts: AsSingleton
+    metrics: tuple[MetricFacts, ...]
+    limit: int | None
+    output: str
+    writer: Writer
+
+    def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[WrittenFile]:
+        """Wires the steps: a sample of each batch, all in one place, one file."""
+        marker = input_or_inputs.pipeline | "SlicesMarker" >> beam.Create([0], reshuffle=False)
+        none = marker | "Marker" >> beam.Map(lambda _: (0, b"")).with_output_types(tuple[int, bytes])
+        sample = beam.FlatMap(self._sample, self.facts).with_output_types(tuple[int, bytes])
+        write = beam.Map(self._write).with_output_types(WrittenFile)
+        parts = (input_or_inputs | "Sample" >> sample, none) | beam.Flatten()
+        return parts | "MeetSample" >> beam.GroupByKey() | "WriteSlices" >> write  # type: ignore[return-value]  (`|` gives a PValue)
+
+    def _sample(self, batch: ScoredBatch, facts: DatasetStats) -> Iterator[tuple[int, bytes]]:
+        cells = len(facts.columns) + len(self.metrics) + 1
+        wanted = min(SAMPLE, CELLS // cells + 1)
+        below = _HASHES * wanted // max(facts.kept(self.limit), wanted)
+        rows = list(sample_batch(batch, [f.name for f in self.metrics], below))
+        if rows:
+            yield 0, compress(orjson.dumps(rows))
+
+    def _write(self, sampled: tuple[int, Iterable[bytes]]) -> WrittenFile:
+        rows = [row for part in sampled[1] if part for row in orjson.loads(decompress(part))]
+        rows.sort(key=lambda row: row[:2])
+        found = [{**one, **_as_text(one)} for one in self._find(rows)] if rows else []
+        name, records = f"{SLICES}{self.writer.ending}", [table(found, WORST_SLICES)] if found else []
+        return write_table(SLICES, name, records, WORST_SLICES, self.output, self.writer)
+
+    def _find(self, rows: list[list[Any]]) -> list[dict[str, Any]]:
+        matrix = np.array([scores for *_, scores in rows], float).reshape(len(rows), len(self.metrics))
+        scores = {f.name: matrix[:, i] for i, f in enumerate(self.metrics)}
+        losses = {f.name: losses_of(scores[f.name], f.better, f.best) for f in self.metrics}
+        tested = np.array([hash_ & 1 for hash_, *_ in rows], bool)
+        found = find_worst(slice_columns([values for _, _, values, _ in rows]), scores, losses, tested)
+        return worst_slice_rows(found, [id_ for _, id_, *_ in rows])
+
+
+def sample_batch(batch: ScoredBatch, metrics: list[str], below: int) -> Iterator[list[Any]]:
+    """Yields (hash, id, values, scores) of the instances whose hash is below a bound; scores are means of trials.
+
+    Instances of the same input have the same hash: they are no evidence for each other.
+    """
+    columns = [batch.scores[name].values for name in metrics]
+    numbered = groupby(enumerate(batch.examples), key=lambda one: one[1].instance.instance_id)
+    for id_, trials in numbered:
+        twin = _TWIN.fullmatch(id_)
+        name = (twin[1] if twin else id_).encode("utf-8", "surrogatepass")
+        hash_ = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big")
+        if hash_ < below:
+            same = list(trials)
+            scores = [_mean([column[i] for i, _ in same]) for column in columns]
+            yield [hash_, id_, describe_example(same[0][1]), scores]
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    return sum(known) / len(known) if known else None
+
+
+def _as_text(row: dict[str, Any]) -> dict[str, str]:
+    return {name: json_text(row[name]) for name in ("slice", "examples")}

@@ -1,0 +1,100 @@
+"""Turns instances into columns of few values, by which they can be sliced."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...schemas.instance import Example
+from ...schemas.json import Json
+from ...schemas.values import slice_text
+from .slices import slice_order
+
+VALUES = 50
+"""Values that a column has at most; texts of more are sliced by length, numbers by bins."""
+BINS = 5
+"""Bins of a column of numbers, at its quantiles."""
+_LONGEST = 80
+_LENGTH, _NUMBER = "length of ", "number of "
+TOOLS, RESPONSE = "tools called", "response"
+
+
+class SliceColumn(NamedTuple):
+    """A column of instances: the position of each instance's value among the distinct values."""
+
+    name: str
+    values: list[str | None]
+    codes: np.ndarray
+
+
+def describe_example(example: Example) -> dict[str, str | float]:
+    """Returns what an example can be sliced by: short texts as they are, numbers, and lengths of texts and lists."""
+    found: dict[str, str | float] = {}
+    call = example.invocation
+    given: list[tuple[str, Json]] = [*example.instance.row.items(), (RESPONSE, call.response)]
+    for name, value in given:
+        if value is None:
+            continue
+        if isinstance(value, str):
+            found[name] = value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"
+            found[_LENGTH + name] = len(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found[name] = value
+        elif isinstance(value, list | tuple):
+            found[_LENGTH + name] = len(value)
+        else:
+            found[name] = (slice_text(value) or "")[:_LONGEST]
+    if call.turns is not None:
+        found[_NUMBER + "turns"] = len(call.turns)
+    if call.predicted_trajectory is not None:
+        found[TOOLS] = ", ".join(sorted({c.tool_name for c in call.predicted_trajectory}))[:_LONGEST] or "none"
+        found[_NUMBER + "tool calls"] = len(call.predicted_trajectory)
+    return found
+
+
+def slice_columns(rows: Sequence[Mapping[str, str | float]]) -> list[SliceColumn]:
+    """Builds the columns with at least two values, sorted by name."""
+    names = sorted({name for row in rows for name in row})
+    found = {name: column for name in names if (column := _column(name, [row.get(name) for row in rows]))}
+    return [c for name, c in found.items() if name.removeprefix(_LENGTH) == name or not _is_kept(found, name)]
+
+
+def _is_kept(found: Mapping[str, SliceColumn], name: str) -> bool:
+    """Returns true if a column of lengths belongs to texts that are few, so that it says less than they do."""
+    return name.removeprefix(_LENGTH) in found
+
+
+def _column(name: str, values: Sequence[str | float | None]) -> SliceColumn | None:
+    distinct = set(values)
+    if len(distinct) < 2:
+        return None
+    if len(distinct) > VALUES:
+        known = [value for value in distinct if value is not None]
+        if any(isinstance(value, str) for value in known):
+            return None
+        return _bins(name, np.array([math.nan if v is None else float(v) for v in values]))
+    texts = {value: slice_text(value) for value in distinct}
+    order = sorted(set(texts.values()), key=slice_order)
+    places = {text: i for i, text in enumerate(order)}
+    return SliceColumn(name, list(order), np.array([places[texts[value]] for value in values]))
+
+
+def _bins(name: str, values: np.ndarray) -> SliceColumn | None:
+    known = np.isfinite(values)
+    cuts = np.quantile(values[known], [i / BINS for i in range(1, BINS)], method="inverted_cdf")
+    edges = np.unique(cuts[cuts < values[known].max()])
+    codes = np.where(known, np.searchsorted(edges, values, side="left"), len(edges) + 1)
+    labels: list[str | None] = [*_labels(edges.tolist()), None]
+    return SliceColumn(name, labels, codes) if len(edges) else None
+
+
+def _labels(edges: Sequence[float]) -> Iterator[str]:
+    """Yields the names of the bins: each holds the values above the edge before it, up to its own."""
+    low: float | None = None
+    for edge in edges:
+        yield f"at most {edge:g}" if low is None else f"over {low:g}, at most {edge:g}"
+        low = edge
+    yield f"over {low:g}"
