@@ -8,7 +8,7 @@ FINISHED, FAILED, STOPPED, PENDING = "finished", "failed", "stopped", "pending"
 """States that a manifest may say."""
 TABLE_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
 """Of the summary and errors tables."""
-INSTANCES, ERRORS, SUMMARY = "instances", "errors", "summary"
+INSTANCES, ERRORS, SUMMARY, VALIDITY = "instances", "errors", "summary", "validity"
 AGENT, JUDGES = "agent", "judges"
 """Names of the agent's endpoint, and of the folders that belong to it and to the judges."""
 FINGERPRINT_RECORD, JUDGES_RECORD, _RETRIES = "fingerprint.json", "judges.json", "retries.json"
@@ -24,7 +24,7 @@ class RunFolder:
     ```
     manifest.json          written last: a folder that has one holds a whole run
     stop                   its presence stops the run's calls; its text says why
-    summary.*, errors.*    tables of one file
+    summary.*, errors.*    tables of one file, and validity.* if there are labels of people
     instances/             table of many files
     report.html            the page
     input/rows.jsonl       a dataset that was given in memory
@@ -101,7 +101,7 @@ class RunFolder:
     def owned(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Paths of the (folders, files) that a run writes, replaces and removes."""
         folders = (INSTANCES, _JOURNAL, _BATCH, _TEMPORARY)
-        tables = (table + ending for table in (SUMMARY, ERRORS) for ending in TABLE_ENDINGS)
+        tables = (table + ending for table in (SUMMARY, ERRORS, VALIDITY) for ending in TABLE_ENDINGS)
         return tuple(map(self.at, folders)), tuple(map(self.at, (*tables, _REPORT, _STOP)))
 
     def agent_journal(self, fingerprint: str) -> str:

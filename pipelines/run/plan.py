@@ -23,6 +23,7 @@ from ...transforms.invoke import InvokeAgent
 from ...transforms.journal.ranks import retry_of
 from ...transforms.judge import JudgeExamples, JudgeUse
 from ...transforms.judging.needs import Needs
+from ...transforms.labels import PeopleLabels
 from ...transforms.load import LoadTables
 from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.metrics._judged import is_judged
@@ -50,6 +51,7 @@ class Plan:
         writer: Writer of the output format.
         judges: The judges that metrics ask, by name; empty if no metric asks one.
         packages: The agent's code, for the workers.
+        labels: What people say of some rows; `None` if no labels are configured.
         rows: Dataset in memory, whose file is yet to be written; `None` if the dataset is files.
         purpose: "run"; "retry" calls again what failed in a finished run; "rescore" scores its answers again and calls
             no agent.
@@ -63,6 +65,7 @@ class Plan:
     writer: Writer
     judges: Mapping[str, JudgeUse] = field(default_factory=dict)
     packages: Packages = Packages()
+    labels: PeopleLabels | None = None
     rows: Any = None
     purpose: Purpose = "run"
 
@@ -244,6 +247,7 @@ def describe_metric(use: ConfiguredMetric, config: EvaluationConfig) -> MetricFa
         threshold=criteria.threshold(config.criteria, use.name, ends),
         better=use.metric.better,
         range=use.metric.range,
+        labelled=config.labels is not None and use.name in config.labels.columns,
     )
 
 

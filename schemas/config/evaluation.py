@@ -17,6 +17,7 @@ from ..values import slice_text
 from .calls import CallPolicy
 from .explain import explain_error, show_value
 from .gate import GateConfig
+from .labels import LabelsConfig
 from .storage import ConfigPart, DatasetConfig, OutputConfig, Shards
 from .yaml_text import load_yaml
 
@@ -246,6 +247,7 @@ class EvaluationConfig(ConfigPart):
         prices: Prices of judge models by model name; the cost of other models is unknown.
         criteria: Bounds that decide the verdict: {metric: minimum} or a list of criteria.
         slices: Lists of dataset columns whose values break down the summary.
+        labels: What people say of some rows; it corrects the means of judges.
         gate: What a comparison with an earlier run has to show.
         trials: Number of agent runs for each row.
         budget: Bounds on what the run spends.
@@ -265,6 +267,7 @@ class EvaluationConfig(ConfigPart):
     prices: dict[str, PriceConfig] = {}
     criteria: list[CriterionConfig] = []
     slices: list[list[str]] = []
+    labels: LabelsConfig | None = None
     gate: GateConfig = GateConfig()
     trials: int = Field(default=1, ge=1, le=1000)
     budget: BudgetConfig = BudgetConfig()
