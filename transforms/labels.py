@@ -90,7 +90,10 @@ def read_labels(
 
 
 def _rows(config: LabelsConfig, types: Mapping[str, str]) -> Iterator[tuple[Place, RowBlock, dict[str, Json]]]:
-    files = expand(config.paths, config.format)
+    try:
+        files = expand(config.paths, config.format)
+    except ConfigError as error:
+        raise ConfigError(error.what, where="labels.path", allowed=error.allowed) from None
     readers = readers_of(files, types)
     for file in files:
         reader, before = readers[file.format], 0
@@ -173,12 +176,12 @@ def _weigh(row: Mapping[str, Json], config: LabelsConfig, place: Place) -> float
 
 def _parse_trial(value: Any, place: Place) -> int:
     try:
-        number = 0 if value is None or value == "" else int(value)
+        number = 0.0 if value is None or value == "" else float(value)  # spreadsheets write 2 as 2.0
     except (TypeError, ValueError):
-        number = -1
-    if number < 0:
+        number = -1.0
+    if number < 0 or not number.is_integer():
         raise ConfigError(f"found {value!r}", where=f"{place}: trial", allowed="the number of a trial, from 0")
-    return number
+    return int(number)
 
 
 @dataclass

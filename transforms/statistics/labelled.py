@@ -107,9 +107,30 @@ def correct(labelled: Labelled, scores: Distribution, confidence: float, ends: t
     found = about_mean(mean, error, normal_quantile(confidence))
     if found is None:
         return Corrected(number, reason="the corrected mean is beyond float64")
-    low, high = clipped(found, ends)
-    within = mean if ends is None else min(max(mean, ends[0]), ends[1])
-    return Corrected(number, within, min(low, within), max(high, within), power)
+    mean = mean if ends is None else min(max(mean, ends[0]), ends[1])
+    low, high = clipped(_allow_for_unseen(found, mean, rows, ends, confidence), ends)
+    return Corrected(number, mean, min(low, mean), max(high, mean), power)
+
+
+def _allow_for_unseen(
+    found: tuple[float, float],
+    mean: float,
+    rows: Sequence[tuple[Row, int]],
+    ends: tuple[float, float] | None,
+    confidence: float,
+) -> tuple[float, float]:
+    """Widens the interval if labels show no variance: all are equal, or all differ from their scores by the same.
+
+    Then nothing measures how often others occur. The interval allows for the share of them that so many labels may not
+    have shown (Wilson's bound for none), each at either end.
+    """
+    still = len({human for (_, human, _), _ in rows}) == 1 or len({human - judge for (judge, human, _), _ in rows}) == 1
+    if ends is None or not still:
+        return found
+    weight = math.fsum(row[2] * times for row, times in rows)
+    effective = weight**2 / math.fsum(row[2] ** 2 * times for row, times in rows)
+    unseen = normal_quantile(confidence) ** 2 / (effective + normal_quantile(confidence) ** 2)
+    return found[0] - unseen * (mean - ends[0]), found[1] + unseen * (ends[1] - mean)
 
 
 def _of_equal_rows(rows: Sequence[tuple[Row, int]], scores: Distribution) -> tuple[float, float, float]:

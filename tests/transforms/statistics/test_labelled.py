@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
+from statsmodels.stats.proportion import proportion_confint
 
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch
@@ -194,3 +195,11 @@ def test_corrected_intervals_cover_where_raw_ones_do_not(stratified: bool) -> No
     raw, fixed = cover(200, 7, stratified)
     assert raw < 0.2
     assert 0.91 <= fixed <= 0.99  # three standard errors of 200 simulations about 95 %
+
+
+@pytest.mark.parametrize(("score", "label"), [(1.0, 1.0), (1.0, 0.0), (0.0, 0.0)])
+def test_labels_without_variance_leave_room_for_what_they_did_not_show(score: float, label: float) -> None:
+    """With equal scores it is Wilson's interval of the labels."""
+    found = corrected_fast(np.full(500, score), {i: Label(label) for i in range(100)})
+    expected = proportion_confint(100 * label, 100, method="wilson")
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
