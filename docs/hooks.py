@@ -24,8 +24,8 @@ from pydantic import BaseModel
 import evalbeam
 from evalbeam.pipelines.cli import catalogue
 from evalbeam.pipelines.cli.main import make_parser
-from evalbeam.schemas import findings, tables
-from evalbeam.schemas.config import calls, evaluation, gate, storage
+from evalbeam.schemas import findings, summary_tables, tables
+from evalbeam.schemas.config import calls, evaluation, gate, labels, storage
 from evalbeam.transforms import registry
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,6 +42,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     "judges.<name>": (evaluation.JudgeConfig, ""),
     "prices.<model>": (evaluation.PriceConfig, ""),
     "criteria[]": (evaluation.CriterionConfig, "`{metric: 0.9}` is short for `[{metric: metric, min: 0.9}]`."),
+    "labels": (labels.LabelsConfig, "See [Labels](../how-to/labels.md)."),
     "gate": (gate.GateConfig, "See [Gate a release in CI](../how-to/ci.md)."),
     "budget": (evaluation.BudgetConfig, ""),
     "statistics": (evaluation.StatisticsConfig, ""),
@@ -190,7 +191,8 @@ def _options(command: argparse.ArgumentParser) -> Iterator[str]:
 def _tables() -> Iterator[str]:
     columns = {
         "instances": tables.instance_columns((), [tables.MetricColumns("<metric>", tuple(_OPTIONAL))]),
-        "summary": tables.SUMMARY,
+        "summary": summary_tables.WITH_LABELS,
+        "validity": summary_tables.VALIDITY,
         "errors": tables.ERRORS,
         "failure_groups": findings.FAILURE_GROUPS,
         "worst_slices": findings.WORST_SLICES,

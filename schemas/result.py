@@ -199,6 +199,10 @@ class Summary:
     that of the run: `judge_calls` (questions, answered or not), `judge_input_tokens`, `judge_output_tokens` and
     `judge_cost` of the answers, `None` if not all of it is known; `judges` holds the same for each judge. All of them
     are derived from the answers, and so from the journal: runs with the same answers write the same values.
+
+    The fields from `corrected_mean` to `labels` stand in the table only if people's labels are configured: the mean
+    corrected by them, its interval, `lambda` (how much the scores count, in [0, 1]) and the number of labels.
+    `validity` is the row of the validity table.
     """
 
     slice: tuple[tuple[str, str | None], ...]
@@ -232,7 +236,16 @@ class Summary:
     judge_output_tokens: int | None = None
     judge_cost: float | None = None
     judges: Json = None
+    corrected_mean: float | None = None
+    corrected_ci_low: float | None = None
+    corrected_ci_high: float | None = None
+    lambda_: float | None = None
+    labels: int | None = None
+    validity: dict[str, Json] | None = None
 
+
+OF_LABELS = ("corrected_mean", "corrected_ci_low", "corrected_ci_high", "lambda_", "labels")
+"""Fields of a summary that only labels give; a trailing underscore is no part of the column's name."""
 
 Verdict: TypeAlias = Literal["PASSED", "FAILED", "NOT_EVALUATED"]
 Better: TypeAlias = Literal["higher", "lower", "nearer"]

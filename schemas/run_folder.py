@@ -8,10 +8,10 @@ FINISHED, FAILED, STOPPED, PENDING = "finished", "failed", "stopped", "pending"
 """States that a manifest may say."""
 TABLE_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
 """Of tables of one file."""
-INSTANCES, ERRORS, SUMMARY = "instances", "errors", "summary"
+INSTANCES, ERRORS, SUMMARY, VALIDITY = "instances", "errors", "summary", "validity"
 FAILURES, SLICES = "failure_groups", "worst_slices"
-OF_ONE_FILE = (SUMMARY, ERRORS, FAILURES, SLICES)
-"""Tables of one file."""
+OF_ONE_FILE = (SUMMARY, ERRORS, FAILURES, SLICES, VALIDITY)
+"""Tables of one file; validity only if there are labels of people."""
 AGENT, JUDGES = "agent", "judges"
 """Names of the agent's endpoint, and of the folders that belong to it and to the judges."""
 FINGERPRINT_RECORD, JUDGES_RECORD, _RETRIES = "fingerprint.json", "judges.json", "retries.json"
@@ -28,7 +28,7 @@ class RunFolder:
     manifest.json          written last: a folder that has one holds a whole run
     stop                   its presence stops the run's calls; its text says why
     summary.*, errors.*, failure_groups.*, worst_slices.*
-                           tables of one file
+                           tables of one file, and validity.* if there are labels of people
     instances/             table of many files
     report.html            the page
     input/rows.jsonl       a dataset that was given in memory

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -20,7 +19,7 @@ from .instance import (
 )
 from .json import Json
 from .names import PERFORMANCE
-from .result import Rejected, ScoreColumn, ScoredBatch, Summary
+from .result import Rejected, ScoreColumn, ScoredBatch
 
 TYPES: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
@@ -129,7 +128,7 @@ ERRORS = (
     Column("raw", "string"),
 )
 """Columns of the errors table. `source` is "row" (a rejected input row, with file and line; without a line if rows have
-no order) or "call" (a failed call, with its ids)."""
+no order), "call" (a failed call, with its ids) or "label" (a label that belongs to no row, with both)."""
 
 CHANGES = (
     Column("instance_id", "string"),
@@ -138,14 +137,6 @@ CHANGES = (
     Column("after", "float64"),
 )
 """Columns of the table of scores that differ between two runs."""
-
-_SUMMARY_TYPES: Mapping[str, str] = {
-    **dict.fromkeys(("slice", "judges"), "json"),
-    **dict.fromkeys(("metric", "ci_method", "verdict"), "string"),
-    **dict.fromkeys(("row_count", "scored_count", "error_count", "skipped_count"), "int64"),
-    **dict.fromkeys(("judge_calls", "judge_input_tokens", "judge_output_tokens"), "int64"),
-}
-SUMMARY = tuple(Column(f.name, _SUMMARY_TYPES.get(f.name, "float64")) for f in fields(Summary))
 
 _DIFFERENCE_TYPES: Mapping[str, str] = {
     "slice": "json",
@@ -381,14 +372,6 @@ def error_order(row: dict[str, Json]) -> tuple[Any, ...]:
     place = (row.get("file") or "", row.get("line") or 0, row.get("instance_id") or "", row.get("trial") or 0)
     what = (row.get("code") or "", row.get("raw") or "", row.get("message") or "")
     return (row["source"] != "row", *place, *what)
-
-
-def summary_row(summary: Summary) -> dict[str, Json]:
-    """Converts a summary to a row of the summary table; `slice` is a JSON object, {} for the whole dataset."""
-    row = {f.name: getattr(summary, f.name) for f in fields(Summary)}
-    row["slice"] = json_text(dict(summary.slice))
-    row["judges"] = None if summary.judges is None else json_text(summary.judges)
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
 
 def table(rows: Sequence[dict[str, Json]], columns: Sequence[Column]) -> pa.RecordBatch:

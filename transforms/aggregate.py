@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
+from typing import Any
 
 import apache_beam as beam
 import orjson
@@ -14,7 +15,9 @@ from ..schemas.config.evaluation import CompatConfig, StatisticsConfig
 from ..schemas.result import ScoredBatch, SliceKey, Summary
 from .statistics.accumulators import Accumulator, Distribution
 from .statistics.intervals import about_mean, clipped, normal_quantile, normal_share, t_quantile, wilson, within
-from .statistics.slices import MetricFacts, SliceValues, distinct_slices, partials, slice_order
+from .statistics.labelled import correct
+from .statistics.slices import Labels, MetricFacts, SliceValues, distinct_slices, partials, slice_order
+from .statistics.validity import describe_validity, validity_json
 
 
 @dataclass
@@ -25,12 +28,14 @@ class SummarizeScores(beam.PTransform):
         facts: The metrics, in the order they were given.
         slices: Column lists to break the summary down by; the whole dataset is always there.
         statistics, compat: Settings of the statistics.
+        labels: What people say of some rows.
     """
 
     facts: tuple[MetricFacts, ...]
     slices: tuple[tuple[str, ...], ...] = ()
     statistics: StatisticsConfig = StatisticsConfig()
     compat: CompatConfig = CompatConfig()
+    labels: Labels | None = None
 
     def expand(self, scored: beam.PCollection[ScoredBatch]) -> beam.PCollection[Summary]:
         """Wires the steps: partials, a lifted combine, statistics."""
@@ -43,7 +48,8 @@ class SummarizeScores(beam.PTransform):
 
     def _partials(self, batch: ScoredBatch) -> list[tuple[SliceKey, Accumulator]]:
         on_failure, all_rows = self.statistics.on_failure, self.compat.win_rate_all_rows
-        return partials(batch, self.slices, self.facts, on_failure=on_failure, win_rate_all_rows=all_rows)
+        given = {"on_failure": on_failure, "win_rate_all_rows": all_rows, "labels": self.labels}
+        return partials(batch, self.slices, self.facts, **given)
 
 
 @beam.typehints.with_input_types(Accumulator)
@@ -112,7 +118,25 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
         best_case_mean=None if facts.best is None else values.mean(unknown, facts.best),
         pass_rate=rows.passes / values.n if facts.threshold and values.n else None,
         threshold=facts.threshold.value if facts.threshold else None,
+        **(_judge_by_labels(rows, values, facts, statistics.confidence) if facts.labelled else {}),
     )
+
+
+def _judge_by_labels(rows: Accumulator, values: Distribution, facts: MetricFacts, confidence: float) -> dict[str, Any]:
+    """Returns the fields of a summary that people's labels give."""
+    shares = all(value in (0.0, 1.0) for value, _ in values.counted)
+    found = correct(rows.labelled, values, confidence, _ends(values, facts, facts.binary))
+    passed = rows.passes / values.n if facts.threshold and values.n else values.mean() if shares else None
+    statistics, reasons = describe_validity(rows.labelled, passed, values.n, facts.threshold, confidence)
+    why = [f"corrected_mean: {found.reason}"] if found.reason else []
+    return {
+        "corrected_mean": found.mean,
+        "corrected_ci_low": found.low,
+        "corrected_ci_high": found.high,
+        "lambda_": found.power,
+        "labels": found.labels,
+        "validity": validity_json(found.labels, statistics, [*why, *reasons]),
+    }
 
 
 def sort_summaries(

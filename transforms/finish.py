@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ import apache_beam as beam
 import orjson
 from apache_beam.pvalue import AsList, AsSingleton, PBegin
 
-from ..schemas import tables
+from ..schemas import summary_tables, tables
 from ..schemas.config.evaluation import CriterionConfig, PriceConfig, StatisticsConfig
 from ..schemas.json import Json
 from ..schemas.result import Summary, Tally
@@ -29,6 +29,8 @@ from ..schemas.run_folder import (
     PENDING,
     STOPPED,
     TABLE_ENDINGS,
+    SUMMARY,
+    VALIDITY,
     RunFolder,
 )
 from ..schemas.usage import add_known
@@ -144,16 +146,9 @@ def _finish(
         reason = why_unscored(ordered, record.facts, _statuses(files), judged)
     asked = spending(spent, record.models, record.prices, record.free)
     ordered = add_costs(criteria.add_verdicts(ordered, judged), record.facts, asked)
-    rows = [tables.summary_row(s) for s in ordered]
-    summary = write_table(
-        "summary",
-        f"summary{writer.ending}",
-        [tables.table(rows, tables.SUMMARY)] if rows else [],
-        tables.SUMMARY,
-        record.output,
-        writer,
+    kept = (
+        [f for f in files if f.table == "errors"] if refused else [*files, *_write_summaries(record, writer, ordered)]
     )
-    kept = [f for f in files if f.table == "errors"] if refused else [*files, summary]
     outcome = {
         "state": state,
         "reason": reason,
@@ -164,6 +159,19 @@ def _finish(
     manifest = _manifest(record, outcome, kept, facts, answers, asked)
     publish(record.output, kept, manifest, record.loading if state == FINISHED else None)
     return manifest
+
+
+def _write_summaries(record: RunRecord, writer: Writer, ordered: Sequence[Summary]) -> Iterator[WrittenFile]:
+    """Writes the summary table and, if there are people's labels, the validity table."""
+    labelled = any(f.labelled for f in record.facts)
+    columns = summary_tables.WITH_LABELS if labelled else summary_tables.SUMMARY
+    found = [(SUMMARY, [summary_tables.summary_row(s) for s in ordered], columns)]
+    if labelled:
+        judged = [summary_tables.validity_row(s) for s in ordered if s.validity is not None]
+        found.append((VALIDITY, judged, summary_tables.VALIDITY))
+    for name, rows, of in found:
+        records = [tables.table(rows, of)] if rows else []
+        yield write_table(name, f"{name}{writer.ending}", records, of, record.output, writer)
 
 
 def _statuses(files: Iterable[WrittenFile]) -> dict[str, int]:

@@ -255,11 +255,19 @@ def _group_end(sizes: list[np.ndarray]) -> int | None:
 
 @dataclass
 class WriteErrors(beam.PTransform):
-    """(rejected: PCollection[Rejected], scored: PCollection[ScoredBatch]) -> PCollection[WrittenFile], one file."""
+    """(rejected: PCollection[Rejected], scored: PCollection[ScoredBatch]) -> PCollection[WrittenFile], one file.
+
+    Attributes:
+        facts: Singleton side input.
+        output: Folder of the run.
+        writer: Writer of the format.
+        others: PCollection[tuple[int, bytes]] of further rows, packed; `None` if there are none.
+    """
 
     facts: AsSingleton
     output: str
     writer: Writer
+    others: beam.PCollection[tuple[int, bytes]] | None = None
 
     def expand(
         self, input_or_inputs: tuple[beam.PCollection[Rejected], beam.PCollection[ScoredBatch]]
@@ -273,6 +281,7 @@ class WriteErrors(beam.PTransform):
                 rejected | "RejectedRows" >> rows,
                 scored | "FailedCalls" >> calls,
                 marker | "Marker" >> beam.Map(lambda _: (0, b"")).with_output_types(tuple[int, bytes]),
+                *(() if self.others is None else (self.others,)),
             )
             | beam.Flatten()
             | "MeetErrors" >> beam.GroupByKey()

@@ -21,6 +21,7 @@ PLACES = (
     ("dataset", "path"),
     ("dataset", "query"),
     ("dataset", "where"),
+    ("labels", "path"),
     ("output", "path"),
     ("output", "bigquery", "run_id"),
     ("output", "bigquery", "run_date"),

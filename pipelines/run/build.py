@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...schemas.config.evaluation import EvaluationConfig
@@ -12,8 +12,10 @@ from ...transforms.calls.context import RunContext
 from ...transforms.io import storage
 from ...transforms.judge import JudgeUse
 from ...transforms.judges.replay import Replay
+from ...transforms.labels import PeopleLabels, read_labels
 from ...transforms.readers._files import expand
 from ...transforms.statistics import criteria
+from ...transforms.statistics.slices import MetricFacts
 from ..runners.packages import collect
 from .baseline import baseline_files, check_gate
 from .batches import check_batches
@@ -48,12 +50,14 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     facts = [describe_metric(u, config) for u in metrics]
     named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
     ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
-    criteria.check(config.criteria, ends, config.slices)
+    criteria.check(config.criteria, ends, config.slices, config.labels.columns if config.labels else ())
     check_gate(config.gate, facts)
     written = () if rows is None else config.dataset.paths
     files = [] if written else expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
     rules, writer = build_rules(config, agent), build_writer(config)
-    plan = Plan(config, tuple(files), rules, agent, metrics, writer, judges=judges, packages=packages, rows=rows)
+    labels = _read_labels(config, facts)
+    parts = {"judges": judges, "packages": packages, "labels": labels, "rows": rows}
+    plan = Plan(config, tuple(files), rules, agent, metrics, writer, **parts)
     refuse_others(config.output.path, () if written else config.dataset.paths, {f.path for f in files}, written)
     if config.baseline is not None:
         baseline_files(config.baseline)
@@ -61,6 +65,14 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
         loading.check()
     check_batches(plan)
     return plan
+
+
+def _read_labels(config: EvaluationConfig, facts: Iterable[MetricFacts]) -> PeopleLabels | None:
+    if config.labels is None:
+        return None
+    own = config.dataset.id
+    declared = config.dataset.columns.get(own) if own is not None else None
+    return read_labels(config.labels, facts, own, declared and declared.type)
 
 
 def _check_others(config: EvaluationConfig, agent: Any, judges: Mapping[str, JudgeUse]) -> None:

@@ -30,6 +30,7 @@ from ...transforms.io import storage
 from ...transforms.join_baseline import JoinBaseline
 from ...transforms.journal.ranks import name_start
 from ...transforms.judge_costs import SumSpending
+from ...transforms.labels import ReportUnknown
 from ...transforms.normalize import Normalize
 from ...transforms.read import ReadRows
 from ...transforms.readers._files import expand
@@ -86,12 +87,13 @@ class Evaluate(beam.PTransform):
         if plan.judges:
             scored = scored | "JudgeExamples" >> plan.judge(context)
         summaries = scored | "Summarize" >> SummarizeScores(
-            plan.metric_facts, plan.slices, config.statistics, config.compat
+            plan.metric_facts, plan.slices, config.statistics, config.compat, plan.labels and plan.labels.said
         )
         given = (plan.columns, plan.declared, output.shards, data.limit, output.path, plan.writer, context.spill)
         write = WriteInstances(side, *given)
         instances = scored | "Instances" >> write
-        errors = (rows.rejected, scored) | "Errors" >> WriteErrors(side, output.path, plan.writer.beside)
+        unknown = scored | "UnknownLabels" >> ReportUnknown(plan.labels) if plan.labels else None
+        errors = (rows.rejected, scored) | "Errors" >> WriteErrors(side, output.path, plan.writer.beside, unknown)
         groups = (rows.rejected, scored) | "Failures" >> GroupFailures(
             plan.failure_tests, side, output.path, plan.writer.beside
         )

@@ -24,6 +24,7 @@ from ...transforms.journal.ranks import retry_of
 from ...transforms.judge import JudgeExamples, JudgeUse
 from ...transforms.judge_costs import BATCH, LIVE
 from ...transforms.judging.needs import Needs
+from ...transforms.labels import PeopleLabels
 from ...transforms.load import LoadTables
 from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.metrics._judged import is_judged
@@ -52,6 +53,7 @@ class Plan:
         writer: Writer of the output format.
         judges: The judges that metrics ask, by name; empty if no metric asks one.
         packages: The agent's code, for the workers.
+        labels: What people say of some rows; `None` if no labels are configured.
         rows: Dataset in memory, whose file is yet to be written; `None` if the dataset is files.
         purpose: "run"; "retry" calls again what failed in a finished run; "rescore" scores its answers again and calls
             no agent.
@@ -65,6 +67,7 @@ class Plan:
     writer: Writer
     judges: Mapping[str, JudgeUse] = field(default_factory=dict)
     packages: Packages = Packages()
+    labels: PeopleLabels | None = None
     rows: Any = None
     purpose: Purpose = "run"
 
@@ -266,6 +269,7 @@ def describe_metric(use: ConfiguredMetric, config: EvaluationConfig) -> MetricFa
         threshold=criteria.threshold(config.criteria, use.name, ends),
         better=use.metric.better,
         range=use.metric.range,
+        labelled=config.labels is not None and use.name in config.labels.columns,
     )
 
 

@@ -17,6 +17,7 @@ from ..values import slice_text
 from .calls import CallPolicy
 from .explain import explain_error, show_value
 from .gate import GateConfig
+from .labels import LabelsConfig
 from .storage import ConfigPart, DatasetConfig, OutputConfig, Shards
 from .yaml_text import load_yaml
 
@@ -250,6 +251,7 @@ class EvaluationConfig(ConfigPart):
         currency: Currency of `prices`, such as EUR, shown behind amounts.
         criteria: Bounds that decide the verdict: {metric: minimum} or a list of criteria.
         slices: Lists of dataset columns whose values break down the summary.
+        labels: What people say of some rows; it corrects the means of judges.
         gate: What a comparison with an earlier run has to show.
         trials: Number of agent runs for each row.
         budget: Bounds on what the run spends.
@@ -270,6 +272,7 @@ class EvaluationConfig(ConfigPart):
     currency: str = ""
     criteria: list[CriterionConfig] = []
     slices: list[list[str]] = []
+    labels: LabelsConfig | None = None
     gate: GateConfig = GateConfig()
     trials: int = Field(default=1, ge=1, le=1000)
     budget: BudgetConfig = BudgetConfig()

@@ -8,6 +8,8 @@ names the bound that must hold; the exit code is 1 if one does not.
 - Same agent: k of 500 rows changed by chance. Share of verdicts other than INCONCLUSIVE.
 - Family: 20 metrics × 11 slices of 500 rows, nothing changed but by chance. Share of comparisons with any such verdict.
 - Margin: the true loss is exactly the margin. Share of NO_WORSE or BETTER.
+- Labels: means of a judge that is too kind, corrected by labels of people. Share of raw intervals that hold the truth,
+  and the distance of the share of corrected ones from 95 %.
 - Cost: microseconds for each instance of six metrics.
 """
 
@@ -20,7 +22,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from evalbeam.schemas.comparison import Difference
+from evalbeam.transforms.statistics.accumulators import Accumulator, Clusters, counted
 from evalbeam.transforms.statistics.gains import Cell, judge
+from evalbeam.transforms.statistics.labelled import Label, correct, observe
 from evalbeam.transforms.statistics.paired import Pairs, Scale
 
 UNIT, STARS = Scale(False, 0.0, 1.0), Scale(False, 1.0, 5.0)
@@ -124,6 +128,64 @@ def family_error(trials: int, simulations: int) -> float:
     return sum(family(rng, trials) for _ in range(simulations)) / simulations
 
 
+Labelling = Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""Draws the scores of 2,000 rows, what people say of each, and the probability with which each is labelled."""
+
+
+def kind_judge(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """0/1 scores: 70 % are good, the judge passes 30 % of the bad ones and fails 5 % of the good ones."""
+    truth = (rng.random(2000) < 0.7).astype(float)
+    judge = np.where(truth == 1, rng.random(2000) > 0.05, rng.random(2000) < 0.3).astype(float)
+    return judge, truth, np.full(2000, 0.1)
+
+
+def kind_judge_by_score(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same, with half of the labels on rows that the judge fails."""
+    judge, truth, _ = kind_judge(rng)
+    return judge, truth, np.where(judge == 0, 100 / (judge == 0).sum(), 100 / (judge == 1).sum())
+
+
+def kind_ratings(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ratings from 1 to 5 with the mean 3, of which the judge raises 40 % by one."""
+    truth = rng.integers(1, 6, 2000).astype(float)
+    return np.minimum(truth + (rng.random(2000) < 0.4), 5), truth, np.full(2000, 0.1)
+
+
+def kind_trials(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """500 rows of four trials that resemble each other; the first trial of four in ten rows is labelled."""
+    truth = (rng.random(2000) < np.repeat(rng.beta(1.4, 0.6, 500), 4)).astype(float)
+    judge = np.where(truth == 1, rng.random(2000) > 0.05, rng.random(2000) < 0.3).astype(float)
+    return judge, truth, np.where(np.arange(2000) % 4 == 0, 0.4, 0.0)
+
+
+LABELLINGS: tuple[tuple[str, Labelling, float, tuple[float, float], int], ...] = (
+    ("0/1", kind_judge, 0.7, (0.0, 1.0), 1),
+    ("0/1, labels by score", kind_judge_by_score, 0.7, (0.0, 1.0), 1),
+    ("ratings", kind_ratings, 3.0, (1.0, 5.0), 1),
+    ("0/1, four trials, one labelled", kind_trials, 0.7, (0.0, 1.0), 4),
+)
+"""(name, how rows are drawn, true mean, range, trials of a row)."""
+
+
+def holding(draw: Labelling, truth: float, ends: tuple[float, float], trials: int, simulations: int) -> list[float]:
+    """Shares of (raw, corrected) intervals that hold the true mean."""
+    rng, held = np.random.default_rng(simulations), [0, 0]
+    for _ in range(simulations):
+        judge, human, chance = draw(rng)
+        people = rng.random(len(judge)) < chance
+        weights = np.where(people, 1 / np.where(people, chance, 1), 0).tolist()
+        labels = [Label(y, w) if w else None for y, w in zip(human.tolist(), weights, strict=True)]
+        scores, size = judge.tolist(), len(judge)
+        groups = Clusters.of(scores[i : i + trials] for i in range(0, size, trials)) if trials > 1 else None
+        rows = Accumulator(size, size, counts=counted(scores), clusters=groups)
+        values = rows.distribution()
+        found = correct(observe(scores, labels, trials), values, 0.95, ends)
+        error, mean = values.clustered_error() or 0.0, values.mean() or 0.0
+        held[0] += abs(mean - truth) <= 1.96 * error
+        held[1] += found.low is not None and found.high is not None and found.low <= truth <= found.high
+    return [count / simulations for count in held]
+
+
 def cost(n: int) -> float:
     """Microseconds for each instance of six metrics of which a tenth changed."""
     rng = np.random.default_rng(0)
@@ -168,6 +230,10 @@ def main() -> int:
     for name, make, scale, margin in MARGINS:
         call = lambda m=make, s=scale, d=margin: wrongly_passed(m, s, d, many)  # noqa: E731
         checks.append((f"true loss is the margin: {name}", call, 0.05))
+    for name, *given in LABELLINGS:
+        for i, (words, bound) in enumerate((("raw interval holds", 0.2), ("corrected interval, off 95 %", 0.02))):
+            call = lambda g=given, i=i: abs(holding(*g, max(int(500 * part), 1))[i] - 0.95 * i)  # noqa: E731
+            checks.append((f"{words}: {name}", call, bound))
     missed = 0
     for name, compute, bound in checks:
         found = compute()

@@ -29,12 +29,14 @@ _COVERED = 0.6
 """Weight of the words that both have against those in the same order, which paraphrases change."""
 _REACH = 3
 """Extra words beyond the claim's ends in which counterparts are searched for in the sentence."""
-_PREPOSITIONS = frozenset("from to in on at by for with of before after into over under through".split())
+_PREPOSITIONS = frozenset(
+    ["from", "to", "in", "on", "at", "by", "for", "with", "of", "before", "after", "into", "over", "under", "through"]
+)
 _ARTICLES = frozenset(["the", "a", "an"])
 _FREE_ORDER = "\u0370"
 """First letter of the scripts in whose languages the order of words tells no roles, or words are not told apart."""
-_PRONOUNS = frozenset("it he she they this that".split())
-_BE = frozenset("is are was were be been being".split())
+_PRONOUNS = frozenset(["it", "he", "she", "they", "this", "that"])
+_BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
 
 
 class Side:
@@ -178,9 +180,7 @@ def _find_borrowed(
     agent = fact.order.index("by") if fact.is_passive else len(fact.words)
     rivals = [*fact.words[: anchors[0][1]], *fact.words[agent:]]
     named = any(w.kind == "name" for w in lead)
-    free = all(
-        w.weight < 1 or w.stem in claim.stems or w.stem in DATES or (named and w.kind != "name") for w in rivals
-    )
+    free = all(w.weight < 1 or w.stem in claim.stems or w.stem in DATES or (named and w.kind != "name") for w in rivals)
     return frozenset(w.stem for w in lead) if free else frozenset()
 
 

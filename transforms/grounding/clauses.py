@@ -20,10 +20,57 @@ hat haben est sont était été es son fue era está è sono
 """
 _VERBS = frozenset(_VERB_WORDS.split())
 """Finite forms of auxiliaries: the only verbs that are known as such."""
-_PREPOSITIONS = frozenset("in on at to by for from of with during after before since until over under".split())
-_ARTICLES = frozenset("the a an its their his her der die das den dem des ein eine einen le la les un une el los las il".split())
-_PRONOUNS = frozenset("he she it they we you i there es sie er il elle ils".split())
-_NEGATIONS = frozenset("not never nicht nie pas".split())
+_PREPOSITIONS = frozenset(
+    [
+        "in",
+        "on",
+        "at",
+        "to",
+        "by",
+        "for",
+        "from",
+        "of",
+        "with",
+        "during",
+        "after",
+        "before",
+        "since",
+        "until",
+        "over",
+        "under",
+    ]
+)
+_ARTICLES = frozenset(
+    [
+        "the",
+        "a",
+        "an",
+        "its",
+        "their",
+        "his",
+        "her",
+        "der",
+        "die",
+        "das",
+        "den",
+        "dem",
+        "des",
+        "ein",
+        "eine",
+        "einen",
+        "le",
+        "la",
+        "les",
+        "un",
+        "une",
+        "el",
+        "los",
+        "las",
+        "il",
+    ]
+)
+_PRONOUNS = frozenset(["he", "she", "it", "they", "we", "you", "i", "there", "es", "sie", "er", "il", "elle", "ils"])
+_NEGATIONS = frozenset(["not", "never", "nicht", "nie", "pas"])
 _ENCLOSED = re.compile(
     r"^(?P<head>[^,;]+), (?P<kind>(?:who|which|where|die|der|das|qui|que) |(?:the|a|an) )(?P<inner>[^,;]+), (?P<rest>.+)$"
 )

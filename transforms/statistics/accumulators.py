@@ -180,6 +180,7 @@ class Accumulator:
         counts: How often each value occurred, while there are at most `MAX_DISTINCT` of them; no -0.0, only finite.
         sketch: Replaces `counts` beyond that.
         clusters: The same values by instance, if instances have several trials.
+        labelled: Clusters with labels of people, as `labelled` counts them.
     """
 
     rows: int = 0
@@ -191,6 +192,7 @@ class Accumulator:
     counts: dict[float, int] = field(default_factory=dict)
     sketch: Sketch | None = None
     clusters: Clusters | None = None
+    labelled: dict[Any, int] = field(default_factory=dict)
 
     def absorb(self, other: Accumulator) -> None:
         """Adds the rows of another accumulator, which is not changed."""
@@ -203,6 +205,7 @@ class Accumulator:
         if other.clusters is not None:
             self.clusters = other.clusters if self.clusters is None else self.clusters.plus(other.clusters)
         _add(self.counts, other.counts)
+        _add(self.labelled, other.labelled)
         if self.sketch is None and other.sketch is None and len(self.counts) <= MAX_DISTINCT:
             return
         parts = [Sketch.of(self.counts)] if self.counts else []
@@ -223,12 +226,13 @@ class Accumulator:
         s = self.sketch
         sketch = s and [_number(s.total), _number(s.squares), s.low, s.high, _columns(s.buckets)]
         head = [self.rows, self.scored, self.errors, self.skipped, self.inapplicable, self.passes]
-        return orjson.dumps([*head, _columns(self.counts), sketch, self.clusters and self.clusters.encode()])
+        labelled = sorted(self.labelled.items())
+        return orjson.dumps([*head, _columns(self.counts), sketch, self.clusters and self.clusters.encode(), labelled])
 
     @classmethod
     def decode(cls, data: bytes) -> Accumulator:
         """Decodes the accumulator that `encode` wrote."""
-        *head, (values, counts), sketch, clusters = orjson.loads(data)
+        *head, (values, counts), sketch, clusters, labelled = orjson.loads(data)
         if sketch is not None:
             total, squares, low, high, (buckets, sizes) = sketch
             sums = _dyadic(total), _dyadic(squares)
@@ -236,7 +240,8 @@ class Accumulator:
         rows, scored, errors, skipped, inapplicable, passes = head
         exact = dict(zip(values, counts, strict=True))
         clusters = clusters and Clusters.decode(clusters)
-        return cls(rows, scored, errors, skipped, inapplicable, passes, exact, sketch, clusters)
+        found = {(size, total, tuple(map(tuple, each))): times for (size, total, each), times in labelled}
+        return cls(rows, scored, errors, skipped, inapplicable, passes, exact, sketch, clusters, found)
 
 
 class Distribution:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, fields, replace
 
 from ...schemas.config.evaluation import CriterionConfig
 from ...schemas.errors import ConfigError, name_error
-from ...schemas.result import Summary, Verdict
+from ...schemas.result import OF_LABELS, Summary, Verdict
 
-_NOT_BOUNDED = {"slice", "metric", "ci_method", "threshold", "verdict", "judges"}
+_NOT_BOUNDED = {"slice", "metric", "ci_method", "threshold", "verdict", "judges", "validity"}
 _WITHIN = {"mean", "min", "max", "median", "p90", "p95", "p99", "mode", "worst_case_mean", "best_case_mean"}
+_WITHIN |= {"corrected_mean", "corrected_ci_low", "corrected_ci_high"}
 _SHARES = {"coverage", "pass_rate"}
-STATISTICS: tuple[str, ...] = tuple(f.name for f in fields(Summary) if f.name not in _NOT_BOUNDED)
+_OF_LABELS = {name.rstrip("_") for name in OF_LABELS}
+STATISTICS: tuple[str, ...] = tuple(f.name.rstrip("_") for f in fields(Summary) if f.name not in _NOT_BOUNDED)
 """Columns of the summary table that a criterion may bound."""
 
 
@@ -53,6 +55,7 @@ def check(
     criteria: Sequence[CriterionConfig],
     metrics: Mapping[str, tuple[float, float] | None],
     slices: Sequence[Sequence[str]],
+    labelled: Collection[str] = (),
 ) -> None:
     """Checks that the criteria refer to rows and columns that the summary table will have.
 
@@ -60,6 +63,7 @@ def check(
         criteria: The criteria in the order of the configuration.
         metrics: The summary table's metrics, with the lowest and the highest value of each; `None` without a range.
         slices: Column lists of the configured slices.
+        labelled: Metrics with people's labels.
 
     Raises:
         ConfigError: A metric, statistic or slice does not exist, or the bounds exclude every value, or none.
@@ -70,6 +74,9 @@ def check(
             raise _unknown("metric", one.metric, metrics, f"{where}.metric")
         if one.statistic not in STATISTICS:
             raise _unknown("statistic", one.statistic, STATISTICS, f"{where}.statistic")
+        if one.statistic in _OF_LABELS and one.metric not in labelled:
+            found = f"{one.statistic} of {one.metric}, of which there are no labels"
+            raise ConfigError(found, where=f"{where}.statistic", allowed="a metric that labels.columns names")
         if one.slice and not any(set(one.slice) == set(columns) for columns in slices):
             found = "no slice by the columns " + ", ".join(one.slice)
             choices = "; ".join(", ".join(columns) for columns in slices) or "no slices are configured"
@@ -132,13 +139,17 @@ def judge(
     judgements = []
     for one in criteria:
         row = rows.get((frozenset(one.slice.items()), one.metric))
-        observed = getattr(row, one.statistic) if row else None
+        observed = _value(row, one.statistic) if row else None
         verdict, reason = _compare(one, row, observed)
         if stopped and verdict != "NOT_EVALUATED":
             verdict, reason = "NOT_EVALUATED", f"{reason}, but the run was stopped"
         bounds = (one.metric, one.statistic, dict(one.slice), one.min, one.max)
         judgements.append(Judgement(*bounds, observed, verdict, reason))
     return judgements, _worst({j.verdict for j in judgements}) or "PASSED"
+
+
+def _value(row: Summary, statistic: str) -> float | None:
+    return getattr(row, f"{statistic}_" if statistic == "lambda" else statistic)
 
 
 def add_verdicts(summaries: Iterable[Summary], judgements: Sequence[Judgement]) -> list[Summary]:

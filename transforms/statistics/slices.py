@@ -15,8 +15,11 @@ from ...schemas.result import Better, ScoreColumn, ScoredBatch, SliceKey, Status
 from ...schemas.values import slice_text
 from .accumulators import Accumulator, Clusters, counted
 from .criteria import Threshold
+from .labelled import Label, observe
 
 SliceValues: TypeAlias = tuple[tuple[str, str | None], ...]
+Labels: TypeAlias = Mapping[tuple[str, int], Mapping[str, Label]]
+"""What people say, by instance_id and trial, and by metric."""
 
 _WIN_RATES: Mapping[str, tuple[str, float | None, float | None]] = {
     "CANDIDATE": ("candidate_model_win_rate", 0.0, 1.0),
@@ -37,6 +40,7 @@ class MetricFacts:
         pairwise: Whether its verdict is a label BASELINE, CANDIDATE or TIE.
         threshold: Threshold that a score must meet to pass.
         better: Which of two scores is the better one.
+        labelled: Whether people labelled some of the rows.
     """
 
     name: str
@@ -47,6 +51,7 @@ class MetricFacts:
     threshold: Threshold | None = None
     better: Better = "higher"
     range: tuple[float, float] | None = None
+    labelled: bool = False
 
     def rows(self) -> tuple[MetricFacts, ...]:
         """Returns its metrics in the summary table: itself, or the three rates of a pairwise metric."""
@@ -80,6 +85,7 @@ def partials(
     *,
     on_failure: Literal["exclude", "worst"] = "exclude",
     win_rate_all_rows: bool = False,
+    labels: Labels | None = None,
 ) -> list[tuple[SliceKey, Accumulator]]:
     """Computes what a batch adds to each of its summary rows.
 
@@ -90,14 +96,18 @@ def partials(
         on_failure: "worst" counts rows whose agent failed with the metric's worst value (a pairwise metric: as won by
             the baseline); they stay skipped rows in the counts.
         win_rate_all_rows: Win rates are shares of all rows, those without a verdict included.
+        labels: What people say of some rows.
     """
     if not batch.examples:
         return []
     groups = _groups(batch.examples, distinct_slices(slices))
+    said = _said(batch.examples, labels) if labels else {}
     found: list[tuple[SliceKey, Accumulator]] = []
     for one in facts:
         column = batch.scores[one.name]
         samples = _win_samples(column, win_rate_all_rows) if one.pairwise else [_sample(column, one)]
+        if one.name in said:
+            samples = [replace(sample, labels=said[one.name]) for sample in samples]
         for row, sample in zip(one.rows(), samples, strict=True):
             if on_failure == "worst":
                 sample = sample.with_failures(column)
@@ -124,12 +134,14 @@ class _Sample:
         unscored: Status of the positions without a score.
         failed: Value of a position whose agent failed, if failures count as worst.
         counts: How often each value occurs, if that is known already.
+        labels: What people say of each position; empty if they say nothing.
     """
 
     values: Sequence[float | None]
     unscored: Mapping[int, Status] = field(default_factory=dict)
     failed: float | None = None
     counts: dict[float, int] | None = None
+    labels: Sequence[Label | None] = ()
 
     def with_failures(self, column: ScoreColumn) -> _Sample:
         """Returns the sample with value `failed` in rows whose agent failed."""
@@ -161,7 +173,17 @@ class _Sample:
             passes=sum(count for value, count in counts.items() if threshold.met(value)) if threshold else 0,
             counts=counts,
             clusters=Clusters.of(values[i : i + trials] for i in range(0, len(values), trials)) if trials > 1 else None,
+            labelled=observe(values, group.pick(self.labels), trials) if self.labels else {},
         )
+
+
+def _said(examples: Sequence[Example], labels: Labels) -> dict[str, list[Label | None]]:
+    """Returns what people say of each example by metric, for the metrics of which they say something."""
+    found: dict[str, list[Label | None]] = {}
+    for i, example in enumerate(examples):
+        for name, label in labels.get((example.instance.instance_id, example.trial), {}).items():
+            found.setdefault(name, [None] * len(examples))[i] = label
+    return found
 
 
 def _groups(examples: Sequence[Example], slices: Iterable[tuple[str, ...]]) -> list[_Group]:

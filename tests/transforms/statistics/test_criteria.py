@@ -48,7 +48,7 @@ def test_a_criterion_that_cannot_be_meant_is_a_configuration_error(one: Criterio
 
 
 def test_what_the_summary_table_has_may_be_bounded() -> None:
-    check([criterion(statistic=name) for name in STATISTICS], METRICS, [])
+    check([criterion(statistic=name) for name in STATISTICS], METRICS, [], METRICS)
     check([criterion("choice/candidate_model_win_rate")], METRICS, [])
     check([criterion(min=0), criterion(min=5, max=5), criterion("latency_in_seconds", min=None, max=90)], METRICS, [])
     check([criterion(statistic="std", min=9), criterion(statistic="row_count", min=100)], METRICS, [])
