@@ -28,8 +28,8 @@ from ..schemas.run_folder import (
     OF_ONE_FILE,
     PENDING,
     STOPPED,
-    TABLE_ENDINGS,
     SUMMARY,
+    TABLE_ENDINGS,
     VALIDITY,
     RunFolder,
 )
