@@ -97,7 +97,7 @@ def pack_row(instance_id: str, row: dict[str, Json], fields: dict[str, Json]) ->
     return orjson.dumps([instance_id, row, fields] if fields else [instance_id, row])
 
 
-def unpack(data: bytes) -> list[Instance]:
+def unpack(data: bytes | memoryview) -> list[Instance]:
     """Decodes a compressed JSON list of instances encoded by `pack_row`."""
     return [Instance(row[0], row[1], row[2] if len(row) > 2 else {}) for row in orjson.loads(decompress(data))]
 

@@ -36,7 +36,7 @@ from apache_beam.utils.thread_pool_executor import shared_unbounded_instance
 from google.protobuf import json_format, text_format
 
 from ...schemas.errors import RunError
-from . import workers as processes
+from .workers import Forked, start_worker
 
 START = 300.0
 """Seconds for a worker process to connect: it imports Beam first, which takes long on a busy machine."""
@@ -164,7 +164,7 @@ class _Handler(GrpcWorkerHandler):
         self._workers = _RUNS[token]
         self._told = self._killed = False
         self._over = threading.Event()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
         self._watcher = threading.Thread(target=self._watch, name="evalbeam-worker", daemon=True)
 
     def start_worker(self) -> None:
@@ -177,7 +177,7 @@ class _Handler(GrpcWorkerHandler):
             "PIPELINE_OPTIONS": json_format.MessageToJson(info.pipeline_options),
             "WORKER_ID": self.worker_id,
         }
-        self._process = processes.take(environment)
+        self._process = start_worker(environment)
         self._workers.add(self)
         self._watcher.start()
 

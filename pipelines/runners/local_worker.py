@@ -1,16 +1,14 @@
 """A worker process of the local engine, started by `workers`; it ends at once when its parent process does.
 
-python -m evalbeam.pipelines.runners.local_worker      with a pipe as its standard input, to which one line is written:
-the environment variables of the worker, as JSON
+python -m evalbeam.pipelines.runners.local_worker      with a pipe as its standard input, to which nothing is ever
+written
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
-from queue import SimpleQueue
 
 from .ending import end_with
 
@@ -21,23 +19,23 @@ def main() -> int:
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
-    told: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_listen, args=(pipe, told), name="evalbeam-parent", daemon=True).start()
+    end_with_parent(pipe)
+    from .worker import serve
+
+    return serve()
+
+
+def end_with_parent(pipe: int) -> None:
+    """Makes this process end at once when the other end of a pipe closes, on Ctrl-C and on SIGTERM."""
+    threading.Thread(target=_end_with, args=(pipe,), name="evalbeam-parent", daemon=True).start()
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the process at once, as SIGTERM does
-    from . import worker
-
-    worker.warm_up()
-    os.environ |= json.loads(told.get())
-    return worker.serve()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # SIGTERM has no handler
 
 
-def _listen(pipe: int, told: SimpleQueue[bytes]) -> None:
-    """Passes the line on, and ends this process when the pipe closes: its parent has ended."""
-    with os.fdopen(pipe, "rb") as stream:
-        if line := stream.readline():
-            told.put(line)
-            stream.read()
+def _end_with(pipe: int) -> None:
+    """Ends this process when the other end of the pipe closes, which it does at the end of the parent process."""
+    while os.read(pipe, 1):
+        pass
     os._exit(1)
 
 

@@ -123,6 +123,12 @@ def _prefer_dataflow(options: PipelineOptions) -> None:
         options.view_as(SetupOptions).sdk_location = "container"
 
 
+def use_workers(options: PipelineOptions, count: int) -> None:
+    """Sets a number of worker processes on the local engine."""
+    direct = options.view_as(DirectOptions)
+    direct.direct_running_mode, direct.direct_num_workers = "multi_processing", count
+
+
 class _NoOptions(PipelineOptions):
     """Defines no option; used to find flags that no options class of Beam defines."""
 

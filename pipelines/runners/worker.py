@@ -53,13 +53,6 @@ def serve() -> int:
     return 0
 
 
-def warm_up() -> None:
-    """Imports what a worker needs, before it is told what to do."""
-    from apache_beam.runners.worker import sdk_worker_main  # noqa: F401
-
-    from ...transforms import finish, invoke, judge, normalize, read, score, write  # noqa: F401
-
-
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="evalbeam-worker", description=__doc__)
     names = ("id", "logging_endpoint", "artifact_endpoint", "provision_endpoint", "control_endpoint")

@@ -1,30 +1,33 @@
-"""Worker processes of the local engine: how many, and a start before they are needed.
+"""Worker processes of the local engine: how many pay, and their start.
 
-They import Beam while this process does, and are told by a line of JSON on their standard input to which engine they
-belong. Without Beam here, so that the start comes first.
+A worker is started as a process of its own, which imports Beam anew: two seconds of a processor. A command that only
+scores recorded rows forks its workers instead, before it has threads or connections.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 import orjson
 
-from ...schemas.config.evaluation import EvaluationConfig
+from ...transforms.runtime import counters
 from . import local_worker
+from .worker import serve
 
 SHARE = 50 << 20
-"""Bytes of a dataset that take as long as the start of a worker process, twice: some 50,000 rows of 1 kB."""
+"""Bytes of a dataset for each worker process at least: some 50,000 rows of 1 kB, which take two seconds."""
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
-_spare: list[subprocess.Popen[bytes]] = []
+_forked: list[Forked] = []
 
 
 def local_workers(count: int) -> list[str]:
@@ -32,18 +35,9 @@ def local_workers(count: int) -> list[str]:
     return ["--direct_running_mode=multi_processing", f"--direct_num_workers={count}"] if count > 1 else []
 
 
-def fitting_workers(config: EvaluationConfig, flags: Sequence[str]) -> int:
-    """Returns the number of worker processes that pays: 1 unless the run only scores many recorded rows here.
-
-    Args:
-        config: What the user asked for.
-        flags: Options of Beam; one that chooses an engine or its workers is left alone.
-    """
-    chosen = any(flag.startswith(("--runner", "--direct_")) for flag in flags)
-    calls = config.agent.target is not None or config.agent.type not in ("auto", "recorded") or config.judges
-    if chosen or calls or config.dataset.limit is not None:
-        return 1
-    return max(1, min(processors(), _size(config.dataset.paths) // SHARE))
+def fitting_workers(size: int) -> int:
+    """Returns the number of worker processes that pays for a dataset of so many bytes, at least 1."""
+    return max(1, min(processors(), size // SHARE))
 
 
 def processors() -> int:
@@ -56,41 +50,103 @@ def processors() -> int:
     return max(1, count)
 
 
-def _size(paths: Sequence[str]) -> int:
-    """Returns the bytes of files of this machine; other files are not looked at."""
-    found = [path for pattern in paths for path in ([pattern] if os.path.exists(pattern) else glob(pattern))]
-    inside = [os.path.join(path, name) for path in found if os.path.isdir(path) for name in os.listdir(path)]
-    return sum(os.path.getsize(path) for path in (*found, *inside) if os.path.isfile(path))
+class Forked:
+    """A copy of this process that waits to become a worker, with the methods of `subprocess.Popen` that are used here.
+
+    It ends when `stdin` closes, at the latest with its parent.
+
+    Args:
+        quiet: Discards what it writes to standard error.
+    """
+
+    def __init__(self, quiet: bool) -> None:
+        self.returncode: int | None = None
+        self._lock = threading.Lock()
+        read, write = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            _become_worker(read, [write, *(other.stdin.fileno() for other in _forked)], quiet)
+        os.close(read)
+        self.stdin = open(write, "wb", buffering=0)  # noqa: SIM115
+        self._end = os.pidfd_open(self.pid)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for the end of the process.
+
+        Raises:
+            subprocess.TimeoutExpired: It has not ended within `timeout` seconds.
+        """
+        poll = select.poll()
+        poll.register(self._end, select.POLLIN)
+        if not poll.poll(None if timeout is None else timeout * 1000):
+            raise subprocess.TimeoutExpired("worker", timeout or 0.0)
+        with self._lock:
+            if self.returncode is None:
+                self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+                os.close(self._end)
+        return self.returncode
+
+    def kill(self) -> None:
+        """Ends the process at once."""
+        with self._lock:
+            if self.returncode is None:
+                os.kill(self.pid, signal.SIGKILL)
 
 
 @contextmanager
-def started_early(count: int, quiet: bool) -> Iterator[None]:
-    """Starts worker processes that the engine takes during the block; those it does not take end with the block.
+def forked_workers(count: int, quiet: bool) -> Iterator[None]:
+    """Forks worker processes for an engine that starts during the block; those it does not take end with the block.
+
+    It forks none if a copy of this process might not work: with other threads, or not on Linux.
 
     Args:
         count: Worker processes; 1 is none.
         quiet: Discards what they write to standard error.
     """
-    _spare.extend(_start(subprocess.DEVNULL if quiet else None) for _ in range(count if count > 1 else 0))
+    if count > 1 and sys.platform == "linux" and threading.active_count() == 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for _ in range(count):
+            _forked.append(Forked(quiet))
     try:
         yield
     finally:
-        while _spare:
-            process = _spare.pop()
+        while _forked:
+            process = _forked.pop()
             process.kill()
-            process.communicate()
+            process.wait()
+            process.stdin.close()
 
 
-def take(environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Returns a worker process and tells it its environment; it ends when its standard input closes."""
-    process = _spare.pop(0) if _spare else _start(None)
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # it has ended, as its exit code tells
+def start_worker(environment: dict[str, str]) -> subprocess.Popen[bytes] | Forked:
+    """Starts a worker process with an environment; it ends when its standard input closes."""
+    if not _forked:
+        command = [sys.executable, "-m", local_worker.__name__]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+    process = _forked.pop(0)
+    with contextlib.suppress(BrokenPipeError):  # it has ended, which its exit code will tell
         process.stdin.write(orjson.dumps(environment) + b"\n")
-        process.stdin.flush()
     return process
 
 
-def _start(errors: Any) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", local_worker.__name__]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors)
+def _become_worker(pipe: int, inherited: Sequence[int], quiet: bool) -> NoReturn:
+    """Waits for the environment of a worker, and is one until the engine ends it."""
+    code = 1
+    try:
+        for end in inherited:  # else the pipes would not close with the parent
+            os.close(end)
+        empty = os.open(os.devnull, os.O_RDWR)
+        os.dup2(empty, 0)
+        if quiet:
+            os.dup2(empty, 2)
+        with open(pipe, "rb", closefd=False) as stream:
+            told = stream.readline()
+        if told:
+            local_worker.end_with_parent(pipe)
+            os.environ |= orjson.loads(told)
+            counters.follow_environment()
+            code = serve()
+            sys.stdout.flush()
+            sys.stderr.flush()
+    finally:
+        os._exit(code)

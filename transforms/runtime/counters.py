@@ -103,6 +103,11 @@ def _count_into(folder: str | None) -> None:
         os.environ[FOLDER] = folder
 
 
+def follow_environment() -> None:
+    """Counts for the run that the environment names, in a process that was started before."""
+    _count_into(os.environ.get(FOLDER))
+
+
 @functools.lru_cache(maxsize=1)
 def _cells(folder: str, process: int) -> memoryview:
     """Maps the numbers of a process as 64-bit integers; if the folder is gone, they are in private memory."""

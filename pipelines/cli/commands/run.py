@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ....schemas.errors import ConfigError
+from ....transforms.io import storage
 from ...config.placeholders import make_run_id
 from .base import CONFIG, PASSED, SLICES, add_form, pass_gate, show_end
 
@@ -50,7 +51,6 @@ def add(commands: Any) -> None:
 
 def _run(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import note
-    from ...runners.workers import fitting_workers, local_workers, started_early
 
     run_id = make_run_id()
     config, flags = config_of(args, rest, run_id)
@@ -58,15 +58,10 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
     if run_id in config.output.path:
         note(f"the folder of this run is {config.output.path}")
         again = f"`evalbeam run ... --output {config.output.path}`"
-    count = args.workers or fitting_workers(config, flags)
-    if args.workers is None and count > 1:
-        note(f"{count} worker processes share the rows (--workers 1: none)")
-        flags += local_workers(count)
-    with started_early(count, quiet=not args.debug):
-        if args.retry_failed:
-            return retry(args, config, flags, again)
-        plan, options = plan_of(args, config, flags)
-        return execute(args, plan, options, again)
+    if args.retry_failed:
+        return retry(args, config, flags, again)
+    plan, options = plan_of(args, config, flags)
+    return execute(args, plan, options, again)
 
 
 def retry(args: argparse.Namespace, config: EvaluationConfig, flags: list[str], again: str) -> int:
@@ -109,18 +104,19 @@ def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> i
     from ...report.page import write_report
     from ...run.evaluate import run, submit
     from ...runners import options as engines
+    from ...runners.workers import forked_workers
 
     config, live, path = plan.config, plan.calls, plan.config.output.path
+    count = _fit_workers(args, plan, options)
     hush = engines.has_worker_processes(options) and not args.debug
     hint = f"; {again} resumes with the remaining calls" if live else ""
     if args.no_wait:
         submit(plan, options, note)
         note(f"submitted; follow it with `evalbeam wait {path}`")
         return PASSED
-    with silence_workers(hush), stoppable(hint, Loop.end):
+    with forked_workers(count, quiet=hush), silence_workers(hush), stoppable(hint, Loop.end):
+        limit, trials, judged = config.dataset.limit, config.trials, bool(plan.judges)
         here = engines.calls_from_here(options)
-        limit, trials = config.dataset.limit, config.trials
-        judged = bool(plan.judges)
         local = progress.show_progress(sys.stderr, limit, trials, live, judged) if here else None
         with (
             local or remote.show_remote_progress(sys.stderr, path, live, judged=judged) as bar,
@@ -132,6 +128,26 @@ def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> i
     except OSError as error:
         note(f"the report could not be written: {error}")
     return pass_gate(result, show_end(result, args.form), args.form)
+
+
+def _fit_workers(args: argparse.Namespace, plan: Plan, options: Any) -> int:
+    """Uses worker processes if they pay and none were asked for; returns how many may be forked, 1 for none.
+
+    Forked processes share nothing that breaks: no agent, no client and no connection is there yet.
+    """
+    from ...display.console import note
+    from ...runners import options as engines
+    from ...runners.workers import fitting_workers
+
+    paths = (plan.config.output.path, *(file.path for file in plan.files))
+    if plan.calls or not all(map(storage.is_local, paths)):
+        return 1
+    if args.workers is None and plan.config.dataset.limit is None and engines.in_this_process(options):
+        count = fitting_workers(sum(file.size for file in plan.files))
+        if count > 1:
+            note(f"{count} worker processes share the rows (--workers 1: none)")
+            engines.use_workers(options, count)
+    return engines.processes(options) if engines.has_worker_processes(options) else 1
 
 
 def _check(args: argparse.Namespace, rest: list[str]) -> int:
