@@ -11,7 +11,7 @@ RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
 
-.PHONY: demo docs test test-engines test-deploy lint format bench parity stress clean flink-jar flink-up flink-down
+.PHONY: demo docs test test-engines test-deploy lint format bench parity stress release clean flink-jar flink-up flink-down
 .DEFAULT_GOAL := test
 
 demo: $(RUN)
@@ -66,6 +66,9 @@ flink-up: $(RUN) flink-jar
 
 flink-down:
 	@$(CLUSTER) down
+
+release: $(DEV)
+	@.ci/release $(BIN)/python
 
 clean:
 	rm -rf $(VENV) build dist site evalbeam.egg-info evalbeam-out

@@ -6,6 +6,7 @@ milliseconds and leaves Beam, pandas and pyarrow alone.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from .transforms.registry import register
 
     __version__: str
+
+# Beam logs this as it is imported without its extra gcp. Only its own BigQuery connector, which is not used, misses it.
+logging.getLogger().addFilter(lambda record: not str(record.msg).startswith("apitools not found"))
 
 _HOMES = {
     "pipelines.adk.agent_evaluator": ("AgentEvaluator",),
@@ -163,9 +167,19 @@ def __getattr__(name: str) -> Any:
         home = next((module for module, names in _HOMES.items() if name in names), None)
         if home is None:
             raise AttributeError(f"module 'evalbeam' has no attribute {name!r}")
+        _require_system()
         value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value
+
+
+def _require_system() -> None:
+    from .schemas.errors import ConfigError, require_system
+
+    try:
+        require_system()
+    except ConfigError as error:
+        raise ImportError(str(error)) from None
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,20 @@ EvalbeamError
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Collection, Sequence
+
+
+def require_system() -> None:
+    """Refuses systems that evalbeam does not run on: Windows has no file locks as runs need them.
+
+    Raises:
+        ConfigError: This is such a system.
+    """
+    if sys.platform == "win32":
+        raise ConfigError(
+            "evalbeam runs on Linux and macOS; on Windows, install it in WSL, the Windows Subsystem for Linux"
+        )
 
 
 class EvalbeamError(Exception):

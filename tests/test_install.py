@@ -16,6 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from evalbeam.pipelines.runners.options import pipeline_options
+from evalbeam.schemas.errors import ConfigError
+from evalbeam.transforms.io.secrets import provide
+
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info", "tests", "evalbeam-out", "out")
 
@@ -71,16 +75,14 @@ def test_the_demo_runs_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 BROUGHT = {
-    "apache-beam": {  # with its extra gcp: Beam and the clients it comes with are one set, and the versions are Beam's
-        "google-api-core",
-        "google-cloud-bigquery-storage",
+    "apache-beam": {
         "google-cloud-dataflow-client",
-        "google-cloud-secret-manager",
-        "google-cloud-storage",
         "grpcio",
         "protobuf",
         "zstandard",
-    },
+    },  # the first in our extra dataflow
+    "gcsfs": {"google-cloud-storage"},
+    "google-cloud-bigquery": {"google-api-core", "google-cloud-bigquery-storage"},
     "google-genai": {"httpx"},  # its connections are httpx's, and imported to be handed to it
 }
 """What the package imports undeclared, by what brings it and decides its version."""
@@ -147,3 +149,38 @@ def test_an_extra_is_in_the_readme_and_the_tests_have_its_bounds(extra: str) -> 
     assert re.search(rf"`{extra}`|\[{extra}\]", (ROOT / "README.md").read_text())
     tried = [requirement for requirement in EXTRAS["dev"] if names_in([requirement]) & names_in(EXTRAS[extra])]
     assert set(tried) <= set(EXTRAS[extra])
+
+
+def test_what_few_need_is_an_extra_that_the_message_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any("[gcp]" in requirement for requirement in PROJECT["dependencies"])
+    monkeypatch.setitem(sys.modules, "google.cloud.dataflow_v1beta3", None)
+    with pytest.raises(ConfigError, match=r"DataflowRunner needs .*pip install 'evalbeam\[dataflow\]'"):
+        pipeline_options(["--runner=DataflowRunner"])
+    monkeypatch.setitem(sys.modules, "google.cloud.secretmanager", None)
+    with pytest.raises(ConfigError, match=r"agent.secrets.TOKEN.*pip install 'evalbeam\[secrets\]'"):
+        provide({"TOKEN": "${secret:projects/P/secrets/S/versions/1}"})
+
+
+def test_beam_without_its_extra_says_nothing() -> None:
+    start = "import sys; sys.modules['apitools'] = None; import evalbeam; from evalbeam import evaluate"
+    done = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+_ON_WINDOWS = """
+import sys
+from evalbeam.pipelines.cli.main import main
+import evalbeam
+sys.platform = "win32"
+try:
+    evalbeam.evaluate
+except ImportError as error:
+    print(error)
+sys.exit(main(["--version"]))
+"""
+
+
+def test_windows_is_told_in_a_sentence() -> None:
+    done = subprocess.run([sys.executable, "-c", _ON_WINDOWS], capture_output=True, text=True)
+    said = "evalbeam runs on Linux and macOS; on Windows, install it in WSL, the Windows Subsystem for Linux"
+    assert (done.returncode, done.stdout.strip(), done.stderr.strip()) == (2, said, f"evalbeam: error: {said}")

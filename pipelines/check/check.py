@@ -33,16 +33,7 @@ from ..run.build import make_plan
 from ..run.judges import asks, joined_metrics, not_replayed
 from ..run.plan import Plan
 from ..run.resume import replayed, state
-from .estimate import (
-    UNKNOWN_ROWS,
-    JudgeEstimate,
-    currency_of,
-    estimate_agent,
-    estimate_judges,
-    format_span,
-    note_list_prices,
-    render_estimates,
-)
+from .estimate import UNKNOWN_ROWS, JudgeEstimate, estimate_judges, render_agent, render_estimates
 
 HEAD_ROWS = 20
 COUNTED_BYTES = 16 << 20
@@ -226,12 +217,7 @@ class CheckReport:
         trials, rows = plan.config.trials, self.evaluated
         calls = "unknown" if rows is None else f"{'' if self.counted else 'about '}{rows * trials:,}"
         yield f"expected calls: {calls} ({_pluralize(trials, 'trial')} for each row); none was made by this check"
-        if own := estimate_agent(plan, self.sample.examples, self.sample.size, UNKNOWN_ROWS if rows is None else rows):
-            cost = format_span(own.cost, money=currency_of(plan))
-            tokens = f"{format_span(own.input_tokens)} tokens in, {format_span(own.output_tokens)} out"
-            each = f" for each {UNKNOWN_ROWS:,} rows" if rows is None else ""
-            yield f"expected cost: {cost}{each} ({own.model}; {tokens}: prompts and answers alone)"
-            yield from note_list_prices(plan, [own.model])
+        yield from render_agent(plan, self.sample.examples, self.sample.size, rows)
 
     def _metrics(self, width: int) -> Iterator[str]:
         lacking, size = self.lacking(), len(self.sample.examples)

@@ -209,21 +209,24 @@ def note_list_prices(plan: Plan, models: Iterable[str]) -> Iterator[str]:
         yield f"costs: {describe_list_prices(listed)}, not yours; `prices` sets yours"
 
 
-def estimate_agent(plan: Plan, examples: Sequence[Example], looked_at: int, rows: int) -> JudgeEstimate | None:
-    """Estimates the tokens and cost of the agent's answers; `None` if its model or the model's price is unknown.
+def render_agent(plan: Plan, examples: Sequence[Example], looked_at: int, rows: int | None) -> Iterator[str]:
+    """Yields the estimated tokens and cost of the agent's answers, if its model has a price.
 
     Only prompts and answers are counted: what an agent adds to a prompt, and what it says to tools, is not known.
 
     Args:
-        plan, examples, looked_at, rows: As for `estimate_judges`.
+        plan: The plan.
+        examples, looked_at: As for `estimate_judges`.
+        rows: Number of rows of the run; `None` if it is unknown.
     """
     model = plan.agent_model
     price = price_of(model, plan.config) if model else None
     if model is None or price is None:
-        return None
-    scale = rows * plan.config.trials / max(looked_at, 1) / CHARACTERS
+        return
+    scale = (UNKNOWN_ROWS if rows is None else rows) * plan.config.trials / max(looked_at, 1) / CHARACTERS
     given = sum(len(str(e.instance.get("prompt") or "")) for e in examples) * scale
     made = sum(len(str(add_expected_answer(e).invocation.response or "")) for e in examples) * scale
-    cost = price.cost(given, made, batched=plan.config.agent.mode != "live")
-    calls = float(rows * plan.config.trials)
-    return JudgeEstimate("", "", model, (calls, calls), (given, given), (made, made), cost and (cost, cost))
+    cost = format_money(price.cost(given, made, batched=plan.config.agent.mode != "live"), currency_of(plan))
+    each = f" for each {UNKNOWN_ROWS:,} rows" if rows is None else ""
+    yield f"expected cost: {cost}{each} ({model}; {given:,.0f} tokens in, {made:,.0f} out: prompts and answers alone)"
+    yield from note_list_prices(plan, [model])

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ...schemas.errors import ConfigError, ConfigErrors, EvalbeamError
+from ...schemas.errors import ConfigError, ConfigErrors, EvalbeamError, require_system
 from ...transforms.runtime.collector import relax_collector
 from ..display.console import open_streams
 from ..runners.ending import end_with
@@ -53,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in given or os.environ.get("EVALBEAM_DEBUG") == "1"
     try:
+        require_system()
         if not given:
             make_parser().print_help(sys.stderr)
             return CONFIG

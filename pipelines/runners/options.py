@@ -22,6 +22,7 @@ from apache_beam.options.pipeline_options import (
 )
 
 from ...schemas.errors import ConfigError
+from ...transforms.registry import require_module
 from .dataflow import address
 from .flink import FlinkCluster
 
@@ -118,6 +119,7 @@ def _prefer_flink(options: PipelineOptions, own: EngineOptions) -> None:
 
 def _prefer_dataflow(options: PipelineOptions) -> None:
     """Runs the image as it is: the main module of this process is not pickled, and no SDK is installed."""
+    require_module("google.cloud.dataflow_v1beta3", "dataflow", "DataflowRunner", "--runner")
     options.view_as(SetupOptions).save_main_session = False
     if options.view_as(WorkerOptions).sdk_container_image and options.view_as(SetupOptions).sdk_location == "default":
         options.view_as(SetupOptions).sdk_location = "container"

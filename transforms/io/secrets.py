@@ -13,6 +13,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from ...schemas.errors import ConfigError
+from ..registry import require_module
 
 ALLOWED = "${env:NAME}, ${file:PATH} or ${secret:projects/P/secrets/S/versions/V}"
 _REFERENCE = re.compile(r"\$\{(env|file|secret):([^{}]+)\}")
@@ -145,6 +146,7 @@ def _look(kind: str, name: str, where: str, environ: Mapping[str, str]) -> str:
                 return file.read().rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"the file {name!r} cannot be read: {type(error).__name__}", where=where) from None
+    require_module("google.cloud.secretmanager", "secrets", f"the reference to {name!r}", where)
     from google.cloud import secretmanager
 
     answer = secretmanager.SecretManagerServiceClient().access_secret_version(name=name)
