@@ -15,7 +15,7 @@ from ._quantifiers import Quantifier, find_quantifiers, is_stretched
 LACKING = 0.55
 """Factor of the support if any content word is lacking: a claim that is supported in part is not grounded."""
 MISSING, SWAPPED, NEGATED, EXCHANGED = 0.4, 0.4, 0.3, 0.4
-"""Further factors: for each lacking number or name, for other words in place of the claim's, for a negation in only one
+"""Further factors: for each lacking number or name, for other words in place of the claim's, for more negations in one
 of the two, for other quantifiers or exchanged roles."""
 LOOSE, OTHER = 0.85, 0.5
 """Weights of a contradiction: the text has another name or number, but not at the claim's position; it has another
@@ -29,12 +29,14 @@ _COVERED = 0.6
 """Weight of the words that both have against those in the same order, which paraphrases change."""
 _REACH = 3
 """Extra words beyond the claim's ends in which counterparts are searched for in the sentence."""
-_PREPOSITIONS = frozenset("from to in on at by for with of before after into over under through".split())
+_PREPOSITIONS = frozenset(
+    ["from", "to", "in", "on", "at", "by", "for", "with", "of", "before", "after", "into", "over", "under", "through"]
+)
 _ARTICLES = frozenset(["the", "a", "an"])
 _FREE_ORDER = "\u0370"
 """First letter of the scripts in whose languages the order of words tells no roles, or words are not told apart."""
-_PRONOUNS = frozenset("it he she they this that".split())
-_BE = frozenset("is are was were be been being".split())
+_PRONOUNS = frozenset(["it", "he", "she", "they", "this", "that"])
+_BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
 
 
 class Side:
@@ -61,8 +63,8 @@ class Side:
         return [w.stem for w in self.words]
 
     @cached_property
-    def negated(self) -> bool:
-        return any(w.kind == "negation" for w in self.words)
+    def negations(self) -> int:
+        return sum(w.kind == "negation" for w in self.words)
 
     @cached_property
     def quantifiers(self) -> frozenset[Quantifier]:
@@ -150,12 +152,13 @@ def compare(claim: Side, fact: Side, context: frozenset[str]) -> Comparison:
 
 def _get_certainty(claim: Side, fact: Side) -> float:
     content = [w.stem for w in claim.words if w.weight == 1]
-    if len(content) not in SHORT:
+    size = len(content) + len(claim.needed)  # a name or a number is rarely there by chance
+    if size not in SHORT:
         return 1.0
     lead = claim.order[: claim.order.index(content[0])]
     linked = _BE.isdisjoint(lead) or _PRONOUNS.isdisjoint(lead) or content[0] not in fact.stems
     told = linked or not _BE.isdisjoint(fact.order[: fact.order.index(content[0])])
-    return SHORT[len(content)] * (1.0 if told else UNLINKED)
+    return SHORT[size] * (1.0 if told else UNLINKED)
 
 
 def find_pairs(claim: Side, stems: Sequence[str]) -> list[tuple[int, int]]:
@@ -172,15 +175,15 @@ def _find_borrowed(
     "It was directed by James Cameron" speaks of the Titanic of the sentence before. A clause with a subject or a name
     of its own speaks of that.
     """
-    lead = [w for w in claim.words[: anchors[0][0]] if w.stem not in fact.stems and w.weight == 1]
+    before = claim.words[: anchors[0][0]]
+    subject = before[: next((i for i, w in enumerate(before) if w.stem in _BE), len(before))]
+    lead = [w for w in subject if w.stem not in fact.stems and w.weight == 1]
     if not lead or any(w.kind == "number" or w.stem not in context for w in lead):
         return frozenset()
     agent = fact.order.index("by") if fact.is_passive else len(fact.words)
     rivals = [*fact.words[: anchors[0][1]], *fact.words[agent:]]
     named = any(w.kind == "name" for w in lead)
-    free = all(
-        w.weight < 1 or w.stem in claim.stems or w.stem in DATES or (named and w.kind != "name") for w in rivals
-    )
+    free = all(w.weight < 1 or w.stem in claim.stems or w.stem in DATES or (named and w.kind != "name") for w in rivals)
     return frozenset(w.stem for w in lead) if free else frozenset()
 
 
@@ -201,7 +204,7 @@ class _Clash(NamedTuple):
 def _find_clash(claim: Side, fact: Side, anchors: Sequence[tuple[int, int]], lacking: Sequence[Word]) -> _Clash:
     kinds = _find_swapped_kinds(claim, fact, anchors)
     swapped = bool(kinds & {"name", "number"})
-    negated = claim.negated != fact.negated
+    negated = claim.negations != fact.negations
     exchanged = is_stretched(claim.quantifiers, fact.quantifiers) or has_exchanged_roles(claim, fact)
     factor = (SWAPPED if kinds else 1.0) * (NEGATED if negated else 1.0) * (EXCHANGED if exchanged else 1.0)
     if swapped or negated or exchanged:

@@ -24,6 +24,8 @@ _SUPPORTED = 0.6
 """Support from which nothing in the same text is taken for a contradiction: words cannot tell two events apart."""
 _UNSUPPORTED = 0.59
 """Highest support of a claim that no single clause of the text supports."""
+
+
 @register("checker", "lexical")
 @dataclass(frozen=True)
 class Lexical(PairChecker):

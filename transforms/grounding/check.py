@@ -189,10 +189,12 @@ class _Weighing:
         return max(self._most(), self._together())
 
     def contradicted(self) -> float:
-        return max((v.contradicted for v in self._alone()), default=0.0)
+        """Returns the highest probability of contradiction; what the best passages together entail, none contradicts."""
+        return min(max((v.contradicted for v in self._alone()), default=0.0), 1 - self._together())
 
     def list_anti_cited(self, threshold: float) -> list[Passage]:
-        return [p for p, v in zip(self.passages, self._alone(), strict=True) if v.contradicted >= threshold]
+        anti = [p for p, v in zip(self.passages, self._alone(), strict=True) if v.contradicted >= threshold]
+        return anti if self.contradicted() >= threshold else []
 
     def list_cited(self, threshold: float) -> list[Passage]:
         together, best = self._together(), self._best()

@@ -68,7 +68,9 @@ quanto quem como onde quando
 """
 _ASKING = frozenset(_ASKING_WORDS.split())
 """First words of questions in languages that write spaces; "was the drug safe?" asks, "the drug was safe?" may tell."""
-_TELLING = re.compile(r"(?:did|do|does) you know (?!wh|how|if)|who (?:knew|would have thought)\b|(?:is|are|was|were|do|does|did)n't\b")
+_TELLING = re.compile(
+    r"(?:did|do|does) you know (?!wh|how|if)|who (?:knew|would have thought)\b|(?:is|are|was|were|do|does|did)n't\b"
+)
 """Questions that tell: "Did you know that whales lay eggs?"."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _PART = re.compile(r"(?P<body>[^.!…:;?\n。！？؟।\u037e⁇‽—–]+)(?P<end>[.!…:;?\n。！？؟।\u037e⁇‽—–]*)")

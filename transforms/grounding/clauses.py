@@ -20,10 +20,57 @@ hat haben est sont était été es son fue era está è sono
 """
 _VERBS = frozenset(_VERB_WORDS.split())
 """Finite forms of auxiliaries: the only verbs that are known as such."""
-_PREPOSITIONS = frozenset("in on at to by for from of with during after before since until over under".split())
-_ARTICLES = frozenset("the a an its their his her der die das den dem des ein eine einen le la les un une el los las il".split())
-_PRONOUNS = frozenset("he she it they we you i there es sie er il elle ils".split())
-_NEGATIONS = frozenset("not never nicht nie pas".split())
+_PREPOSITIONS = frozenset(
+    [
+        "in",
+        "on",
+        "at",
+        "to",
+        "by",
+        "for",
+        "from",
+        "of",
+        "with",
+        "during",
+        "after",
+        "before",
+        "since",
+        "until",
+        "over",
+        "under",
+    ]
+)
+_ARTICLES = frozenset(
+    [
+        "the",
+        "a",
+        "an",
+        "its",
+        "their",
+        "his",
+        "her",
+        "der",
+        "die",
+        "das",
+        "den",
+        "dem",
+        "des",
+        "ein",
+        "eine",
+        "einen",
+        "le",
+        "la",
+        "les",
+        "un",
+        "une",
+        "el",
+        "los",
+        "las",
+        "il",
+    ]
+)
+_PRONOUNS = frozenset(["he", "she", "it", "they", "we", "you", "i", "there", "es", "sie", "er", "il", "elle", "ils"])
+_NEGATIONS = frozenset(["not", "never", "nicht", "nie", "pas"])
 _ENCLOSED = re.compile(
     r"^(?P<head>[^,;]+), (?P<kind>(?:who|which|where|die|der|das|qui|que) |(?:the|a|an) )(?P<inner>[^,;]+), (?P<rest>.+)$"
 )
@@ -40,6 +87,8 @@ _BOUNDARY = re.compile(
 _STRIPPED = ".,:()[]\"'“”«»"
 _LONGEST_SUBJECT = 4
 """Maximum words of the first of two subjects that share what follows ("Peru and Chile export copper")."""
+_WEAK = 3
+"""Score of a part that has no more in common with the whole clause before than an article."""
 _MOST = 12
 """Clauses of a sentence beyond which it is a list without structure, and stays whole."""
 
@@ -115,9 +164,9 @@ def _find_parallel(whole: Sequence[str], part: Sequence[str]) -> int:
     uncapped = [whole[0].casefold(), *whole[1:]]  # the first word is a name or not
     scores = [max(_score_parallel(words[i:], rest) for words in (whole, uncapped)) for i in range(len(whole))]
     best = max(range(len(whole)), key=lambda i: (scores[i], i))
-    if scores[best]:
+    if scores[best] and (best or scores[best] > _WEAK):
         return best
-    if len(rest) <= 2 and not first.endswith("ly"):
+    if (len(rest) <= 2 and not first.endswith("ly")) or (len(rest) == 3 and _shape(rest[0]) == "article"):
         return _find_last_noun(whole)
     at = _find_predicate(whole)
     shares_verb = _fold(whole[at]) in _VERBS and not first.endswith(("ed", "s"))
@@ -153,10 +202,9 @@ def _find_predicate(words: Sequence[str]) -> int:
 
 
 def _find_last_noun(words: Sequence[str]) -> int:
-    at = len(words) - 1
-    while at > 1 and _shape(words[at - 1]) in ("article", "number"):
-        at -= 1
-    return at
+    """Returns the index of the last word, or of the article or number a little before it, which begins the noun."""
+    near = range(max(len(words) - _LONGEST_SUBJECT, 1), len(words) - 1)
+    return next((i for i in reversed(near) if _shape(words[i]) in ("article", "number")), len(words) - 1)
 
 
 def _has_verb(words: Sequence[str]) -> bool:

@@ -140,6 +140,8 @@ def _make_word(found: str) -> Word:
     folded = _drop_apostrophe(found.casefold().replace("’", "'"))
     if folded in _NEGATIONS:
         return Word("not", "negation", FUNCTION_WEIGHT)
+    if len(found) == 1 and found.isupper() and found not in "AIOÈÉ":  # "Model S"
+        return Word(folded, "name", 1.0)
     if folded in _FUNCTION and found != "May":
         return Word(folded, "function", FUNCTION_WEIGHT)
     if folded in _NUMBERS:
