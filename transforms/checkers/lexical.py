@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..grounding.passages import Text
 from ..grounding.words import Sentence, iter_stems
-from ._comparison import MISSING, Comparison, Side, compare, find_pairs
+from ._comparison import MISSING, NEGATED, Comparison, Side, compare, find_pairs
 from .base import PairChecker, Verdict, register
 
 _LEAST = 0.3
@@ -22,6 +22,8 @@ _NEAREST = 2
 """Number of sentences of a text that a claim is compared with: those that share most words with it."""
 _SUPPORTED = 0.6
 """Support from which nothing in the same text is taken for a contradiction: words cannot tell two events apart."""
+_CONTRADICTED = 0.8
+"""Contradiction by the nearest clause from which another clause that is merely like the claim counts little."""
 _UNSUPPORTED = 0.59
 """Highest support of a claim that no single clause of the text supports."""
 
@@ -64,6 +66,7 @@ def _weigh(claim: Side, premise: Text) -> Verdict:
         return Verdict(min(best.support, 1.0), 0.0)
     nearest = max(found, key=_closeness)
     factor = MISSING ** sum(w.stem not in known for w in claim.needed) * max(c.factor for c in found)
+    factor *= NEGATED if nearest.contradiction >= _CONTRADICTED else 1.0
     return Verdict(_UNSUPPORTED * _measure_likeness(claim, premise) * factor, nearest.contradiction)
 
 

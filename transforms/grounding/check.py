@@ -189,8 +189,9 @@ class _Weighing:
         return max(self._most(), self._together())
 
     def contradicted(self) -> float:
-        """Returns the highest probability of contradiction; what the best passages together entail, none contradicts."""
-        return min(max((v.contradicted for v in self._alone()), default=0.0), 1 - self._together())
+        """Returns the highest probability of contradiction, unless the passages rather entail the clause together."""
+        most = max((v.contradicted for v in self._alone()), default=0.0)
+        return most if most > self._together() else min(most, 1 - self._together())
 
     def list_anti_cited(self, threshold: float) -> list[Passage]:
         anti = [p for p, v in zip(self.passages, self._alone(), strict=True) if v.contradicted >= threshold]

@@ -20,63 +20,25 @@ hat haben est sont était été es son fue era está è sono
 """
 _VERBS = frozenset(_VERB_WORDS.split())
 """Finite forms of auxiliaries: the only verbs that are known as such."""
-_PREPOSITIONS = frozenset(
-    [
-        "in",
-        "on",
-        "at",
-        "to",
-        "by",
-        "for",
-        "from",
-        "of",
-        "with",
-        "during",
-        "after",
-        "before",
-        "since",
-        "until",
-        "over",
-        "under",
-    ]
-)
-_ARTICLES = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "its",
-        "their",
-        "his",
-        "her",
-        "der",
-        "die",
-        "das",
-        "den",
-        "dem",
-        "des",
-        "ein",
-        "eine",
-        "einen",
-        "le",
-        "la",
-        "les",
-        "un",
-        "une",
-        "el",
-        "los",
-        "las",
-        "il",
-    ]
-)
+_PREPOSITION_WORDS = "in on at to by for from of with during after before since until over under"
+_PREPOSITIONS = frozenset(_PREPOSITION_WORDS.split())
+_ARTICLE_WORDS = "the a an its their his her der die das den dem des ein eine einen le la les un une el los las il"
+_ARTICLES = frozenset(_ARTICLE_WORDS.split())
 _PRONOUNS = frozenset(["he", "she", "it", "they", "we", "you", "i", "there", "es", "sie", "er", "il", "elle", "ils"])
 _NEGATIONS = frozenset(["not", "never", "nicht", "nie", "pas"])
 _ENCLOSED = re.compile(
-    r"^(?P<head>[^,;]+), (?P<kind>(?:who|which|where|die|der|das|qui|que) |(?:the|a|an) )(?P<inner>[^,;]+), (?P<rest>.+)$"
+    r"^(?P<head>[^,;]+), (?P<kind>(?:who|which|where|die|der|das|qui|que|the|a|an) )"
+    r"(?P<inner>[^,;]+), (?P<rest>.+)$"
 )
 """A relative clause or an apposition between two commas."""
 _TRAILING = re.compile(r"^(?P<head>.+?),? (?P<kind>who|which|that) (?P<inner>(?:\w+ed|\w+s|led|was|were|had) .+)$")
 """A relative clause at the end."""
+_OPENING = re.compile(
+    r"\s*(?:(?:(?:yes|yeah|yep|yup|oh|well|right|ok|okay|sure|true|exactly|definitely|absolutely|indeed|actually)\b"
+    r"|no\b(?=\s*[,.!]|\s+but\b)|(?:but|and|so)\b)[\s,.!]*)+",
+    re.IGNORECASE,
+)
+"""Words at the start of a sentence that address the other speaker and assert nothing."""
 _HARD_BOUNDARY = re.compile(r"[;；\n]+[\s*•-]*")
 """Where a clause ends that shares nothing with the next: at semicolons and lines."""
 _BOUNDARY = re.compile(
@@ -96,10 +58,15 @@ _MOST = 12
 def split_clauses(sentence: str) -> list[str]:
     """Splits a sentence into clauses; one that has no parts is returned alone.
 
-    Each clause is a text of its own, with the words that it shares with its neighbours repeated.
+    Each clause is a text of its own, with the words that it shares with its neighbours repeated, and without the words
+    at the start that assert nothing ("Yes, but ...").
     """
-    lines = [line for line in _HARD_BOUNDARY.split(sentence) if line.strip()]
-    return [clause for line in lines for clause in _split_line(line)] if len(lines) > 1 else _split_line(sentence)
+    opening = _OPENING.match(sentence)
+    rest = sentence[opening.end() :] if opening else sentence
+    lines = [line for line in _HARD_BOUNDARY.split(rest) if line.strip()]
+    return (
+        [clause for line in lines for clause in _split_line(line)] if len(lines) > 1 else _split_line(rest or sentence)
+    )
 
 
 def _split_line(line: str) -> list[str]:

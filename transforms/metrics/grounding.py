@@ -37,8 +37,8 @@ class Grounding(JudgedMetric):
 
     A claim is a sentence, and its score is the probability that the facts entail all of it: that of its weakest clause.
     Sentences that assert nothing (questions, greetings, "Here is what I found.") do not count; a response with no other
-    sentences has no score, and is skipped with the code `nothing_to_check`. The details are the response of Vertex AI's Check Grounding API:
-    support score, cited chunks, and claims with byte positions, scores and citations.
+    sentences has no score, and is skipped with the code `nothing_to_check`. The details are the response of Vertex AI's
+    Check Grounding API: support score, cited chunks, and claims with byte positions, scores and citations.
 
     Attributes:
         checker: Name of a checker (`lexical`, `nli`, `judge`, `vertex`), or `{type: NAME, parameters ...}`.
