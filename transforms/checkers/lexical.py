@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..grounding.passages import Text
-from ..grounding.words import Sentence, iter_stems
-from ._comparison import MISSING, NEGATED, Comparison, Side, compare, find_pairs
+from ..grounding.side import Side
+from ..grounding.words import iter_stems
+from ._comparison import MISSING, NEGATED, Comparison, compare, find_pairs
 from .base import PairChecker, Verdict, register
 
 _LEAST = 0.3
@@ -60,7 +61,7 @@ def _weigh(claim: Side, premise: Text) -> Verdict:
     coverage = sum(w.weight for w in claim.words if w.stem in known) / claim.weight
     if coverage < _LEAST:
         return Verdict(coverage / 4, 0.0)
-    found = [compare(claim, Side(words), known) for words in _find_nearest(claim, premise)]
+    found = [compare(claim, clause, known) for clause in _find_nearest(claim, premise)]
     best = max(found, key=lambda c: c.support)
     if best.support >= _SUPPORTED:
         return Verdict(min(best.support, 1.0), 0.0)
@@ -83,11 +84,12 @@ def _closeness(comparison: Comparison) -> tuple[float, float]:
     return comparison.coverage, comparison.contradiction
 
 
-def _find_nearest(claim: Side, premise: Text) -> list[Sentence]:
+def _find_nearest(claim: Side, premise: Text) -> list[Side]:
     """Returns the clauses of the sentences with the largest weight of the claim's words."""
-    order = range(len(premise.sentences))
-    if len(order) > _NEAREST:
+    pieces = premise.pieces
+    if len(pieces) > _NEAREST:
         weight, stems = claim.weights.__getitem__, claim.stems
-        shares = [sum(map(weight, stems.intersection(iter_stems(s)))) for s in premise.sentences]
-        order = sorted(order, key=lambda i: (-shares[i], i))[:_NEAREST]
-    return [clause for place in order for clause in premise.clauses(place)]
+        shares = [sum(map(weight, stems.intersection(iter_stems(piece.words)))) for piece in pieces]
+        order = sorted(range(len(pieces)), key=lambda i: (-shares[i], i))
+        pieces = [pieces[i] for i in order[:_NEAREST]]
+    return [clause for piece in pieces for clause in piece.clauses]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 _VERB_WORDS = """
 is are was were has have had can could will would should must may might does do did isn't aren't wasn't weren't hasn't
@@ -128,8 +129,8 @@ def _find_parallel(whole: Sequence[str], part: Sequence[str]) -> int:
         return _find_predicate(whole)
     if len(rest) == 1 and _shape(rest[0]) == "word":
         return _find_last_noun(whole)
-    uncapped = [whole[0].casefold(), *whole[1:]]  # the first word is a name or not
-    scores = [max(_score_parallel(words[i:], rest) for words in (whole, uncapped)) for i in range(len(whole))]
+    scores = [_score_parallel(whole[i:], rest) for i in range(len(whole))]
+    scores[0] = max(scores[0], _score_parallel([whole[0].casefold(), *whole[1:]], rest))  # it may be no name
     best = max(range(len(whole)), key=lambda i: (scores[i], i))
     if scores[best] and (best or scores[best] > _WEAK):
         return best
@@ -142,11 +143,12 @@ def _find_parallel(whole: Sequence[str], part: Sequence[str]) -> int:
 
 def _score_parallel(words: Sequence[str], part: Sequence[str]) -> int:
     """Scores how far the words have the form of a part; 0 if the first ones differ."""
-    pairs = list(zip(words, part, strict=False))
-    scores = [_score_alike(a, b) for a, b in pairs]
-    return 2 * sum(scores) + (len(words) >= len(part)) if scores[0] else 0
+    if not _score_alike(words[0], part[0]):
+        return 0
+    return 2 * sum(map(_score_alike, words, part)) + (len(words) >= len(part))
 
 
+@lru_cache(maxsize=65_536)
 def _score_alike(a: str, b: str) -> int:
     shape = _shape(a)
     a, b, alike = _fold(a), _fold(b), shape == _shape(b)
@@ -178,10 +180,12 @@ def _has_verb(words: Sequence[str]) -> bool:
     return any(_fold(word) in _VERBS for word in words)
 
 
+@lru_cache(maxsize=65_536)
 def _fold(word: str) -> str:
     return word.strip(_STRIPPED).casefold()
 
 
+@lru_cache(maxsize=65_536)
 def _shape(word: str) -> str:
     word = word.strip(_STRIPPED)
     if word[:1].isdigit():
