@@ -58,7 +58,7 @@ def compare(claim: Side, fact: Side, context: frozenset[str]) -> Comparison:
         fact: The clause of the fact.
         context: The stems of the text that the clause of the fact is part of; they may name its subject.
     """
-    pairs = find_pairs(claim, fact.order)
+    pairs = _find_pairs(claim, fact)
     anchors = [(i, j) for i, j in pairs if claim.words[i].weight == 1]
     if not anchors:
         share = sum(w.weight for w in claim.words if w.stem in fact.stems) / claim.weight
@@ -88,9 +88,9 @@ def _get_certainty(claim: Side, fact: Side) -> float:
     return SHORT[size] * (1.0 if told else UNLINKED)
 
 
-def find_pairs(claim: Side, stems: Sequence[str]) -> list[tuple[int, int]]:
-    """Returns index pairs of a longest common subsequence of a claim's stems and others."""
-    blocks = LCSseq.editops(claim.order, stems).as_matching_blocks()
+def _find_pairs(claim: Side, fact: Side) -> list[tuple[int, int]]:
+    """Returns index pairs of a longest common subsequence of the stems of claim and fact."""
+    blocks = LCSseq.editops(claim.order, fact.order).as_matching_blocks()
     return [(block.a + i, block.b + i) for block in blocks for i in range(block.size)]
 
 

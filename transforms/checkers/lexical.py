@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rapidfuzz.distance import LCSseq
+
 from ..grounding.passages import Text
 from ..grounding.side import Side
 from ..grounding.words import iter_stems
-from ._comparison import MISSING, NEGATED, Comparison, compare, find_pairs
+from ._comparison import MISSING, NEGATED, Comparison, compare
 from .base import PairChecker, Verdict, register
 
-_LEAST = 0.3
+_LEAST = 0.5
 """Share of a claim's words below which a text is not analyzed further."""
 _NEAREST = 2
 """Number of sentences of a text that a claim is compared with: those that share most words with it."""
@@ -60,24 +62,25 @@ def _weigh(claim: Side, premise: Text) -> Verdict:
         return Verdict(0.0, 0.0)
     coverage = sum(w.weight for w in claim.words if w.stem in known) / claim.weight
     if coverage < _LEAST:
-        return Verdict(coverage / 4, 0.0)
+        return Verdict(_measure_likeness(claim, premise), 0.0)
     found = [compare(claim, clause, known) for clause in _find_nearest(claim, premise)]
     best = max(found, key=lambda c: c.support)
     if best.support >= _SUPPORTED:
         return Verdict(min(best.support, 1.0), 0.0)
     nearest = max(found, key=_closeness)
-    factor = MISSING ** sum(w.stem not in known for w in claim.needed) * max(c.factor for c in found)
-    factor *= NEGATED if nearest.contradiction >= _CONTRADICTED else 1.0
-    return Verdict(_UNSUPPORTED * _measure_likeness(claim, premise) * factor, nearest.contradiction)
+    factor = NEGATED if nearest.contradiction >= _CONTRADICTED else max(c.factor for c in found)
+    return Verdict(_measure_likeness(claim, premise) * factor, nearest.contradiction)
 
 
 def _measure_likeness(claim: Side, premise: Text) -> float:
-    """Returns the mean share of the claim's words that are in the text, and in the same order; all words weigh alike.
+    """Returns a score below that of any supported claim, which ranks the others.
 
-    It ranks claims that no single clause supports.
+    It is the mean share of the claim's words that are in the text, and in the same order. All words weigh alike.
     """
     common = sum(stem in premise.stems for stem in claim.order)
-    return (common + len(find_pairs(claim, premise.order))) / 2 / len(claim.order)
+    in_order = LCSseq.similarity(claim.order, premise.order)
+    lacking = sum(w.stem not in premise.stems for w in claim.needed)
+    return _UNSUPPORTED * MISSING**lacking * (common + in_order) / 2 / len(claim.order)
 
 
 def _closeness(comparison: Comparison) -> tuple[float, float]:
