@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 from rapidfuzz.distance import LCSseq
 
+from ..grounding.quantifiers import is_stretched
+from ..grounding.side import BE, Side
 from ..grounding.words import DATES, Sentence, Word
-from ._quantifiers import Quantifier, find_quantifiers, is_stretched
 
 LACKING = 0.55
 """Factor of the support if any content word is lacking: a claim that is supported in part is not grounded."""
 MISSING, SWAPPED, NEGATED, EXCHANGED = 0.4, 0.4, 0.3, 0.4
-"""Further factors: for each lacking number or name, for other words in place of the claim's, for a negation in only one
+"""Further factors: for each lacking number or name, for other words in place of the claim's, for more negations in one
 of the two, for other quantifiers or exchanged roles."""
 LOOSE, OTHER = 0.85, 0.5
 """Weights of a contradiction: the text has another name or number, but not at the claim's position; it has another
@@ -29,82 +29,9 @@ _COVERED = 0.6
 """Weight of the words that both have against those in the same order, which paraphrases change."""
 _REACH = 3
 """Extra words beyond the claim's ends in which counterparts are searched for in the sentence."""
-_PREPOSITIONS = frozenset(
-    ["from", "to", "in", "on", "at", "by", "for", "with", "of", "before", "after", "into", "over", "under", "through"]
-)
-_ARTICLES = frozenset(["the", "a", "an"])
 _FREE_ORDER = "\u0370"
 """First letter of the scripts in whose languages the order of words tells no roles, or words are not told apart."""
 _PRONOUNS = frozenset(["it", "he", "she", "they", "this", "that"])
-_BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
-
-
-class Side:
-    """A clause prepared for comparisons."""
-
-    def __init__(self, found: Sentence, shouted: bool = False) -> None:
-        self.words = found
-        self.shouted = shouted
-
-    @cached_property
-    def weight(self) -> float:
-        return sum(w.weight for w in self.words)
-
-    @cached_property
-    def stems(self) -> frozenset[str]:
-        return frozenset(self.order)
-
-    @cached_property
-    def weights(self) -> dict[str, float]:
-        return {w.stem: w.weight for w in self.words}
-
-    @cached_property
-    def order(self) -> list[str]:
-        return [w.stem for w in self.words]
-
-    @cached_property
-    def negated(self) -> bool:
-        return any(w.kind == "negation" for w in self.words)
-
-    @cached_property
-    def quantifiers(self) -> frozenset[Quantifier]:
-        return find_quantifiers(self.words)
-
-    @cached_property
-    def is_passive(self) -> bool:
-        if "by" not in self.stems:
-            return False
-        before = self.order[: self.order.index("by")]
-        return not _BE.isdisjoint(before)
-
-    @cached_property
-    def needed(self) -> list[Word]:
-        """The numbers and names. Capitals do not mark a name at the start of a sentence or in a shouted one."""
-        later = not self.shouted and len(self.words) > 1
-        return [
-            w
-            for i, w in enumerate(self.words)
-            if w.kind == "number" or (w.kind == "name" and later and (i > 0 or self.words[1].kind == "name"))
-        ]
-
-    @cached_property
-    def places(self) -> dict[str, int]:
-        """The positions of the content words that occur once."""
-        found: dict[str, int] = {}
-        for i, word in enumerate(self.words):
-            if word.weight == 1:
-                found[word.stem] = -1 if word.stem in found else i
-        return {stem: i for stem, i in found.items() if i >= 0}
-
-    @cached_property
-    def prepositions(self) -> dict[str, str]:
-        """The preposition before each content word that occurs once, if there is one."""
-        found: dict[str, str] = {}
-        for stem, i in self.places.items():
-            before = i - 1 - (i > 0 and self.order[i - 1] in _ARTICLES)
-            if before >= 0 and self.order[before] in _PREPOSITIONS:
-                found[stem] = self.order[before]
-        return found
 
 
 class Comparison(NamedTuple):
@@ -131,7 +58,7 @@ def compare(claim: Side, fact: Side, context: frozenset[str]) -> Comparison:
         fact: The clause of the fact.
         context: The stems of the text that the clause of the fact is part of; they may name its subject.
     """
-    pairs = find_pairs(claim, fact.order)
+    pairs = _find_pairs(claim, fact)
     anchors = [(i, j) for i, j in pairs if claim.words[i].weight == 1]
     if not anchors:
         share = sum(w.weight for w in claim.words if w.stem in fact.stems) / claim.weight
@@ -152,17 +79,18 @@ def compare(claim: Side, fact: Side, context: frozenset[str]) -> Comparison:
 
 def _get_certainty(claim: Side, fact: Side) -> float:
     content = [w.stem for w in claim.words if w.weight == 1]
-    if len(content) not in SHORT:
+    size = len(content) + len(claim.needed)  # a name or a number is rarely there by chance
+    if size not in SHORT:
         return 1.0
     lead = claim.order[: claim.order.index(content[0])]
-    linked = _BE.isdisjoint(lead) or _PRONOUNS.isdisjoint(lead) or content[0] not in fact.stems
-    told = linked or not _BE.isdisjoint(fact.order[: fact.order.index(content[0])])
-    return SHORT[len(content)] * (1.0 if told else UNLINKED)
+    linked = BE.isdisjoint(lead) or _PRONOUNS.isdisjoint(lead) or content[0] not in fact.stems
+    told = linked or not BE.isdisjoint(fact.order[: fact.order.index(content[0])])
+    return SHORT[size] * (1.0 if told else UNLINKED)
 
 
-def find_pairs(claim: Side, stems: Sequence[str]) -> list[tuple[int, int]]:
-    """Returns index pairs of a longest common subsequence of a claim's stems and others."""
-    blocks = LCSseq.editops(claim.order, stems).as_matching_blocks()
+def _find_pairs(claim: Side, fact: Side) -> list[tuple[int, int]]:
+    """Returns index pairs of a longest common subsequence of the stems of claim and fact."""
+    blocks = LCSseq.editops(claim.order, fact.order).as_matching_blocks()
     return [(block.a + i, block.b + i) for block in blocks for i in range(block.size)]
 
 
@@ -174,7 +102,9 @@ def _find_borrowed(
     "It was directed by James Cameron" speaks of the Titanic of the sentence before. A clause with a subject or a name
     of its own speaks of that.
     """
-    lead = [w for w in claim.words[: anchors[0][0]] if w.stem not in fact.stems and w.weight == 1]
+    before = claim.words[: anchors[0][0]]
+    subject = before[: next((i for i, w in enumerate(before) if w.stem in BE), len(before))]
+    lead = [w for w in subject if w.stem not in fact.stems and w.weight == 1]
     if not lead or any(w.kind == "number" or w.stem not in context for w in lead):
         return frozenset()
     agent = fact.order.index("by") if fact.is_passive else len(fact.words)
@@ -201,7 +131,7 @@ class _Clash(NamedTuple):
 def _find_clash(claim: Side, fact: Side, anchors: Sequence[tuple[int, int]], lacking: Sequence[Word]) -> _Clash:
     kinds = _find_swapped_kinds(claim, fact, anchors)
     swapped = bool(kinds & {"name", "number"})
-    negated = claim.negated != fact.negated
+    negated = claim.negations != fact.negations
     exchanged = is_stretched(claim.quantifiers, fact.quantifiers) or has_exchanged_roles(claim, fact)
     factor = (SWAPPED if kinds else 1.0) * (NEGATED if negated else 1.0) * (EXCHANGED if exchanged else 1.0)
     if swapped or negated or exchanged:

@@ -11,17 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rapidfuzz.distance import LCSseq
+
 from ..grounding.passages import Text
-from ..grounding.words import Sentence, iter_stems
-from ._comparison import MISSING, Comparison, Side, compare, find_pairs
+from ..grounding.side import Side
+from ..grounding.words import iter_stems
+from ._comparison import MISSING, NEGATED, Comparison, compare
 from .base import PairChecker, Verdict, register
 
-_LEAST = 0.3
+_LEAST = 0.5
 """Share of a claim's words below which a text is not analyzed further."""
 _NEAREST = 2
 """Number of sentences of a text that a claim is compared with: those that share most words with it."""
 _SUPPORTED = 0.6
 """Support from which nothing in the same text is taken for a contradiction: words cannot tell two events apart."""
+_CONTRADICTED = 0.8
+"""Contradiction by the nearest clause from which another clause that is merely like the claim counts little."""
 _UNSUPPORTED = 0.59
 """Highest support of a claim that no single clause of the text supports."""
 
@@ -57,34 +62,37 @@ def _weigh(claim: Side, premise: Text) -> Verdict:
         return Verdict(0.0, 0.0)
     coverage = sum(w.weight for w in claim.words if w.stem in known) / claim.weight
     if coverage < _LEAST:
-        return Verdict(coverage / 4, 0.0)
-    found = [compare(claim, Side(words), known) for words in _find_nearest(claim, premise)]
+        return Verdict(_measure_likeness(claim, premise), 0.0)
+    found = [compare(claim, clause, known) for clause in _find_nearest(claim, premise)]
     best = max(found, key=lambda c: c.support)
     if best.support >= _SUPPORTED:
         return Verdict(min(best.support, 1.0), 0.0)
     nearest = max(found, key=_closeness)
-    factor = MISSING ** sum(w.stem not in known for w in claim.needed) * max(c.factor for c in found)
-    return Verdict(_UNSUPPORTED * _measure_likeness(claim, premise) * factor, nearest.contradiction)
+    factor = NEGATED if nearest.contradiction >= _CONTRADICTED else max(c.factor for c in found)
+    return Verdict(_measure_likeness(claim, premise) * factor, nearest.contradiction)
 
 
 def _measure_likeness(claim: Side, premise: Text) -> float:
-    """Returns the mean share of the claim's words that are in the text, and in the same order; all words weigh alike.
+    """Returns a score below that of any supported claim, which ranks the others.
 
-    It ranks claims that no single clause supports.
+    It is the mean share of the claim's words that are in the text, and in the same order. All words weigh alike.
     """
     common = sum(stem in premise.stems for stem in claim.order)
-    return (common + len(find_pairs(claim, premise.order))) / 2 / len(claim.order)
+    in_order = LCSseq.similarity(claim.order, premise.order)
+    lacking = sum(w.stem not in premise.stems for w in claim.needed)
+    return _UNSUPPORTED * MISSING**lacking * (common + in_order) / 2 / len(claim.order)
 
 
 def _closeness(comparison: Comparison) -> tuple[float, float]:
     return comparison.coverage, comparison.contradiction
 
 
-def _find_nearest(claim: Side, premise: Text) -> list[Sentence]:
+def _find_nearest(claim: Side, premise: Text) -> list[Side]:
     """Returns the clauses of the sentences with the largest weight of the claim's words."""
-    order = range(len(premise.sentences))
-    if len(order) > _NEAREST:
+    pieces = premise.pieces
+    if len(pieces) > _NEAREST:
         weight, stems = claim.weights.__getitem__, claim.stems
-        shares = [sum(map(weight, stems.intersection(iter_stems(s)))) for s in premise.sentences]
-        order = sorted(order, key=lambda i: (-shares[i], i))[:_NEAREST]
-    return [clause for place in order for clause in premise.clauses(place)]
+        shares = [sum(map(weight, stems.intersection(iter_stems(piece.words)))) for piece in pieces]
+        order = sorted(range(len(pieces)), key=lambda i: (-shares[i], i))
+        pieces = [pieces[i] for i in order[:_NEAREST]]
+    return [clause for piece in pieces for clause in piece.clauses]

@@ -29,7 +29,7 @@ def _object(required: Sequence[str], **properties: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
-_CHUNK = _object((), chunkText=TEXT, source=TEXT, uri=TEXT, title=TEXT, domain=TEXT)
+_CHUNK = _object((), chunkText=TEXT, source=TEXT, index={"type": "integer"}, uri=TEXT, title=TEXT, domain=TEXT)
 _CLAIM = _object(
     (),
     startPos={"type": "integer"},
@@ -44,6 +44,7 @@ RESPONSE = _object(
     ("supportScore",),
     supportScore=_NUMBER,
     citedChunks=list_of(_CHUNK),
+    citedFacts=list_of(_object((), chunkText=TEXT)),
     claims=list_of(_CLAIM),
     contradictionScore=_NUMBER,
     helpfulnessScore=_NUMBER,

@@ -189,10 +189,13 @@ class _Weighing:
         return max(self._most(), self._together())
 
     def contradicted(self) -> float:
-        return max((v.contradicted for v in self._alone()), default=0.0)
+        """Returns the highest probability of contradiction, unless the passages rather entail the clause together."""
+        most = max((v.contradicted for v in self._alone()), default=0.0)
+        return most if most > self._together() else min(most, 1 - self._together())
 
     def list_anti_cited(self, threshold: float) -> list[Passage]:
-        return [p for p, v in zip(self.passages, self._alone(), strict=True) if v.contradicted >= threshold]
+        anti = [p for p, v in zip(self.passages, self._alone(), strict=True) if v.contradicted >= threshold]
+        return anti if self.contradicted() >= threshold else []
 
     def list_cited(self, threshold: float) -> list[Passage]:
         together, best = self._together(), self._best()

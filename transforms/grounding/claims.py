@@ -15,8 +15,9 @@ from .passages import split_sentences
 _TALK_WORDS = """
 hi hello hey greetings bye goodbye thanks thank welcome please sorry cheers congratulations yes yeah yep yup no nope ok
 okay sure fine great good cool nice wow oh ah aha hm hmm haha lol indeed exactly definitely absolutely certainly course
-really interesting right agree agreed pleasure problem bonjour merci salut hola gracias hallo danke ciao grazie olá
-obrigado obrigada привет спасибо здравствуйте 你好 谢谢 こんにちは ありがとう 안녕하세요 감사합니다 नमस्ते धन्यवाद مرحبا شكرا
+really interesting right agree agreed pleasure problem bonjour merci salut hola gracias hallo danke ciao grazie
+olá obrigado obrigada привет спасибо здравствуйте 你好 谢谢 こんにちは ありがとう 안녕하세요 감사합니다
+नमस्ते धन्यवाद مرحبا شكرا
 """
 _TALK = frozenset(_TALK_WORDS.split())
 """Words of greetings, thanks, agreement and exclamations."""
@@ -79,14 +80,6 @@ _ASKED = frozenset("?？؟\u037e⁇‽")
 _LAUGH = re.compile(r"(?:[ah]{,3}(?:ha){2,20}h?|lo+l)", re.IGNORECASE)
 
 
-_OPENING = re.compile(
-    r"\s*(?:(?:(?:yes|yeah|yep|yup|oh|well|right|ok|okay|sure|true|exactly|definitely|absolutely|indeed|actually)\b"
-    r"|no\b(?=\s*[,.!]|\s+but\b)|(?:but|and|so)\b)[\s,.!]*)+",
-    re.IGNORECASE,
-)
-"""Words at the start of a sentence that address the other speaker and assert nothing."""
-
-
 @dataclass(frozen=True)
 class Claim:
     """A sentence of an answer.
@@ -105,9 +98,8 @@ class Claim:
 
     @cached_property
     def clauses(self) -> tuple[str, ...]:
-        """The clauses of the sentence that assert something, without words like "yes" before them; at least one."""
-        rest = self.text[match.end() :] if (match := _OPENING.match(self.text)) else self.text
-        return tuple(c for c in split_clauses(rest) if asserts(c)) or (rest or self.text,)
+        """The clauses of the sentence that assert something; at least one."""
+        return tuple(c for c in split_clauses(self.text) if asserts(c)) or (self.text,)
 
 
 def split_claims(answer: str, language: str = "en") -> list[Claim]:

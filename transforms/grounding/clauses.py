@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 _VERB_WORDS = """
 is are was were has have had can could will would should must may might does do did isn't aren't wasn't weren't hasn't
@@ -20,63 +21,25 @@ hat haben est sont était été es son fue era está è sono
 """
 _VERBS = frozenset(_VERB_WORDS.split())
 """Finite forms of auxiliaries: the only verbs that are known as such."""
-_PREPOSITIONS = frozenset(
-    [
-        "in",
-        "on",
-        "at",
-        "to",
-        "by",
-        "for",
-        "from",
-        "of",
-        "with",
-        "during",
-        "after",
-        "before",
-        "since",
-        "until",
-        "over",
-        "under",
-    ]
-)
-_ARTICLES = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "its",
-        "their",
-        "his",
-        "her",
-        "der",
-        "die",
-        "das",
-        "den",
-        "dem",
-        "des",
-        "ein",
-        "eine",
-        "einen",
-        "le",
-        "la",
-        "les",
-        "un",
-        "une",
-        "el",
-        "los",
-        "las",
-        "il",
-    ]
-)
+_PREPOSITION_WORDS = "in on at to by for from of with during after before since until over under"
+_PREPOSITIONS = frozenset(_PREPOSITION_WORDS.split())
+_ARTICLE_WORDS = "the a an its their his her der die das den dem des ein eine einen le la les un une el los las il"
+_ARTICLES = frozenset(_ARTICLE_WORDS.split())
 _PRONOUNS = frozenset(["he", "she", "it", "they", "we", "you", "i", "there", "es", "sie", "er", "il", "elle", "ils"])
 _NEGATIONS = frozenset(["not", "never", "nicht", "nie", "pas"])
 _ENCLOSED = re.compile(
-    r"^(?P<head>[^,;]+), (?P<kind>(?:who|which|where|die|der|das|qui|que) |(?:the|a|an) )(?P<inner>[^,;]+), (?P<rest>.+)$"
+    r"^(?P<head>[^,;]+), (?P<kind>(?:who|which|where|die|der|das|qui|que|the|a|an) )"
+    r"(?P<inner>[^,;]+), (?P<rest>.+)$"
 )
 """A relative clause or an apposition between two commas."""
 _TRAILING = re.compile(r"^(?P<head>.+?),? (?P<kind>who|which|that) (?P<inner>(?:\w+ed|\w+s|led|was|were|had) .+)$")
 """A relative clause at the end."""
+_OPENING = re.compile(
+    r"\s*(?:(?:(?:yes|yeah|yep|yup|oh|well|right|ok|okay|sure|true|exactly|definitely|absolutely|indeed|actually)\b"
+    r"|no\b(?=\s*[,.!]|\s+but\b)|(?:but|and|so)\b)[\s,.!]*)+",
+    re.IGNORECASE,
+)
+"""Words at the start of a sentence that address the other speaker and assert nothing."""
 _HARD_BOUNDARY = re.compile(r"[;；\n]+[\s*•-]*")
 """Where a clause ends that shares nothing with the next: at semicolons and lines."""
 _BOUNDARY = re.compile(
@@ -87,6 +50,8 @@ _BOUNDARY = re.compile(
 _STRIPPED = ".,:()[]\"'“”«»"
 _LONGEST_SUBJECT = 4
 """Maximum words of the first of two subjects that share what follows ("Peru and Chile export copper")."""
+_WEAK = 3
+"""Score of a part that has no more in common with the whole clause before than an article."""
 _MOST = 12
 """Clauses of a sentence beyond which it is a list without structure, and stays whole."""
 
@@ -94,10 +59,15 @@ _MOST = 12
 def split_clauses(sentence: str) -> list[str]:
     """Splits a sentence into clauses; one that has no parts is returned alone.
 
-    Each clause is a text of its own, with the words that it shares with its neighbours repeated.
+    Each clause is a text of its own, with the words that it shares with its neighbours repeated, and without the words
+    at the start that assert nothing ("Yes, but ...").
     """
-    lines = [line for line in _HARD_BOUNDARY.split(sentence) if line.strip()]
-    return [clause for line in lines for clause in _split_line(line)] if len(lines) > 1 else _split_line(sentence)
+    opening = _OPENING.match(sentence)
+    rest = sentence[opening.end() :] if opening else sentence
+    lines = [line for line in _HARD_BOUNDARY.split(rest) if line.strip()]
+    return (
+        [clause for line in lines for clause in _split_line(line)] if len(lines) > 1 else _split_line(rest or sentence)
+    )
 
 
 def _split_line(line: str) -> list[str]:
@@ -159,12 +129,12 @@ def _find_parallel(whole: Sequence[str], part: Sequence[str]) -> int:
         return _find_predicate(whole)
     if len(rest) == 1 and _shape(rest[0]) == "word":
         return _find_last_noun(whole)
-    uncapped = [whole[0].casefold(), *whole[1:]]  # the first word is a name or not
-    scores = [max(_score_parallel(words[i:], rest) for words in (whole, uncapped)) for i in range(len(whole))]
+    scores = [_score_parallel(whole[i:], rest) for i in range(len(whole))]
+    scores[0] = max(scores[0], _score_parallel([whole[0].casefold(), *whole[1:]], rest))  # it may be no name
     best = max(range(len(whole)), key=lambda i: (scores[i], i))
-    if scores[best]:
+    if scores[best] and (best or scores[best] > _WEAK):
         return best
-    if len(rest) <= 2 and not first.endswith("ly"):
+    if (len(rest) <= 2 and not first.endswith("ly")) or (len(rest) == 3 and _shape(rest[0]) == "article"):
         return _find_last_noun(whole)
     at = _find_predicate(whole)
     shares_verb = _fold(whole[at]) in _VERBS and not first.endswith(("ed", "s"))
@@ -173,11 +143,12 @@ def _find_parallel(whole: Sequence[str], part: Sequence[str]) -> int:
 
 def _score_parallel(words: Sequence[str], part: Sequence[str]) -> int:
     """Scores how far the words have the form of a part; 0 if the first ones differ."""
-    pairs = list(zip(words, part, strict=False))
-    scores = [_score_alike(a, b) for a, b in pairs]
-    return 2 * sum(scores) + (len(words) >= len(part)) if scores[0] else 0
+    if not _score_alike(words[0], part[0]):
+        return 0
+    return 2 * sum(map(_score_alike, words, part)) + (len(words) >= len(part))
 
 
+@lru_cache(maxsize=65_536)
 def _score_alike(a: str, b: str) -> int:
     shape = _shape(a)
     a, b, alike = _fold(a), _fold(b), shape == _shape(b)
@@ -200,20 +171,21 @@ def _find_predicate(words: Sequence[str]) -> int:
 
 
 def _find_last_noun(words: Sequence[str]) -> int:
-    at = len(words) - 1
-    while at > 1 and _shape(words[at - 1]) in ("article", "number"):
-        at -= 1
-    return at
+    """Returns the index of the last word, or of the article or number a little before it, which begins the noun."""
+    near = range(max(len(words) - _LONGEST_SUBJECT, 1), len(words) - 1)
+    return next((i for i in reversed(near) if _shape(words[i]) in ("article", "number")), len(words) - 1)
 
 
 def _has_verb(words: Sequence[str]) -> bool:
     return any(_fold(word) in _VERBS for word in words)
 
 
+@lru_cache(maxsize=65_536)
 def _fold(word: str) -> str:
     return word.strip(_STRIPPED).casefold()
 
 
+@lru_cache(maxsize=65_536)
 def _shape(word: str) -> str:
     word = word.strip(_STRIPPED)
     if word[:1].isdigit():

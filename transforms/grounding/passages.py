@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from .clauses import split_clauses
+from .side import Side
 from .words import Word, iter_stems, split_words
 
 LENGTH = 800
@@ -34,6 +35,28 @@ class Fact:
     title: str | None = None
 
 
+class Piece:
+    """A piece of a text, usually a sentence; its words and clauses are computed once.
+
+    Attributes:
+        text: The piece.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def words(self) -> list[Word]:
+        """The words in order."""
+        return split_words(self.text)
+
+    @cached_property
+    def clauses(self) -> list[Side]:
+        """The words of each clause."""
+        clauses = split_clauses(self.text.strip())
+        return [Side(split_words(clause)) for clause in clauses] if len(clauses) > 1 else [Side(self.words)]
+
+
 class Text:
     """A text and its words, which are computed once.
 
@@ -41,8 +64,9 @@ class Text:
         parts: The pieces that make up the text: the sentences of a passage, a claim as a whole.
     """
 
-    def __init__(self, parts: Sequence[str]) -> None:
+    def __init__(self, parts: Sequence[str], pieces: Sequence[Piece] | None = None) -> None:
         self.parts = parts
+        self._pieces = pieces
 
     @cached_property
     def text(self) -> str:
@@ -50,25 +74,14 @@ class Text:
         return "".join(self.parts)
 
     @cached_property
-    def sentences(self) -> list[list[Word]]:
-        """The words of each part."""
-        return [split_words(part) for part in self.parts]
-
-    @cached_property
-    def _clauses(self) -> dict[int, list[list[Word]]]:
-        return {}
-
-    def clauses(self, place: int) -> list[list[Word]]:
-        """Returns the words of each clause of the part at an index; split once."""
-        if place not in self._clauses:
-            parts = split_clauses(self.parts[place].strip())
-            self._clauses[place] = [split_words(c) for c in parts] if len(parts) > 1 else [self.sentences[place]]
-        return self._clauses[place]
+    def pieces(self) -> Sequence[Piece]:
+        """The parts with their words."""
+        return list(map(Piece, self.parts)) if self._pieces is None else self._pieces
 
     @cached_property
     def words(self) -> list[Word]:
         """All words in order."""
-        return self.sentences[0] if len(self.parts) == 1 else [w for sentence in self.sentences for w in sentence]
+        return self.pieces[0].words if len(self.pieces) == 1 else [w for piece in self.pieces for w in piece.words]
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -100,13 +113,11 @@ class Passage(Text):
 def join_passages(passages: Sequence[Passage]) -> Text:
     """Joins passages to one text, in the order of the facts."""
     parts: list[str] = []
-    sentences: list[list[Word]] = []
+    pieces: list[Piece] = []
     for passage in sorted(passages, key=lambda p: p.place):
         parts += [*passage.parts[:-1], passage.parts[-1].rstrip() + "\n"]
-        sentences += passage.sentences
-    text = Text(parts)
-    text.__dict__["sentences"] = sentences  # the words are known already
-    return text
+        pieces += passage.pieces
+    return Text(parts, pieces)
 
 
 def cut_passages(facts: Sequence[Fact], language: str = "en") -> list[Passage]:

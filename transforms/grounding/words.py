@@ -36,8 +36,9 @@ _FUNCTION = frozenset((_FUNCTION_WORDS + _WEAK_WORDS).split())
 of other languages too). "I", "you" and "we" are not
 among them: facts rarely mention the speakers."""
 _NEGATION_WORDS = """
-not never no none neither nor without cannot nobody nothing nowhere fail fails failed lack lacks lacked pas jamais aucun aucune nicht kein keine keinen
-keiner keinem nie niemals niet geen non nunca ningún ninguna não nem mai nessuno не нет ни никогда 不 没 沒 無 لا لم ليس لن
+not never no none neither nor without cannot nobody nothing nowhere fail fails failed lack lacks lacked
+pas jamais aucun aucune nicht kein keine keinen keiner keinem nie niemals niet geen non nunca
+ningún ninguna não nem mai nessuno не нет ни никогда 不 没 沒 無 لا لم ليس لن
 नहीं मत
 """
 _NEGATIONS = frozenset(_NEGATION_WORDS.split())
@@ -140,6 +141,8 @@ def _make_word(found: str) -> Word:
     folded = _drop_apostrophe(found.casefold().replace("’", "'"))
     if folded in _NEGATIONS:
         return Word("not", "negation", FUNCTION_WEIGHT)
+    if len(found) == 1 and found.isupper() and found not in "AIOÈÉ":  # "Model S"
+        return Word(folded, "name", 1.0)
     if folded in _FUNCTION and found != "May":
         return Word(folded, "function", FUNCTION_WEIGHT)
     if folded in _NUMBERS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ...schemas.errors import ConfigError, RowError
@@ -20,7 +20,7 @@ from ..checkers.base import AskingChecker, Checker, PairChecker, Unjudged, build
 from ..grounding.check import Spec
 from ..grounding.passages import Fact
 from ..grounding.request import Request, check_limits
-from ..grounding.response import VACUOUS
+from ..grounding.response import NOTHING_TO_CHECK
 from ..grounding.sources import check_source, is_column, load_source
 from ..judging.panel import MAX_SAMPLES, Aggregate
 from ..judging.prompts import Prompt, load_prompt
@@ -35,10 +35,10 @@ _FORMS = "a text, or a list of texts, of {factText, attributes} or of {content, 
 class Grounding(JudgedMetric):
     """Support of the response by given facts, in [0, 1], higher is better: the mean score of its claims.
 
-    A claim is a sentence, and its score is the probability that the facts entail all of it. Sentences that assert
-    nothing (questions, greetings, "Here is what I found.") do not count; a response with no other sentences scores 1,
-    with the explanation `no_claim_needs_grounding`. The details are the response of Vertex AI's Check Grounding API:
-    support score, cited chunks, and claims with byte positions, scores and citations.
+    A claim is a sentence, and its score is the probability that the facts entail all of it: that of its weakest clause.
+    Sentences that assert nothing (questions, greetings, "Here is what I found.") do not count; a response with no other
+    sentences has no score, and is skipped with the code `nothing_to_check`. The details are the response of Vertex AI's
+    Check Grounding API: support score, cited chunks, and claims with byte positions, scores and citations.
 
     Attributes:
         checker: Name of a checker (`lexical`, `nli`, `judge`, `vertex`), or `{type: NAME, parameters ...}`.
@@ -201,11 +201,14 @@ def _make_fact(entry: Any, place: int, column: str) -> Fact:
 def _make_score(response: dict[str, Json] | RowError) -> Score:
     if isinstance(response, RowError):
         return Score.failed(response.code, response.message)
-    required = [c for c in response.get("claims", ()) if c.get("groundingCheckRequired", True)]
+    claims = response.get("claims", ())
+    required = [c for c in claims if c.get("groundingCheckRequired", True)]
     uncited = [c["claimText"] for c in required if not c.get("citationIndices")]
     told = f"{len(required) - len(uncited)} of {len(required)} claims cite a fact"
     explanation = f"{told}; not: {' | '.join(uncited)}" if uncited else told
+    if claims and not required:
+        return replace(Score.skipped(NOTHING_TO_CHECK, "no sentence of the response needs grounding"), details=response)
     value = response.get("supportScore")
     if value is None:
         return Score.failed("no_support_score", "the checker gave no supportScore")
-    return Score(float(value), explanation=explanation if required else VACUOUS, details=response)
+    return Score(float(value), explanation=explanation, details=response)

@@ -111,7 +111,8 @@ def test_without_a_verdict_there_is_no_score(code: str, status: str) -> None:
 
 def test_nothing_to_ask_is_not_asked_and_a_bad_row_is_its_own_error() -> None:
     score, rounds = judged(built(), example("Thanks!"))
-    assert (score.value, score.explanation, rounds) == (1.0, "no_claim_needs_grounding", [])
+    assert score.error is not None
+    assert (score.value, score.error.code, rounds) == (None, "nothing_to_check", [])
     score, rounds = judged(built(), example(" "))
     assert score.error is not None
     assert (score.error.code, rounds) == ("missing_answer", [])

@@ -16,7 +16,7 @@ from evalbeam.transforms.checkers.base import Verdict
 from evalbeam.transforms.checkers.lexical import Lexical
 from evalbeam.transforms.grounding.check import Outcome, Spec, check_claims, drive
 from evalbeam.transforms.grounding.claims import Claim, split_claims
-from evalbeam.transforms.grounding.passages import Fact, Text, cut_passages, split_sentences
+from evalbeam.transforms.grounding.passages import Fact, Text, cut_passages
 from evalbeam.transforms.grounding.request import read_request
 from evalbeam.transforms.grounding.search import Index
 
@@ -26,8 +26,12 @@ SEED = json.loads((Path(__file__).parent.parent / "grounding" / "seed.json").rea
 DIRECTED = "Titanic was directed by James Cameron."
 
 
-def weighed(claim: str, fact: str) -> Verdict:
-    return Lexical().weigh([(Text([claim]), Text(split_sentences(fact)))])[0]
+def weighed(claim: str, *facts: str) -> Verdict:
+    """The support and the contradiction of an answer by facts."""
+    check = check_claims(split_claims(claim), Index(cut_passages([Fact(fact) for fact in facts])), Spec())
+    (outcome,) = drive([check], Lexical().weigh)
+    assert isinstance(outcome, Outcome)
+    return Verdict(outcome.support or 0.0, outcome.contradiction)
 
 
 def supports(rows: list[tuple[list[Claim], str]]) -> list[Outcome]:
@@ -112,8 +116,7 @@ def test_attributes_are_evidence_and_what_they_do_not_say_is_less_grounded() -> 
     answers = [claim, f"Wikipedia cites that {claim}", f"Government of Ontario claims that {claim}"]
     requests = [read_request({"answerCandidate": a, "facts": [fact]}) for a in answers]
     scores = [r["supportScore"] for r in Lexical().check(requests) if isinstance(r, dict)]
-    assert scores[0] >= scores[1] > scores[2]
-    assert scores[1] >= 0.6
+    assert scores[0] >= scores[1] >= 0.6 > scores[2]
 
 
 @pytest.mark.parametrize(
@@ -153,6 +156,49 @@ def test_the_same_said_otherwise_is_grounded(claim: str, fact: str) -> None:
     verdict = weighed(claim, fact)
     assert verdict.entailed >= 0.6
     assert verdict.contradicted < 0.8
+
+
+NOBEL = "Marie Curie shared the Nobel Prize in Physics in 1903. In 1911 she won the Nobel Prize in Chemistry alone."
+TRAIN = "The train leaves Bern at 07:02 and arrives in Zurich at 08:05."
+
+
+@pytest.mark.parametrize(
+    ("claim", "fact", "grounded"),
+    [
+        ("Marie Curie won the Nobel Prize in Chemistry in 1911.", NOBEL, True),
+        ("Marie Curie won the Nobel Prize in Chemistry in 1903.", NOBEL, False),
+        ("The train leaves Bern at 07:02.", TRAIN, True),
+        ("The train leaves Bern at 08:05.", TRAIN, False),
+        ("The train leaves Zurich at 08:05.", TRAIN, False),
+        ("The museum is open daily and entry is free.", "The museum is open daily.", False),
+        ("- Whales lay eggs;\n- Whales are fish;", "Whales are mammals.", False),
+        ("Here is what I found: the drug is safe for children.", "The drug is safe for adults.", False),
+    ],
+)
+def test_what_only_looks_alike_is_not_grounded_and_what_is_true_is_not_contradicted(
+    claim: str, fact: str, grounded: bool
+) -> None:
+    verdict = weighed(claim, fact)
+    assert (verdict.entailed >= 0.6) == grounded
+    assert verdict.contradicted < 0.8 or not grounded
+
+
+def test_a_fact_of_something_else_contradicts_nothing_that_another_fact_supports() -> None:
+    facts = ["The train leaves Bern at 07:02.", "The train leaves Bern at 09:02."]
+    assert weighed(facts[0], *facts) == Verdict(1.0, 0.0)
+
+
+FACTS = [NOBEL, TRAIN, "The museum is open daily. Entry is free.", "Curie lived in Paris, the capital of France."]
+CLAIMS = ["Curie won in 1911 and lived in Paris.", "The museum in Paris is free.", "The train leaves at 08:05.", NOBEL]
+
+
+@given(st.lists(st.sampled_from(FACTS), min_size=1), st.sampled_from(CLAIMS), st.floats(0, 1), st.floats(0, 1))
+def test_a_higher_threshold_never_cites_more(facts: list[str], claim: str, a: float, b: float) -> None:
+    index, claims = Index(cut_passages([Fact(fact) for fact in facts])), split_claims(claim)
+    checks = [check_claims(claims, index, Spec(t)) for t in sorted((a, b))]
+    low, high = (o for o in drive(checks, Lexical().weigh) if isinstance(o, Outcome))
+    for loose, strict in zip(low.claims, high.claims, strict=True):
+        assert {p.place for p in strict.cited} <= {p.place for p in loose.cited}
 
 
 def test_words_cannot_ground_a_claim_that_has_only_function_words() -> None:

@@ -70,6 +70,8 @@ def test_sentences_together_are_the_text(text: str) -> None:
         ),
         *("I hope this helps.", "Let me know if you need anything else.", "I can help you with that."),
         *("Who directed it?", "¿Quién la dirigió?", "誰が監督しましたか？", "من أخرجه؟", 'Did he say "no"?'),
+        *("Great question!", "In summary:", "Really?!", "What a great idea!", "To summarize:", "Anything else?"),
+        *("If you have any questions, feel free to contact me.", "Do you know what it is about?"),
         *("I'm sorry, but I don't know.", "I don't have any information about this.", "Voici ce que j'ai trouvé."),
     ],
 )
@@ -93,6 +95,11 @@ def test_what_asserts_nothing(sentence: str) -> None:
             "北京是首都。",
             "It can help you.",
         ),
+        *("Here is what I found: the drug is safe for children.", "Hope this helps, the drug is safe for children."),
+        *("Feel free to give the drug to infants.", "I can't find any risk in taking both drugs."),
+        *("If you have chest pain, contact a doctor only after a week.", "- Whales lay eggs;\n- Whales are fish;"),
+        *("Whales lay eggs;", "The drug is safe, right?", "Did you know that whales lay eggs?", "In short, it failed."),
+        *("The drug is safe; is that clear?", "Paris is in Spain?", "Thanks! The drug is safe?"),
         *("I found that Titanic won.", "The answer is right there in Paris.", "Good wine comes from France."),
     ],
 )

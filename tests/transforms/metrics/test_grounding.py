@@ -54,7 +54,7 @@ def test_what_the_agent_retrieved_is_the_default() -> None:
     call = Invocation(response="The Titanic sank in 1912.", retrieved_context=(Chunk(FACT, "gs://a"),))
     score = built().score(Example(Instance("0", {}), call))
     assert score.value == 1.0
-    assert score.details["citedChunks"] == [{"chunkText": FACT, "source": "0", "uri": "gs://a"}]
+    assert score.details["citedChunks"] == [{"chunkText": FACT, "source": "0", "index": 0, "uri": "gs://a"}]
     assert built().inputs == ("response", "retrieved_context")
 
 
@@ -65,7 +65,8 @@ def test_details_are_the_apis_response() -> None:
     assert [(c.start_pos, c.end_pos, c.claim_text) for c in proto.claims][1] == (26, 38, "Zoë saw it.")
     again = json_format.MessageToDict(proto)
     assert again["claims"][0] == {**details["claims"][0], "score": 1.0}
-    assert again["citedChunks"] == details["citedChunks"]
+    assert [{**chunk, "index": 0} for chunk in again["citedChunks"]] == details["citedChunks"]
+    assert again["citedFacts"] == details["citedFacts"] == [{"chunkText": FACT}]
 
 
 @pytest.mark.parametrize(
@@ -86,9 +87,12 @@ def test_a_row_that_cannot_be_checked_is_an_error_of_its_own(facts: Any, message
     assert column.values[2] == 0.0
 
 
-def test_an_answer_that_asserts_nothing_says_so() -> None:
+def test_an_answer_that_asserts_nothing_has_no_score_but_details() -> None:
     score = scored("Here is what I found.", [FACT])
-    assert (score.value, score.explanation) == (1.0, "no_claim_needs_grounding")
+    assert score.error is not None
+    assert (score.value, score.status, score.error.code) == (None, "skipped", "nothing_to_check")
+    assert score.details["supportScore"] is None
+    assert [c["groundingCheckRequired"] for c in score.details["claims"]] == [False]
 
 
 def test_helpfulness_needs_a_prompt_and_a_judge() -> None:

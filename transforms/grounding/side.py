@@ -1,0 +1,88 @@
+"""A clause as one side of a comparison: its words, and what is asked of them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from .quantifiers import Quantifier, find_quantifiers
+from .words import Sentence, Word
+
+_PREPOSITIONS = frozenset(
+    ["from", "to", "in", "on", "at", "by", "for", "with", "of", "before", "after", "into", "over", "under", "through"]
+)
+_ARTICLES = frozenset(["the", "a", "an"])
+BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
+"""The forms of "be"."""
+
+
+class Side:
+    """The words of a clause, and what comparisons ask of them; each is computed once.
+
+    Attributes:
+        words: The words.
+        shouted: True if all letters are capitals, which then mark no names.
+    """
+
+    def __init__(self, found: Sentence, shouted: bool = False) -> None:
+        self.words = found
+        self.shouted = shouted
+
+    @cached_property
+    def weight(self) -> float:
+        return sum(w.weight for w in self.words)
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        return frozenset(self.order)
+
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        return {w.stem: w.weight for w in self.words}
+
+    @cached_property
+    def order(self) -> list[str]:
+        return [w.stem for w in self.words]
+
+    @cached_property
+    def negations(self) -> int:
+        return sum(w.kind == "negation" for w in self.words)
+
+    @cached_property
+    def quantifiers(self) -> frozenset[Quantifier]:
+        return find_quantifiers(self.words)
+
+    @cached_property
+    def is_passive(self) -> bool:
+        if "by" not in self.stems:
+            return False
+        before = self.order[: self.order.index("by")]
+        return not BE.isdisjoint(before)
+
+    @cached_property
+    def needed(self) -> list[Word]:
+        """The numbers and names. Capitals do not mark a name at the start of a sentence or in a shouted one."""
+        later = not self.shouted and len(self.words) > 1
+        return [
+            w
+            for i, w in enumerate(self.words)
+            if w.kind == "number" or (w.kind == "name" and later and (i > 0 or self.words[1].kind == "name"))
+        ]
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The positions of the content words that occur once."""
+        found: dict[str, int] = {}
+        for i, word in enumerate(self.words):
+            if word.weight == 1:
+                found[word.stem] = -1 if word.stem in found else i
+        return {stem: i for stem, i in found.items() if i >= 0}
+
+    @cached_property
+    def prepositions(self) -> dict[str, str]:
+        """The preposition before each content word that occurs once, if there is one."""
+        found: dict[str, str] = {}
+        for stem, i in self.places.items():
+            before = i - 1 - (i > 0 and self.order[i - 1] in _ARTICLES)
+            if before >= 0 and self.order[before] in _PREPOSITIONS:
+                found[stem] = self.order[before]
+        return found
