@@ -145,6 +145,45 @@ def test_an_agent_is_given_what_the_schema_says() -> None:
     assert result.metrics["row_count"] == 4
 
 
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
+def test_what_an_agent_traces_is_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+
+    from evalbeam.transforms.calls import capture
+
+    monkeypatch.setattr(capture, "_broken", [])
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(f"file:{tmp_path}/store")
+
+    @mlflow.trace(span_type="RETRIEVER")
+    def retrieve(question: str) -> Any:
+        return [{"page_content": question, "metadata": {"doc_uri": "a"}}, {"page_content": "x"}]
+
+    @mlflow.trace(span_type="LLM")
+    def model() -> dict[str, Any]:
+        return {"usage": {"prompt_tokens": 3, "completion_tokens": 4}}
+
+    @mlflow.trace
+    def agent(request: dict[str, Any]) -> str:
+        retrieve(request["messages"][0]["content"])
+        model()
+        return "Goethe wrote it."
+
+    def spans(trace: Any) -> int:
+        return len(trace.data.spans)
+
+    data = [{"request": "Who wrote Faust?", "expected_facts": ["Goethe"], "expected_retrieved_context": ["a", "b"]}]
+    config = {"default": strict}
+    result = mlflow_evaluate(data, agent, evaluator_config={}, judges=config, extra_metrics=[spans])
+    mlflow.set_tracking_uri(before)
+    assert result.metrics["response/llm_judged/groundedness/rating/percentage"] == 1.0
+    assert result.metrics["retrieval/llm_judged/context_sufficiency/rating/percentage"] == 1.0
+    assert result.metrics["retrieval/ground_truth/document_recall/average"] == 0.5
+    assert result.metrics["agent/total_token_count/average"] == 7.0
+    assert result.metrics["metric/spans/average"] == 3.0
+
+
 def test_a_failing_agent_is_told_in_its_row() -> None:
     def agent(request: dict[str, Any]) -> str:
         raise ValueError("no such model")
