@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.formats.databricks import JUDGES, OVERALL, guidelines_of
 from ...schemas.names import documented_spelling
+from ...transforms.agents.mlflow import MlflowAgent
 from ...transforms.dialects.databricks import Databricks
 from ..run.evaluate import evaluate
 from ..run.result import EvaluationResult
@@ -105,8 +106,8 @@ def mlflow_evaluate(
     Args:
         data: A DataFrame, a list of dicts or a path; columns of Agent Evaluation or of MLflow 3 (`request` or `inputs`
             ...), a column `trace` also of MLflow's `Trace` objects.
-        model: A function from the request to the response, an object with `predict`, or "module:name"; text reaches it
-            as `{"messages": [...]}`. Without it, the rows hold responses or traces.
+        model: A function from the request to the response, an object with `predict`, "module:name", or the URI of a
+            model of MLflow; text reaches it as `{"messages": [...]}`. Without it, the rows hold responses or traces.
         model_type: "databricks-agent".
         evaluator_config: {"databricks-agent": {...}} with `metrics` (names of judges), `global_guidelines`,
             `examples_df` (at most 5 rows with the fields of a row and `<judge>/rating`, `<judge>/rationale`) and
@@ -271,8 +272,8 @@ def _read_guidelines(row: Mapping[str, Any]) -> Any:
 
 
 def _check_model(model: Any) -> Any:
-    if isinstance(model, str) and ":/" in model:
-        allowed = 'a function, an object with predict (mlflow.pyfunc.load_model gives one), or "module:name"'
+    if isinstance(model, str) and ":/" in model and not MlflowAgent.claims(model):
+        allowed = 'a function, an object with predict, "module:name", "models:/..." or "runs:/..."'
         raise ConfigError(f"found {model!r}", where="model", allowed=allowed)
     return model
 

@@ -272,7 +272,7 @@ def test_scorers_are_called_by_keyword() -> None:
         ({"evaluator_config": {"databricks-agent": {"domain_instructions": {"kindness": "x"}}}}, "no judge named"),
         ({"evaluator_config": {"databricks-agent": {"domain_instructions": "x"}}}, "domain_instructions"),
         ({"evaluator_config": {"databricks-agent": {"examples_df": [{}] * 6}}}, "examples_df: found 6 rows"),
-        ({"model": "models:/agent/1", "evaluator_config": QUIET}, "models:/agent/1"),
+        ({"model": "endpoints:/agent", "evaluator_config": QUIET}, "endpoints:/agent"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(arguments: dict[str, Any], words: str) -> None:
