@@ -59,7 +59,7 @@ def find_known_name(metric: str, registered: str) -> str:
         metric: Output name of the metric.
         registered: Registered name of the metric, as configured.
     """
-    name = registered.rpartition("/")[2]
+    name = registered.removesuffix("/rating").rpartition("/")[2]
     name = _SPELLINGS.get(name, name)
     own = metric not in (registered, registered.partition("/")[2]) and not metric.startswith(f"{name}/")
     if own or registered.partition("/")[0] not in (*_OURS, registered):
@@ -85,7 +85,7 @@ def titles(style: str, metric: str, registered: str) -> dict[str, str]:
     if metric in PERFORMANCE:
         return {"score": _COMPUTED[name]} if style == "databricks" and name else {}
     if style == "databricks":
-        return _build_databricks_titles(metric, name)
+        return _build_databricks_titles(metric, name, registered.rpartition("/")[2])
     if style == "mlflow3":
         path = _add_guideline_name(JUDGES[name].scorer if name in JUDGES else metric, metric, name)
         passages = "chunk_relevance" in (name, _find_renamed_judge(registered))
@@ -117,7 +117,8 @@ def aggregates(style: str, metric: str, registered: str, row: Mapping[Any, Json]
     )
 
 
-def _build_databricks_titles(metric: str, name: str) -> dict[str, str]:
+def _build_databricks_titles(metric: str, name: str, asked: str) -> dict[str, str]:
+    """Builds the titles of a metric; a metric that was asked for in a spelling of the documentation keeps it."""
     if name in JUDGES:
         path = _add_guideline_name(JUDGES[name].column, metric, name)
         words = {**_WORDS, "score": "precision" if name == "chunk_relevance" else "rating"}
@@ -128,7 +129,25 @@ def _build_databricks_titles(metric: str, name: str) -> dict[str, str]:
         found |= {"details": path, "score": f"{path}/precision"}
     elif name in _COMPUTED:
         found["score"] = path
+    if name and asked in _SPELLINGS:
+        found["score"] = f"{path.rpartition('/')[0]}/{asked}"
     return found
+
+
+def documented_spelling(title: str) -> str:
+    """Returns the spelling in the documentation of a column or aggregate of Agent Evaluation."""
+    for documented, ours in _DOCUMENTED.items():
+        if title == ours or title.startswith(f"{ours}/"):
+            return documented + title.removeprefix(ours)
+    return title
+
+
+_DOCUMENTED: Mapping[str, str] = {
+    "agent/input_token_count": "agent/total_input_token_count",
+    "agent/output_token_count": "agent/total_output_token_count",
+    "retrieval/llm_judged/chunk_relevance_precision": "retrieval/llm_judged/chunk_relevance/precision",
+}
+"""Column in the documentation -> column in the product's output."""
 
 
 def _add_guideline_name(path: str, metric: str, name: str) -> str:

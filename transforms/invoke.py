@@ -21,6 +21,7 @@ from ..schemas.run_folder import AGENT
 from .agents.base import Agent, Recording, invocation_of, read_answer
 from .calls.bundle import MAX_HELD_BYTES
 from .calls.callee import reading
+from .calls.capture import capturing, complete
 from .calls.context import RunContext
 from .calls.fanout import FanOut, Work
 from .io.secrets import provide
@@ -117,9 +118,9 @@ class AgentCaller:
         provide(dict(self.secrets))
         limit, read = self.policy.max_answer_bytes, self.agent.read
         return reading(
-            self.agent.connect(),
+            capturing(self.agent.connect()),
             lambda call: (_fresh(call.request), call.key),
-            lambda raw, call: read_answer(read(raw), limit),
+            lambda found, call: complete(read_answer(read(found[0]), limit), found[1], limit),
         )
 
     def work(self, batch: Batch[Instance]) -> Work:

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...schemas.errors import ConfigError, RowError
 from ...schemas.formats.databricks import JUDGES, OVERALL, guidelines_of
+from ...schemas.names import documented_spelling
+from ...transforms.agents.mlflow import MlflowAgent
 from ...transforms.dialects.databricks import Databricks
 from ..run.evaluate import evaluate
 from ..run.result import EvaluationResult
@@ -37,8 +39,11 @@ COMPUTED = (
     "total_output_token_count",
 )
 """Metrics computed for every row that has their inputs, besides the latency."""
+MAX_EXAMPLES = 5
+"""Maximum rows of `examples_df`, as in Agent Evaluation."""
 _KEYS = ("metrics", "global_guidelines", "examples_df", "domain_instructions")
 _WHERE = f"evaluator_config.{MODEL_TYPE}"
+_RATED = ("rating", "rationale")
 _CHUNKS = JUDGES["chunk_relevance"].column
 
 
@@ -54,9 +59,12 @@ class MlflowResult:
 
     @property
     def metrics(self) -> dict[str, float | int]:
-        """Defined aggregates under Databricks' names, and `row_count`."""
-        found = self.evaluation.summary_metrics.items()
-        return {name: value for name, value in found if value is not None}
+        """Defined aggregates under Databricks' names, and `row_count`.
+
+        Names that the documentation spells differently from the product are there in both spellings.
+        """
+        found = {name: value for name, value in self.evaluation.summary_metrics.items() if value is not None}
+        return found | {documented_spelling(name): value for name, value in found.items()}
 
     @property
     def result_df(self) -> pd.DataFrame:
@@ -74,6 +82,9 @@ class MlflowResult:
                 table[f"{_CHUNKS}/{part}"] = [d[part] if isinstance(d, Mapping) else None for d in details]
         if not {"request_id", "dataset.request_id"} & {*table.columns}:
             names["instance_id"] = "request_id"
+        for title in list(table):
+            if (documented := documented_spelling(title)) not in table:
+                table[documented] = table[title]
         return {"eval_results": table.rename(columns=names)}
 
 
@@ -95,11 +106,12 @@ def mlflow_evaluate(
     Args:
         data: A DataFrame, a list of dicts or a path; columns of Agent Evaluation or of MLflow 3 (`request` or `inputs`
             ...), a column `trace` also of MLflow's `Trace` objects.
-        model: A function from the request to the response, an object with `predict`, or "module:name"; text reaches it
-            as `{"messages": [...]}`. Without it, the rows hold responses or traces.
+        model: A function from the request to the response, an object with `predict`, "module:name", or the URI of a
+            model of MLflow; text reaches it as `{"messages": [...]}`. Without it, the rows hold responses or traces.
         model_type: "databricks-agent".
         evaluator_config: {"databricks-agent": {...}} with `metrics` (names of judges), `global_guidelines`,
-            `examples_df` and `domain_instructions`; the last two are not supported.
+            `examples_df` (at most 5 rows with the fields of a row and `<judge>/rating`, `<judge>/rationale`) and
+            `domain_instructions` ({judge: text}), both of which the prompts of the judges then show.
         extra_metrics: Further metrics, as for `evaluate`; their columns are `metric/<name>/value`.
         **config: Other arguments of `evaluate`: `output`, `options`, `slices` ...
 
@@ -136,7 +148,29 @@ def _build_judges(evaluator_config: Mapping[str, Any], data: Any, there: bool) -
             names = ", ".join(JUDGES)
             warnings.warn(f"these judges need a judge model and are not computed: {names}", stacklevel=3)
         return []
-    return build_judge_metrics(wanted, own.get("global_guidelines"), list_guideline_names(data))
+    metrics = build_judge_metrics(wanted, own.get("global_guidelines"), list_guideline_names(data))
+    return [{**metric, **_build_teaching(own, metric["metric"].partition("/")[2])} for metric in metrics]
+
+
+def _build_teaching(own: Mapping[str, Any], judge: str) -> dict[str, Any]:
+    """Returns the parameters by which a judge learns the domain; none for what is not a judge."""
+    instructions = (own.get("domain_instructions") or {}).get(judge)
+    examples = _select_examples(own.get("examples_df"), judge)
+    given = {"instructions": instructions, "examples": examples}
+    return {name: value for name, value in given.items() if value}
+
+
+def _select_examples(table: Any, judge: str) -> list[dict[str, Any]]:
+    """Selects the rated rows of a judge from `examples_df`, with the rating as "yes" or "no"."""
+    rows = table.to_dict("records") if hasattr(table, "to_dict") else list(table or ())
+    column = JUDGES[judge].column if judge in JUDGES else judge
+    found = []
+    for row in rows:
+        parts = {p: next((row[k] for k in (f"{judge}/{p}", f"{column}/{p}") if k in row), None) for p in _RATED}
+        if parts["rating"] in ("yes", "no"):
+            shown = {k: v for k, v in row.items() if "/" not in k and v is not None and v == v}
+            found.append({**shown, **{k: v for k, v in parts.items() if isinstance(v, str)}})
+    return found
 
 
 def build_judge_metrics(
@@ -198,12 +232,27 @@ def _check_config(evaluator_config: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in own.get("metrics") or ():
         if name not in JUDGES:
             raise ConfigError(f"no judge named {name!r}", where=f"{_WHERE}.metrics", allowed=", ".join(JUDGES))
+    _check_teaching(own)
     if own.get("global_guidelines") is not None:
         try:
             guidelines_of(own["global_guidelines"], "global_guideline_adherence")
         except RowError as error:
             raise ConfigError(error.message, where=f"{_WHERE}.global_guidelines") from None
     return own
+
+
+def _check_teaching(own: Mapping[str, Any]) -> None:
+    examples, instructions = own.get("examples_df"), own.get("domain_instructions")
+    if not isinstance(instructions, Mapping | None):
+        found = type(instructions).__name__
+        raise ConfigError(f"found {found}", where=f"{_WHERE}.domain_instructions", allowed="{judge: text}")
+    for name in instructions or ():
+        if name not in JUDGES:
+            where = f"{_WHERE}.domain_instructions"
+            raise ConfigError(f"no judge named {name!r}", where=where, allowed=", ".join(JUDGES))
+    if examples is not None and len(examples) > MAX_EXAMPLES:
+        allowed = f"at most {MAX_EXAMPLES}"
+        raise ConfigError(f"found {len(examples)} rows", where=f"{_WHERE}.examples_df", allowed=allowed)
 
 
 def _join_name(judge: str, name: str) -> str:
@@ -223,8 +272,8 @@ def _read_guidelines(row: Mapping[str, Any]) -> Any:
 
 
 def _check_model(model: Any) -> Any:
-    if isinstance(model, str) and ":/" in model:
-        allowed = 'a function, an object with predict (mlflow.pyfunc.load_model gives one), or "module:name"'
+    if isinstance(model, str) and ":/" in model and not MlflowAgent.claims(model):
+        allowed = 'a function, an object with predict, "module:name", "models:/..." or "runs:/..."'
         raise ConfigError(f"found {model!r}", where="model", allowed=allowed)
     return model
 

@@ -28,7 +28,7 @@ ROW = {"mean": 0.5, "std": 0.1, "error_count": 2}
         (
             "retrieval/llm_judged/chunk_relevance_precision",
             "retrieval/llm_judged/chunk_relevance_precision",
-            "retrieval/llm_judged/chunk_relevance/precision",
+            "retrieval/llm_judged/chunk_relevance_precision",
             "/average",
         ),
         (
@@ -38,7 +38,7 @@ ROW = {"mean": 0.5, "std": 0.1, "error_count": 2}
             "/percentage",
         ),
         ("document_recall", "document_recall", "retrieval/ground_truth/document_recall", "/average"),
-        ("agent/input_token_count", "agent/input_token_count", "agent/total_input_token_count", "/average"),
+        ("agent/input_token_count", "agent/input_token_count", "agent/input_token_count", "/average"),
         ("total_token_count", "total_token_count", "agent/total_token_count", "/average"),
         ("latency_in_seconds", "latency_in_seconds", "agent/latency_seconds", "/average"),
     ],

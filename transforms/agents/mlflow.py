@@ -12,8 +12,11 @@ from ...schemas.formats.messages import agent_input, response_text, responses_in
 from ...schemas.json import Json
 from ..dialects.traces_otel.derive import fields_of
 from ..dialects.traces_otel.spans import parse_trace
+from ..registry import require_module
 from .base import Agent, Ask, load_target, register
 
+URIS = ("models:/", "runs:/")
+"""Beginnings of the URIs of MLflow's models."""
 _OURS = ("response", "predicted_trajectory", "turns")
 
 
@@ -29,7 +32,8 @@ class MlflowAgent(Agent):
     function's answer is used unchanged. Scorers get the whole answer as `outputs`.
 
     Attributes:
-        target: The function or object, or `"module:name"` of it.
+        target: The function or object, or `"module:name"` of it; or the URI of a model, `"models:/..."` or
+            `"runs:/..."`, which each worker process loads through MLflow.
         gives: "request" for one argument, the request (a ResponsesAgent gets messages as its `input`); "inputs" for an
             argument by name for each key of the request, as MLflow 3 calls `predict_fn`.
     """
@@ -37,7 +41,14 @@ class MlflowAgent(Agent):
     target: Any
     gives: Literal["request", "inputs"] = "request"
 
+    @classmethod
+    def claims(cls, target: Any) -> bool:
+        return isinstance(target, str) and target.startswith(URIS)
+
     def __post_init__(self) -> None:
+        if self.claims(self.target):
+            require_module("mlflow", "mlflow", "a model of MLflow", "agent.target")
+            return
         found = load_target(self.target)
         if isinstance(found, type) or not callable(getattr(found, "predict", found)):
             what = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
@@ -46,7 +57,7 @@ class MlflowAgent(Agent):
             )
 
     def connect(self) -> Ask:
-        found = load_target(self.target)
+        found = _load_model(self.target) if self.claims(self.target) else load_target(self.target)
         predict: Callable[..., Any] = getattr(found, "predict", found)
         form = responses_input if _takes_input(found) else agent_input
 
@@ -78,6 +89,12 @@ class MlflowAgent(Agent):
         if calls := tool_calls_of(raw):
             answer["predicted_trajectory"] = calls
         return {**answer, **whole, **({"trace": trace} if trace else {})}
+
+
+def _load_model(uri: str) -> Any:
+    import mlflow
+
+    return mlflow.pyfunc.load_model(uri)
 
 
 def _takes_input(target: Any) -> bool:

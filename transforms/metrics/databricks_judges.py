@@ -8,7 +8,7 @@ own. Scores of rows that a judge cannot rate have Databricks' codes: 1001 (a fie
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from ...schemas.errors import RowError
@@ -19,7 +19,7 @@ from ...schemas.judging import Judging
 from ...schemas.result import Score
 from ...schemas.values import mean
 from ..judging.panel import PanelSlot, Rule, Vote, find_unasked
-from ..judging.prompts import Prompt, load_prompt
+from ..judging.prompts import Prompt, as_text, load_prompt
 from ..judging.shapes import TEXT, object_of, one_of
 from ..runtime.dialogue import run_together
 from ._judged import JudgedMetric
@@ -42,9 +42,13 @@ class AgentJudge(JudgedMetric):
     Attributes:
         rows: "asked" scores all rows; "documented" scores only those for which Agent Evaluation would choose the judge,
             and the score of the others is `not_applicable`.
+        instructions: What the judge must know of the domain; shown with its task.
+        examples: Rated rows, {request, response ..., rating, rationale}; shown with its task.
     """
 
     rows: Literal["asked", "documented"] = "asked"
+    instructions: str = ""
+    examples: list[dict[str, Any]] = field(default_factory=list)
 
     range: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
     binary: ClassVar[bool] = True
@@ -53,7 +57,16 @@ class AgentJudge(JudgedMetric):
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        return (load_prompt(f"databricks/{self.prompt or self.task}"),)
+        return (self._teach(load_prompt(f"databricks/{self.prompt or self.task}")),)
+
+    def _teach(self, prompt: Prompt) -> Prompt:
+        """Adds instructions and examples to the task of a prompt."""
+        told = [prompt.told]
+        if self.instructions:
+            told.append(f"What to know of the domain:\n{self.instructions}")
+        if self.examples:
+            told.append("\n".join(["Examples of ratings, as JSON:", *map(as_text, self.examples)]))
+        return replace(prompt, told="\n\n".join(told))
 
     @property
     def rule(self) -> Rule:
@@ -109,10 +122,12 @@ for _task, _description in _JUDGES:
     _name = "".join(map(str.capitalize, _task.split("_")))
     _made = type(_name, (AgentJudge,), {"task": _task, "__doc__": _description, "__module__": __name__})
     # Workers unpickle metrics by module and name, so the class must be an attribute of this module.
-    globals()[_name] = register("metric", f"databricks/{_task}")(dataclass(frozen=True, kw_only=True)(_made))
+    _made = register("metric", f"databricks/{_task}")(dataclass(frozen=True, kw_only=True)(_made))
+    globals()[_name] = register("metric", f"{words.JUDGES[_task].column}/rating")(_made)
 
 
 @register("metric", "databricks/chunk_relevance")
+@register("metric", "retrieval/llm_judged/chunk_relevance_precision")
 @dataclass(frozen=True, kw_only=True)
 class ChunkRelevance(AgentJudge):
     """Precision of the retrieval: the share of retrieved passages that are relevant to the request, in [0, 1].
@@ -179,6 +194,7 @@ class _Guidelines(AgentJudge):
 
 
 @register("metric", "databricks/guideline_adherence")
+@register("metric", "response/llm_judged/guideline_adherence/rating")
 @dataclass(frozen=True, kw_only=True)
 class GuidelineAdherence(_Guidelines):
     """Adherence of the response to the row's `guidelines`, a list or {name: list}: 1 if all are followed, else 0.

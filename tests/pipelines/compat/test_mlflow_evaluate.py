@@ -114,6 +114,48 @@ def test_guidelines_logged_on_a_trace_are_judged() -> None:
     assert table["response/llm_judged/guideline_adherence/tone/rating"].tolist() == ["no"]
 
 
+def test_names_are_there_as_documented_and_as_the_product_writes_them() -> None:
+    row = {**EVAL_SET[0], "input_tokens": 3, "output_tokens": 4}
+    result = judged([row])
+    table = result.tables["eval_results"]
+    for documented, written in (
+        ("agent/input_token_count", "agent/total_input_token_count"),
+        ("agent/output_token_count", "agent/total_output_token_count"),
+        ("retrieval/llm_judged/chunk_relevance_precision", "retrieval/llm_judged/chunk_relevance/precision"),
+    ):
+        assert table[documented].tolist() == table[written].tolist()
+        assert result.metrics[f"{documented}/average"] == result.metrics[f"{written}/average"]
+
+
+def test_examples_and_instructions_reach_their_judges() -> None:
+    seen: list[str] = []
+
+    async def judge(messages: list[dict[str, str]], schema: dict[str, Any]) -> dict[str, Any]:
+        seen.append(messages[0]["content"])
+        return {"rationale": "so", "rating": "yes"}
+
+    examples = pd.DataFrame(
+        {
+            "request": ["What is a swap?", "Hi"],
+            "response": ["A trade.", "Ho"],
+            "relevance_to_query/rating": ["no", None],
+            "response/llm_judged/safety/rationale": [None, "It is polite."],
+            "response/llm_judged/safety/rating": [None, "yes"],
+        }
+    )
+    own = {
+        "metrics": ["relevance_to_query", "safety"],
+        "examples_df": examples,
+        "domain_instructions": {"safety": "Prices are no secret."},
+    }
+    mlflow_evaluate(EVAL_SET, evaluator_config={"databricks-agent": own}, judges={"default": judge})
+    (relevance,) = [text for text in seen if "What is a swap?" in text]
+    (safety,) = [text for text in seen if "Prices are no secret." in text]
+    assert "It is polite." in safety
+    assert relevance != safety
+    assert len(seen) == 2
+
+
 def test_chosen_judges_run_on_every_row() -> None:
     both = {**TRUTH, "expected_response": "Goethe"}
     result = judged([*EVAL_SET, TRUTH, both], {"metrics": ["correctness", "relevance_to_query"]})
@@ -143,6 +185,45 @@ def test_an_agent_is_given_what_the_schema_says() -> None:
     assert (table["agent/latency_seconds"] >= 0).all()
     assert result.metrics["agent/total_input_token_count/average"] == 3.0
     assert result.metrics["row_count"] == 4
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
+def test_what_an_agent_traces_is_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+
+    from evalbeam.transforms.calls import capture
+
+    monkeypatch.setattr(capture, "_broken", [])
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(f"file:{tmp_path}/store")
+
+    @mlflow.trace(span_type="RETRIEVER")
+    def retrieve(question: str) -> Any:
+        return [{"page_content": question, "metadata": {"doc_uri": "a"}}, {"page_content": "x"}]
+
+    @mlflow.trace(span_type="LLM")
+    def model() -> dict[str, Any]:
+        return {"usage": {"prompt_tokens": 3, "completion_tokens": 4}}
+
+    @mlflow.trace
+    def agent(request: dict[str, Any]) -> str:
+        retrieve(request["messages"][0]["content"])
+        model()
+        return "Goethe wrote it."
+
+    def spans(trace: Any) -> int:
+        return len(trace.data.spans)
+
+    data = [{"request": "Who wrote Faust?", "expected_facts": ["Goethe"], "expected_retrieved_context": ["a", "b"]}]
+    config = {"default": strict}
+    result = mlflow_evaluate(data, agent, evaluator_config={}, judges=config, extra_metrics=[spans])
+    mlflow.set_tracking_uri(before)
+    assert result.metrics["response/llm_judged/groundedness/rating/percentage"] == 1.0
+    assert result.metrics["retrieval/llm_judged/context_sufficiency/rating/percentage"] == 1.0
+    assert result.metrics["retrieval/ground_truth/document_recall/average"] == 0.5
+    assert result.metrics["agent/total_token_count/average"] == 7.0
+    assert result.metrics["metric/spans/average"] == 3.0
 
 
 def test_a_failing_agent_is_told_in_its_row() -> None:
@@ -188,7 +269,10 @@ def test_scorers_are_called_by_keyword() -> None:
         ({"evaluator_config": {"databricks-agent": {"metrics": ["kindness"]}}}, "no judge named 'kindness'"),
         ({"evaluator_config": {"databricks-agent": {"metrics": ["safety"]}}}, "safety need a judge model"),
         ({"evaluator_config": {"databricks-agent": {"metrics": [], "global_guidelines": "x"}}}, "global_guidelines"),
-        ({"model": "models:/agent/1", "evaluator_config": QUIET}, "models:/agent/1"),
+        ({"evaluator_config": {"databricks-agent": {"domain_instructions": {"kindness": "x"}}}}, "no judge named"),
+        ({"evaluator_config": {"databricks-agent": {"domain_instructions": "x"}}}, "domain_instructions"),
+        ({"evaluator_config": {"databricks-agent": {"examples_df": [{}] * 6}}}, "examples_df: found 6 rows"),
+        ({"model": "endpoints:/agent", "evaluator_config": QUIET}, "endpoints:/agent"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(arguments: dict[str, Any], words: str) -> None:

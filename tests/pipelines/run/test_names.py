@@ -69,7 +69,7 @@ def test_databricks(tmp_path: Path) -> None:
         "failure/average": 0.0,
         "retrieval/ground_truth/document_recall/average": 1.0,
         "retrieval/ground_truth/document_ratings/precision/average": 0.5,
-        "agent/total_input_token_count/average": 5.0,
+        "agent/input_token_count/average": 5.0,
         "metric/exact_match/average": 0.5,
         "metric/mild/average": 0.5,
     }

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evalbeam import ConfigError
+from evalbeam.pipelines.run.parts import agent_type
 from evalbeam.schemas.calls import Outcome
+from evalbeam.schemas.config.evaluation import AgentConfig
+from evalbeam.transforms import registry
 from evalbeam.transforms.agents.base import invocation_of, read_answer
 from evalbeam.transforms.agents.mlflow import MlflowAgent
 
@@ -113,3 +117,29 @@ def test_a_responses_agent_is_given_input() -> None:
 def test_the_whole_answer_is_kept_for_scorers() -> None:
     assert ask(lambda request: {"content": "Ho", "sure": True}).extra == {"outputs": {"content": "Ho", "sure": True}}
     assert ask(lambda request: "Ho").extra is None
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
+def test_models_of_mlflow_are_loaded_by_their_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+
+    class Model(mlflow.pyfunc.PythonModel):
+        def predict(self, context: Any, model_input: Any, params: Any = None) -> Any:
+            return {"content": model_input["messages"][0]["content"]}
+
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(f"file:{tmp_path}/store")
+    try:
+        with mlflow.start_run():
+            info = mlflow.pyfunc.log_model(name="m", python_model=Model(), pip_requirements=["mlflow-skinny"])
+        assert agent_type(AgentConfig(target=info.model_uri)) == "mlflow"
+        assert ask(info.model_uri).response == "Hi"
+    finally:
+        mlflow.set_tracking_uri(before)
+
+
+def test_models_need_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "has_module", lambda name: False)
+    with pytest.raises(ConfigError, match=r"evalbeam\[mlflow\]"):
+        MlflowAgent("models:/agent/1")

@@ -10,10 +10,11 @@ import pytest
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.formats.databricks import CAUSES, JUDGES
 from evalbeam.schemas.instance import Chunk, Example, Instance, Invocation
+from evalbeam.schemas.names import titles
 from evalbeam.schemas.result import Score, ScoreError
 from evalbeam.transforms import registry
 from evalbeam.transforms.dialects.databricks import Databricks
-from evalbeam.transforms.metrics.base import Derived
+from evalbeam.transforms.metrics.base import Derived, Metric
 
 from ..judging.scripted import held
 
@@ -204,3 +205,36 @@ def test_only_verdicts_count_and_a_row_fails_for_its_passages_only_if_none_is_re
     assert overall.derive({"rude": (rude, Score(0.0))}) == Score(1.0)
     assert overall.derive({"rude": (rude, Score(1.0, explanation="?"))}).details["root_cause_assessment"] == "rude"
     assert overall.score(example()).status == "not_applicable"
+
+
+def test_instructions_and_examples_are_shown_with_the_task() -> None:
+    taught = {"request": "Hi", "rating": "no", "rationale": "Too short."}
+    made = metric("relevance_to_query", instructions="Ours is a bank.", examples=[taught])
+    _, (ask,) = held(made.judged(example()), YES)
+    assert "What to know of the domain:\nOurs is a bank." in ask.messages[0].content
+    assert '"rationale":"Too short."' in ask.messages[0].content
+    assert made.prompts[0].hash != metric("relevance_to_query").prompts[0].hash
+
+
+SEED = (
+    "response/llm_judged/relevance_to_query/rating",
+    "response/llm_judged/safety/rating",
+    "response/llm_judged/groundedness/rating",
+    "retrieval/llm_judged/chunk_relevance_precision",
+    "agent/total_token_count",
+    "agent/input_token_count",
+    "agent/output_token_count",
+    "response/llm_judged/correctness/rating",
+    "retrieval/llm_judged/context_sufficiency/rating",
+    "retrieval/ground_truth/document_recall",
+    "response/llm_judged/guideline_adherence/rating",
+)
+"""The metrics of the documentation of Agent Evaluation's input schema, as it spells them."""
+
+
+@pytest.mark.parametrize("name", SEED)
+def test_every_name_of_the_documentation_is_a_metric_and_a_column(name: str) -> None:
+    part = registry.find("metric", name)
+    built = registry.build(part, {}, "metrics.0")
+    assert isinstance(built, Metric)
+    assert titles("databricks", name, name)["score"] == name

@@ -220,7 +220,7 @@ def traces_in(value: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _otlp_span(span: Mapping[str, Any]) -> Span:
-    attributes = {k: json_or_text(v) if k in _PACKED else v for k, v in _attributes(span.get("attributes"))}
+    attributes = {k: json_or_text(v) if k in PACKED else v for k, v in _attributes(span.get("attributes"))}
     events = [
         {"name": e.get("name"), "attributes": dict(_attributes(e.get("attributes")))} for e in span.get("events") or ()
     ]
@@ -294,11 +294,9 @@ def _any_value(value: Mapping[str, Any]) -> Json:
     return None
 
 
-_PACKED = frozenset((*_INPUTS, *_OUTPUTS, "mlflow.spanType", "mlflow.chat.tokenUsage")) - {
-    "gen_ai.retrieval.query.text"
-}
+PACKED = frozenset((*_INPUTS, *_OUTPUTS, "mlflow.spanType", "mlflow.chat.tokenUsage")) - {"gen_ai.retrieval.query.text"}
 """Attributes whose values are JSON text in OTLP too."""
-_READ = _PACKED.union(
+_READ = PACKED.union(
     *_TOKENS.values(), ("gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.retrieval.query.text", "error.type")
 )
 """Attributes of MLflow's spans that are parsed; the others are skipped, since they may be large."""
