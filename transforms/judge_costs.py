@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import apache_beam as beam
 
 from ..schemas.config.evaluation import PriceConfig
 from ..schemas.json import Json
 from ..schemas.result import ScoredBatch, Summary, Tally
-from ..schemas.usage import add_known
+from ..schemas.usage import SIMULATED, add_known
 from .statistics.slices import MetricFacts
 
+SIMULATOR = "agent.simulator"
+"""Name of a simulated user's model among the judges."""
+_SIMULATOR = {"calls", "unknown", "input_tokens", "output_tokens"}
 LIVE, BATCH = "live", "batch"
 """Ways in which answers are obtained; their prices differ."""
 Spent: TypeAlias = tuple[tuple[str, str, str], tuple[int, int, int, int, int, int]]
@@ -35,6 +38,11 @@ class SumSpending(beam.PTransform):
 def _list_spending(batch: ScoredBatch) -> Iterator[Spent]:
     for key, tally in batch.spent.items():
         yield key, astuple(tally)
+    for example in batch.examples:
+        used: Any = (example.invocation.extra or {}).get(SIMULATED)
+        if isinstance(used, Mapping) and used.keys() == _SIMULATOR:
+            tokens = used["input_tokens"], used["output_tokens"]
+            yield ("agent", SIMULATOR, LIVE), astuple(Tally(used["calls"], 0, used["unknown"], *tokens))
 
 
 def _sum_tallies(tallies: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

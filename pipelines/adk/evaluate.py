@@ -23,6 +23,7 @@ from ...transforms.io import storage
 from ...transforms.readers._files import holds_eval_set
 from ...transforms.readers.base import selection
 from ..config.adk_criteria import convert_criteria, load_test_config
+from ..config.adk_models import build_simulator
 from ..run.build import make_plan
 from ..run.evaluate import run
 from ..run.result import EvaluationResult
@@ -48,13 +49,11 @@ class AdkEvaluation:
         config: The criteria.
         cases: The verdicts in the order of the eval sets' files, with all trials of a case together. Cases that cannot
             be read are FAILED.
-        scenarios: Cases that were not run for lack of a user simulator.
     """
 
     run: EvaluationResult
     config: AdkConfig
     cases: tuple[CaseVerdict, ...]
-    scenarios: tuple[str, ...] = ()
 
     @property
     def verdicts(self) -> dict[str, Status]:
@@ -113,6 +112,8 @@ def adk_evaluate(
         "rate_limit_timeout": _RATE_LIMIT_TIMEOUT,
         **(agent_options or {}),
     }
+    if any("scenario" in case_fields(case) for case in cases):
+        asked.setdefault("simulator", build_simulator(config.user_simulator or {}, judges))
     converted = convert_criteria(config, lenient, judges)
     converted["judges"] = {n: {**_JUDGED, **j} if isinstance(j, Mapping) else j for n, j in converted["judges"].items()}
     sections = {
@@ -122,8 +123,7 @@ def adk_evaluate(
     }
     parsed = EvaluationConfig.parse({**sections, **converted, "trials": num_runs})
     result = _check_started(run(make_plan(parsed), pipeline_options(options)))
-    scenarios = () if asked.get("simulator") else tuple(c["eval_id"] for c in cases if "scenario" in case_fields(c))
-    return AdkEvaluation(result, config, _build_verdicts(result, config, found, lenient), scenarios)
+    return AdkEvaluation(result, config, _build_verdicts(result, config, found, lenient))
 
 
 def _check_started(result: EvaluationResult) -> EvaluationResult:

@@ -84,7 +84,7 @@ class Evaluate(beam.PTransform):
         instances = scored | "Instances" >> write
         errors = (rows.rejected, scored) | "Errors" >> WriteErrors(side, output.path, plan.writer.beside)
         files = (instances, errors) | "Files" >> beam.Flatten()
-        spent = scored | "Spending" >> SumSpending() if plan.judges else None
+        spent = scored | "Spending" >> SumSpending() if plan.models else None
         last = FinishRun(files, summaries, facts, plan.record(context), plan.writer.beside, spent)
         return input_or_inputs | "FinishRun" >> last  # type: ignore[return-value]  (`|` gives a PValue)
 

@@ -22,6 +22,7 @@ from ...transforms.finish import HANDED, LEFT, RunRecord
 from ...transforms.invoke import InvokeAgent
 from ...transforms.journal.ranks import retry_of
 from ...transforms.judge import JudgeExamples, JudgeUse
+from ...transforms.judge_costs import SIMULATOR
 from ...transforms.judging.needs import Needs
 from ...transforms.load import LoadTables
 from ...transforms.metrics._inputs import ConfiguredMetric
@@ -65,6 +66,12 @@ class Plan:
     packages: Packages = Packages()
     rows: Any = None
     purpose: Purpose = "run"
+
+    @property
+    def models(self) -> dict[str, str]:
+        """Model of each judge, and of the simulated user if there is one."""
+        user = getattr(self.agent, "simulated_by", None)
+        return {name: use.model_name for name, use in self.judges.items()} | ({} if user is None else {SIMULATOR: user})
 
     @property
     def computed(self) -> tuple[ConfiguredMetric, ...]:
@@ -200,7 +207,7 @@ class Plan:
             replay=not (self.recorded or self.asks_agent),
             loading=self.loading(context),
             prompts={u.name: prompts_of(u.metric) for u in self.judged},
-            models={name: use.model_name for name, use in self.judges.items()},
+            models=self.models,
             free=tuple(name for name, use in self.judges.items() if use.replayed is not None),
             prices=self.config.prices,
             retry=retry_of(context.start),

@@ -114,8 +114,6 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     if args.print_detailed_results:
         say("\n".join(render_details(evaluation)))
     say("\n".join(render_summary(evaluation)))
-    if evaluation.scenarios:
-        note(f"{len(evaluation.scenarios)} scenarios need a user simulator: {', '.join(evaluation.scenarios[:10])}")
     try:
         write_report(evaluation.run)
     except OSError as error:

@@ -14,6 +14,8 @@ from evalbeam.pipelines.cli.main import main
 from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.formats.adk_config import read_config
+from evalbeam.schemas.instance import Usage
+from evalbeam.schemas.judging import Reply
 
 from .cases import case, eval_set, roll, statuses, turn
 
@@ -223,3 +225,79 @@ def test_agent_evaluator_has_the_methods_of_google_adks(agents, tmp_path, monkey
 def test_a_test_config_may_have_commas_before_brackets(tmp_path):
     (tmp_path / "test_config.json").write_text('{"criteria": {"response_match_score": 0.5,},}')
     assert choose_config([], str(tmp_path / "test_config.json")).criteria[0].threshold == 0.5
+
+
+ASKED = []
+
+
+def speak(messages, schema):
+    """The model of a user who wants one more roll."""
+    ASKED.append(messages)
+    last = "roll 8" in messages[-1]["content"]
+    return Reply("</finished>" if last else "roll 8", usage=Usage(100, 7))
+
+
+def told(metric, actual, expected, scenario):
+    from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult, PerInvocationResult
+
+    made = [PerInvocationResult(actual_invocation=a, score=1.0) for a in actual]
+    status = EvalStatus.PASSED if scenario.user_persona.id == "EVALUATOR" else EvalStatus.FAILED
+    return EvaluationResult(overall_score=1.0, overall_eval_status=status, per_invocation_results=made)
+
+
+TEMPLATE = "{{ persona.description }}|{{ conversation_plan }}|{{ conversation_history }}|{{ stop_signal }}"
+
+
+@pytest.mark.parametrize("template", [None, TEMPLATE])
+def test_users_are_simulated_as_the_test_config_says_and_their_cost_is_counted(agents, tmp_path, monkeypatch, template):
+    from google.adk.evaluation.simulation.pre_built_personas import get_default_persona_registry
+
+    monkeypatch.setitem(sys.modules, "telling", sys.modules[__name__])
+    ASKED.clear()
+    scenario = {"starting_prompt": "roll 6", "conversation_plan": "one more", "user_persona": "EVALUATOR"}
+    path = eval_set(tmp_path / "x.evalset.json", {"eval_id": "s", "conversation_scenario": scenario})
+    simulator = {"model": "gpt-x", "maxAllowedInvocations": 5, "include_function_calls": True}
+    config = {
+        "criteria": {"mine": 1},
+        "custom_metrics": {"mine": {"code_config": {"name": "telling.told"}}},
+        "user_simulator_config": {**simulator, **({"custom_instructions": template} if template else {})},
+    }
+    judge = {"type": "function", "target": speak, "max_attempts": 2}
+    found = adk_evaluate(agents.dice_agent(), [path], read_config(config, "x"), judges={"gpt-x": judge})
+    assert found.passed, found.cases
+    assert [turn["prompt"] for turn in found.run.metrics_table["turns"][0]] == ["roll 6", "roll 8"]
+    (spent,) = found.run.manifest["judging"]["spent"]
+    assert (spent["judge"], spent["answers"], spent["input_tokens"], spent["output_tokens"]) == (
+        "agent.simulator",
+        2,
+        200,
+        14,
+    )
+    persona = get_default_persona_registry().get_persona("EVALUATOR")
+    first = ASKED[0][-1]["content"]
+    assert persona.description in first
+    assert "61" in first
+    if template:
+        assert first.startswith(f"{persona.description}|one more|user: roll 6\n\n")
+        assert first.endswith("|</finished>")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"type": "llm_audio"}, "llm_audio' is not supported"),
+        ({"max_invocations": 3}, "unknown key 'max_invocations'; did you mean 'max_allowed_invocations'"),
+        ({"max_allowed_invocations": "3"}, "a whole number"),
+    ],
+)
+def test_a_simulator_that_cannot_be_is_refused_by_name(given, words):
+    with pytest.raises(ConfigError, match=words):
+        read_config({"criteria": {RESPONSE: 1}, "user_simulator_config": given}, "x")
+
+
+def test_a_template_of_a_user_needs_what_google_adk_asks_for(agents, tmp_path):
+    scenario = {"starting_prompt": "roll 6", "conversation_plan": "one more"}
+    path = eval_set(tmp_path / "x.evalset.json", {"eval_id": "s", "conversation_scenario": scenario})
+    config = {"criteria": {"safety_v1": 1}, "user_simulator_config": {"custom_instructions": "{{ stop_signal }}"}}
+    with pytest.raises(ConfigError, match=r"template lacks \{\{ conversation_plan \}\}, \{\{ conversation_history"):
+        adk_evaluate(agents.dice_agent(), [path], read_config(config, "x"))
