@@ -145,10 +145,15 @@ def _build_verdicts(
     return tuple(sorted(verdicts, key=lambda v: (order.get((v.eval_set_id, v.eval_id), len(order)), v.trial)))
 
 
-def find_eval_files(paths: Sequence[str], agent_dir: str = "") -> list[str]:
+def find_eval_files(paths: Sequence[str], agent_dir: str = "", sets_dir: str | None = None) -> list[str]:
     """Finds the files of arguments: a file, all eval sets below a folder, or an eval set of the agent by its id.
 
     In a folder, `*.test.json` are the eval sets; without any, all files whose content is an EvalSet.
+
+    Args:
+        paths: The arguments.
+        agent_dir: Folder of the agent.
+        sets_dir: Folder of the eval sets with ids; default: that of the agent.
 
     Raises:
         ConfigError: An argument matches no file.
@@ -162,8 +167,9 @@ def find_eval_files(paths: Sequence[str], agent_dir: str = "") -> list[str]:
             files.append(path)
         else:
             name, colon, cases = path.partition(":")
-            by_id = os.path.join(agent_dir, name + SUFFIXES[0])
-            if not agent_dir or not os.path.isfile(by_id):
+            folder = sets_dir or agent_dir
+            by_id = storage.join(folder, name + SUFFIXES[0])
+            if not folder or not storage.exists(by_id):
                 raise ConfigError(f"no eval set {path!r}", where="eval set", allowed="a file, folder or id")
             files.append(by_id + colon + cases)
     return files

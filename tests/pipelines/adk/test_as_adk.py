@@ -1,5 +1,6 @@
 """`adk_verdicts`: the verdicts are those of google-adk's own evaluation service."""
 
+import hashlib
 import json
 import re
 import sys
@@ -301,3 +302,64 @@ def test_a_template_of_a_user_needs_what_google_adk_asks_for(agents, tmp_path):
     config = {"criteria": {"safety_v1": 1}, "user_simulator_config": {"custom_instructions": "{{ stop_signal }}"}}
     with pytest.raises(ConfigError, match=r"template lacks \{\{ conversation_plan \}\}, \{\{ conversation_history"):
         adk_evaluate(agents.dice_agent(), [path], read_config(config, "x"))
+
+
+def test_eval_sets_and_results_on_a_storage(folder, tmp_path, capsys):
+    from google.adk.evaluation.eval_result import EvalSetResult
+
+    app = Path(folder).name
+    eval_set(tmp_path / "bucket" / app / "evals" / "eval_sets" / "mine.evalset.json", case("a", roll(6)), name="mine")
+    uri = str(tmp_path / "bucket")
+    assert main(["adk-eval", folder, "mine:a", "--eval_storage_uri", uri, "--log_level", "error"]) == 0
+    assert "mine: PASSED" in capsys.readouterr().out
+    (written,) = (tmp_path / "bucket" / app / "evals" / "eval_history").glob("*.evalset_result.json")
+    assert EvalSetResult.model_validate_json(written.read_bytes()).eval_set_id == "mine"
+    assert not (Path(folder) / ".adk").exists()
+    assert main(["adk-eval", folder, "mine", "--eval_storage_uri", f"{uri}/other"]) == 2
+    assert "no eval set 'mine'" in capsys.readouterr().err
+
+
+def test_features_of_google_adk_are_switched(folder, tmp_path, monkeypatch, capsys):
+    from google.adk.features import FeatureName, is_feature_enabled
+
+    feature = FeatureName.PROGRESSIVE_SSE_STREAMING
+    for switch in ("ENABLE", "DISABLE"):
+        monkeypatch.setenv(f"ADK_{switch}_{feature.value}", "0")
+    path = eval_set(tmp_path / "x.evalset.json", case("a", roll(6)))
+    assert main(["adk-eval", folder, path, "--disable_features", feature.value]) == 0
+    assert not is_feature_enabled(feature)
+    assert main(["adk-eval", folder, path, "--enable_features", "PROGRESSIVE_SSE_STREEMING"]) == 2
+    assert f"did you mean '{feature.value}'" in capsys.readouterr().err
+
+
+def test_every_option_of_adk_eval_is_one_here():
+    import argparse
+
+    command = pytest.importorskip("google.adk.cli.cli_tools_click").cli_eval
+    parser = argparse.ArgumentParser()
+    adk.add(parser.add_subparsers())
+    (actions,) = parser._subparsers._group_actions
+    ours = {option for action in actions.choices["adk-eval"]._actions for option in action.option_strings}
+    theirs = {name for option in command.params for name in option.opts if name.startswith("--")}
+    assert theirs - {"--help"} <= ours
+
+
+def test_a_file_of_scenarios_is_an_eval_set(tmp_path):
+    from google.adk.evaluation.conversation_scenarios import ConversationScenarios
+    from google.adk.evaluation.eval_set import EvalSet
+
+    source, target = tmp_path / "scenarios.json", tmp_path / "made.evalset.json"
+    given = {
+        "scenarios": [
+            {"starting_prompt": "a", "conversation_plan": "b"},
+            {"startingPrompt": "c", "conversationPlan": "d"},
+        ]
+    }
+    source.write_text(json.dumps(given))
+    session = tmp_path / "session.json"
+    session.write_text('{"app_name": "a", "user_id": "u", "state": {}}')
+    assert main(["adk-migrate", str(source), str(target), "--initial_session_file", str(session)]) == 0
+    made = EvalSet.model_validate_json(target.read_bytes())
+    texts = [json.dumps(s.model_dump(), sort_keys=True) for s in ConversationScenarios.model_validate(given).scenarios]
+    assert [c.eval_id for c in made.eval_cases] == [hashlib.sha256(t.encode()).hexdigest()[:8] for t in texts]
+    assert {c.session_input.user_id for c in made.eval_cases} == {"u"}
