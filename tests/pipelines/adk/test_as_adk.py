@@ -208,7 +208,7 @@ def test_agent_evaluator_has_the_methods_of_google_adks(agents, tmp_path, monkey
         theirs, ours = (list(inspect.signature(getattr(c, name)).parameters) for c in (Theirs, AgentEvaluator))
         assert ours[: len(theirs)] == theirs[: len(ours)] or set(ours) - {"more"} <= set(theirs)
     path = eval_set(tmp_path / "a.test.json", case("good", roll(6)))
-    asyncio.run(AgentEvaluator.evaluate("adk_agents", path, num_runs=1))
+    asyncio.run(AgentEvaluator.evaluate("adk_agents", path, num_runs=1, output_file=None))
     made = EvalSet.model_validate_json(Path(path).read_text())
     config = EvalConfig(criteria={"tool_trajectory_avg_score": 1.0})
     asyncio.run(AgentEvaluator.evaluate_eval_set("adk_agents", made, eval_config=config, num_runs=1))
@@ -219,8 +219,9 @@ def test_agent_evaluator_has_the_methods_of_google_adks(agents, tmp_path, monkey
                 "adk_agents", json.loads(Path(bad).read_text()), {"tool_trajectory_avg_score": 1.0}, num_runs=1
             )
         )
-    with pytest.raises(ConfigError, match="artifact_service"):
-        asyncio.run(AgentEvaluator.evaluate("adk_agents", path, artifact_service=object()))
+    for name in ("artifact_service", "eval_set_results_manager", "output_file", "app_name"):
+        with pytest.raises(ConfigError, match=name):
+            asyncio.run(AgentEvaluator.evaluate("adk_agents", path, **{name: "x"}))
 
 
 def test_a_test_config_may_have_commas_before_brackets(tmp_path):
@@ -363,3 +364,12 @@ def test_a_file_of_scenarios_is_an_eval_set(tmp_path):
     texts = [json.dumps(s.model_dump(), sort_keys=True) for s in ConversationScenarios.model_validate(given).scenarios]
     assert [c.eval_id for c in made.eval_cases] == [hashlib.sha256(t.encode()).hexdigest()[:8] for t in texts]
     assert {c.session_input.user_id for c in made.eval_cases} == {"u"}
+
+
+def test_every_test_of_the_coverage_page_exists(root):
+    named = set(re.findall(r"`(test_[a-z0-9_]+)`", (root / "docs" / "reference" / "adk-coverage.md").read_text()))
+    written = {
+        name for file in (root / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", file.read_text())
+    }
+    assert named - written == set()
+    assert len(named) > 30
