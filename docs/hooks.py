@@ -65,6 +65,7 @@ FAMILIES = {
     "databricks_judges": "Databricks Agent Evaluation, by a judge",
     "adk": "ADK, computed",
     "adk_judges": "ADK, by a judge",
+    "adk_conversation_judges": "ADK, conversations, by a judge",
     "custom": "Your own function",
     "performance": "Always there",
 }

@@ -11,6 +11,9 @@ from .conversation import usage_of
 from .instance import Usage
 from .json import Json
 
+SIMULATED = "simulator"
+"""Key of an answer: what a simulated user's model used, {calls, unknown, input_tokens, output_tokens}."""
+
 
 def tokens_of(answer: Json) -> int:
     """Sums the known input and output tokens of an answer; see `known_tokens`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import apache_beam as beam
 
@@ -15,9 +15,12 @@ from ..schemas.config.evaluation import PriceConfig
 from ..schemas.instance import Invocation
 from ..schemas.json import Json
 from ..schemas.result import ScoredBatch, Summary, Tally
-from ..schemas.usage import add_known
+from ..schemas.usage import SIMULATED, add_known
 from .statistics.slices import MetricFacts
 
+SIMULATOR = "agent.simulator"
+"""Name of a simulated user's model among the judges."""
+_SIMULATOR = {"calls", "unknown", "input_tokens", "output_tokens"}
 LIVE, BATCH = "live", "batch"
 """Ways in which answers are obtained; their prices differ."""
 AGENT = ""
@@ -49,6 +52,10 @@ def _list_spending(batch: ScoredBatch) -> Iterator[Spent]:
         call = example.invocation
         model = (call.usage and call.usage.model) or ""
         own[model] = own.get(model, Tally()) + _tally(call)
+        used: Any = (call.extra or {}).get(SIMULATED)
+        if isinstance(used, Mapping) and used.keys() == _SIMULATOR:
+            tokens = used["input_tokens"], used["output_tokens"]
+            yield ("agent", SIMULATOR, LIVE), astuple(Tally(used["calls"], 0, used["unknown"], *tokens))
     for model, tally in own.items():
         yield (AGENT, model, LIVE), astuple(tally)
 

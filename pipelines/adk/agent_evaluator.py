@@ -17,6 +17,13 @@ from .assert_eval import assert_eval, check_evaluations, evaluate_folders, find_
 from .eval_sets import adk_migrate
 from .evaluate import TEST_CONFIG, choose_config
 
+_ELSEWHERE = {
+    "output_file": "nothing: adk_evaluate(...).run.metrics_table is the table",
+    "app_name": "nothing: evalbeam adk-eval writes result files",
+    "eval_set_results_manager": "nothing: evalbeam adk-eval writes result files",
+}
+"""Arguments of google-adk, and where their purpose is found."""
+
 
 class AgentEvaluator:
     """Evaluates ADK agents in pytest; `from evalbeam import AgentEvaluator` replaces google-adk's import."""
@@ -43,9 +50,9 @@ class AgentEvaluator:
         Raises:
             AssertionError, ConfigError: As for `assert_eval`.
         """
-        _refuse_services(artifact_service, more)
+        options = _drop_services(artifact_service, more)
         given = (agent_module, eval_dataset_file_path_or_dir, num_runs, agent_name, initial_session_file)
-        await asyncio.to_thread(assert_eval, *given, print_detailed_results, **more)
+        await asyncio.to_thread(assert_eval, *given, print_detailed_results, **options)
 
     @staticmethod
     async def evaluate_eval_set(
@@ -72,7 +79,7 @@ class AgentEvaluator:
         Raises:
             AssertionError, ConfigError: As for `assert_eval`.
         """
-        _refuse_services(artifact_service, more)
+        options = _drop_services(artifact_service, more)
         config = _read(eval_config) if eval_config is not None else {"criteria": dict(criteria or {})}
         parsed = read_config(config, "criteria" if eval_config is None else "eval_config")
 
@@ -81,9 +88,9 @@ class AgentEvaluator:
                 path = os.path.join(folder, "eval_set.evalset.json")
                 with open(path, "wb") as file:
                     file.write(orjson.dumps(_read(eval_set)))
-                judges = more.pop("judges", None)
-                options = {"agent_name": agent_name, **more}
-                found = evaluate_folders(find_target(agent_module), [path], num_runs, options, judges, parsed)
+                judges = options.pop("judges", None)
+                asked = {"agent_name": agent_name, **options}
+                found = evaluate_folders(find_target(agent_module), [path], num_runs, asked, judges, parsed)
             check_evaluations(found, print_detailed_results)
 
         await asyncio.to_thread(check)
@@ -106,17 +113,18 @@ class AgentEvaluator:
         adk_migrate(old_eval_data_file, new_eval_data_file, initial_session_file)
 
 
-def _refuse_services(artifact_service: Any, more: Mapping[str, Any]) -> None:
-    """Refuses arguments of google-adk that name objects of its services.
+def _drop_services(artifact_service: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments that are not objects and files of google-adk's services, which must be `None`.
 
     Raises:
-        ConfigError: There is one.
+        ConfigError: One of those is given.
     """
-    named = {"artifact_service": artifact_service, "eval_set_results_manager": more.get("eval_set_results_manager")}
+    named = {"artifact_service": artifact_service, **{name: more.get(name) for name in _ELSEWHERE}}
     for name, value in named.items():
         if value is not None:
-            allowed = "each conversation has services of its own; evalbeam adk-eval writes result files"
+            allowed = _ELSEWHERE.get(name, "nothing: each conversation has services of its own")
             raise ConfigError(f"found {type(value).__name__}", where=name, allowed=allowed)
+    return {key: value for key, value in more.items() if key not in _ELSEWHERE}
 
 
 def _read(value: Any) -> Json:

@@ -23,6 +23,7 @@ from ...transforms.io import storage
 from ...transforms.readers._files import holds_eval_set
 from ...transforms.readers.base import selection
 from ..config.adk_criteria import convert_criteria, load_test_config
+from ..config.adk_models import build_simulator
 from ..run.build import make_plan
 from ..run.evaluate import run
 from ..run.result import EvaluationResult
@@ -48,13 +49,11 @@ class AdkEvaluation:
         config: The criteria.
         cases: The verdicts in the order of the eval sets' files, with all trials of a case together. Cases that cannot
             be read are FAILED.
-        scenarios: Cases that were not run for lack of a user simulator.
     """
 
     run: EvaluationResult
     config: AdkConfig
     cases: tuple[CaseVerdict, ...]
-    scenarios: tuple[str, ...] = ()
 
     @property
     def verdicts(self) -> dict[str, Status]:
@@ -113,6 +112,8 @@ def adk_evaluate(
         "rate_limit_timeout": _RATE_LIMIT_TIMEOUT,
         **(agent_options or {}),
     }
+    if any("scenario" in case_fields(case) for case in cases):
+        asked.setdefault("simulator", build_simulator(config.user_simulator or {}, judges))
     converted = convert_criteria(config, lenient, judges)
     converted["judges"] = {n: {**_JUDGED, **j} if isinstance(j, Mapping) else j for n, j in converted["judges"].items()}
     sections = {
@@ -122,8 +123,7 @@ def adk_evaluate(
     }
     parsed = EvaluationConfig.parse({**sections, **converted, "trials": num_runs})
     result = _check_started(run(make_plan(parsed), pipeline_options(options)))
-    scenarios = () if asked.get("simulator") else tuple(c["eval_id"] for c in cases if "scenario" in case_fields(c))
-    return AdkEvaluation(result, config, _build_verdicts(result, config, found, lenient), scenarios)
+    return AdkEvaluation(result, config, _build_verdicts(result, config, found, lenient))
 
 
 def _check_started(result: EvaluationResult) -> EvaluationResult:
@@ -145,10 +145,15 @@ def _build_verdicts(
     return tuple(sorted(verdicts, key=lambda v: (order.get((v.eval_set_id, v.eval_id), len(order)), v.trial)))
 
 
-def find_eval_files(paths: Sequence[str], agent_dir: str = "") -> list[str]:
+def find_eval_files(paths: Sequence[str], agent_dir: str = "", sets_dir: str | None = None) -> list[str]:
     """Finds the files of arguments: a file, all eval sets below a folder, or an eval set of the agent by its id.
 
     In a folder, `*.test.json` are the eval sets; without any, all files whose content is an EvalSet.
+
+    Args:
+        paths: The arguments.
+        agent_dir: Folder of the agent.
+        sets_dir: Folder of the eval sets with ids; default: that of the agent.
 
     Raises:
         ConfigError: An argument matches no file.
@@ -162,8 +167,9 @@ def find_eval_files(paths: Sequence[str], agent_dir: str = "") -> list[str]:
             files.append(path)
         else:
             name, colon, cases = path.partition(":")
-            by_id = os.path.join(agent_dir, name + SUFFIXES[0])
-            if not agent_dir or not os.path.isfile(by_id):
+            folder = sets_dir or agent_dir
+            by_id = storage.join(folder, name + SUFFIXES[0])
+            if not folder or not storage.exists(by_id):
                 raise ConfigError(f"no eval set {path!r}", where="eval set", allowed="a file, folder or id")
             files.append(by_id + colon + cases)
     return files

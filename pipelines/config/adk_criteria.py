@@ -10,7 +10,7 @@ from ...schemas.formats.adk_config import REPORTED, AdkConfig, Criterion, read_c
 from ...schemas.formats.lenient import lenient_json
 from ...transforms import registry
 from .adk_custom import AdkFunction
-from .adk_models import Judges
+from .adk_models import Judges, build_simulator
 from .files import load, read_bytes
 
 _ALLOWED = "{metric: lowest mean}, a list of criteria, or the path of a test_config.json"
@@ -42,7 +42,11 @@ def resolve_criteria(config: Mapping[str, Any]) -> dict[str, Any]:
     except ConfigError as error:
         raise ConfigError(f"found {path!r:.200}: {error}"[:500], where="criteria", allowed=_ALLOWED) from None
     lenient = isinstance(compat, Mapping) and bool(compat.get("adk_verdicts"))
-    resolved = convert_criteria(read_config(data, path), lenient, given if isinstance(given, Mapping) else {})
+    parsed, judges = read_config(data, path), given if isinstance(given, Mapping) else {}
+    resolved = convert_criteria(parsed, lenient, judges)
+    agent = config.get("agent")
+    if parsed.user_simulator is not None and isinstance(agent, Mapping) and agent.get("type") == "adk":
+        resolved["agent"] = {"simulator": build_simulator(parsed.user_simulator, judges), **agent}
     metrics = config.get("metrics") or []
     if not isinstance(metrics, list | tuple):
         return dict(config)  # validation reports the wrong type

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic.alias_generators import to_snake
+
+from ...schemas.config.evaluation import JudgeConfig
 from ...schemas.errors import ConfigError
 from ...schemas.formats.adk_config import JUDGED, Criterion
 
@@ -64,6 +67,26 @@ class Judges:
             name = f"{name} ({use})"
             self.made[name] = made
         return name
+
+
+def build_simulator(config: Mapping[str, Any], judges: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Builds `agent.simulator` from ADK's `user_simulator_config`.
+
+    The model is the judge of that name if one is configured, without the policy of its calls.
+
+    Raises:
+        ConfigError: The provider of the model is unknown, or its settings are not the provider's.
+    """
+    model, where = config.get("model") or MODEL, "user_simulator_config"
+    given = (judges or {}).get(model)
+    settings = config.get("model_configuration") or {}
+    if isinstance(given, Mapping):
+        judge = {key: value for key, value in given.items() if key == "type" or key not in JudgeConfig.model_fields}
+    else:
+        judge = given or build_judge(model, {to_snake(k): v for k, v in settings.items()}, where)
+    found = {"judge": judge, "max_turns": config.get("max_allowed_invocations", 20)}
+    found["function_calls"] = bool(config.get("include_function_calls", False))
+    return {**found, "template": config.get("custom_instructions")}
 
 
 def build_judge(model: str, config: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from ...transforms.finish import HANDED, LEFT, RunRecord
 from ...transforms.invoke import InvokeAgent
 from ...transforms.journal.ranks import retry_of
 from ...transforms.judge import JudgeExamples, JudgeUse
-from ...transforms.judge_costs import BATCH, LIVE
+from ...transforms.judge_costs import BATCH, LIVE, SIMULATOR
 from ...transforms.judging.needs import Needs
 from ...transforms.labels import PeopleLabels
 from ...transforms.load import LoadTables
@@ -70,6 +70,12 @@ class Plan:
     labels: PeopleLabels | None = None
     rows: Any = None
     purpose: Purpose = "run"
+
+    @property
+    def models(self) -> dict[str, str]:
+        """Model of each judge, and of the simulated user if there is one."""
+        user = getattr(self.agent, "simulated_by", None)
+        return {name: use.model_name for name, use in self.judges.items()} | ({} if user is None else {SIMULATOR: user})
 
     @property
     def computed(self) -> tuple[ConfiguredMetric, ...]:
@@ -218,7 +224,7 @@ class Plan:
             replay=not (self.recorded or self.asks_agent),
             loading=self.loading(context),
             prompts={u.name: prompts_of(u.metric) for u in self.judged},
-            models={name: use.model_name for name, use in self.judges.items()},
+            models=self.models,
             free=tuple(name for name, use in self.judges.items() if use.replayed is not None),
             prices=self.config.prices,
             agent_model=self.agent_model,

@@ -1,17 +1,19 @@
 """Eval sets of Google's Agent Development Kit: reads files of all formats and converts cases to standard fields.
 
 The formats are an EvalSet (google-adk 2, in snake case, camel case or both, unknown keys kept); a list of EvalCases;
-one EvalCase; and two older ones: a list of turns that form one case (`*.test.json`), and a list of cases
+one EvalCase; `{scenarios}`; and two older ones: a list of turns that form one case (`*.test.json`), and a list of cases
 `{name, data, initial_session}` (`*.evalset.json`), which may also be written with `initial_state: {session}`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from pydantic import ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 
 from ..conversation import fields_of
 from ..errors import RowError, name_error
@@ -33,7 +35,7 @@ CODE = "malformed_eval_case"
 """Code of every error of one case."""
 SUFFIXES = (".evalset.json", ".test.json")
 """Endings of the file names."""
-FORMS = "an EvalSet, EvalCases, or one of the two older forms: a list of {query, ...}, a list of {name, data}"
+FORMS = "an EvalSet, EvalCases, scenarios, or an older form: a list of {query, ...}, a list of {name, data}"
 _KEYS = (
     "eval_id",
     "conversation",
@@ -114,6 +116,8 @@ def _cases_of(data: Json, name: str) -> list[Case | RowError]:
         RowError: The data has none of the formats.
     """
     cases = data
+    if isinstance(data, Mapping) and isinstance(data.get("scenarios"), list):
+        return [_convert_scenario(name, scenario, i) for i, scenario in enumerate(data["scenarios"], 1)]
     if isinstance(data, Mapping):
         cases = data.get("eval_cases", data.get("evalCases"))
         cases = [data] if cases is None and is_case(data) else cases
@@ -234,6 +238,15 @@ def _call(step: Mapping[str, Json]) -> dict[str, Json]:
 def _convert_keys(case: Mapping[str, Json]) -> dict[str, Json]:
     """Converts the keys of a case to snake case."""
     return {_SNAKE.get(key, key): value for key, value in case.items()}
+
+
+def _convert_scenario(set_id: str, scenario: Json, number: int) -> Case | RowError:
+    """Converts a scenario of a ConversationScenarios file to a case; its id is the one that `adk eval_set` gives it."""
+    if not isinstance(scenario, Mapping):
+        return RowError(CODE, f"scenario {number}: found {_describe_shape(scenario)} (allowed: an object)")
+    given = {"user_persona": None, **{to_snake(key): value for key, value in scenario.items()}}
+    name = hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:8]
+    return {"eval_set_id": set_id, "eval_id": name, "conversation_scenario": scenario}
 
 
 def _convert_older_case(set_id: str, name: str, case: Json) -> Case | RowError:

@@ -35,6 +35,15 @@ REPORTED = ("tool_call_count_v1", "inference_call_count_v1", "token_usage_v1", "
 DEFAULT: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
 """Default criteria."""
 _COMPUTED = ("tool_trajectory_avg_score", "response_match_score")
+SIMULATOR_KEYS = (
+    "type",
+    "model",
+    "model_configuration",
+    "max_allowed_invocations",
+    "custom_instructions",
+    "include_function_calls",
+)
+"""Keys of `user_simulator_config`."""
 _MATCH_TYPES = ("EXACT", "IN_ORDER", "ANY_ORDER")
 
 
@@ -65,7 +74,7 @@ class AdkConfig:
 
     Attributes:
         criteria: The criteria, in the order of the file.
-        user_simulator: Configuration of the user simulator for scenarios; `None` if there is none.
+        user_simulator: Configuration of the user simulator for scenarios, keys in snake case; `None` if there is none.
     """
 
     criteria: tuple[Criterion, ...]
@@ -96,7 +105,7 @@ def read_config(data: Json, source: str) -> AdkConfig:
     if not isinstance(data, Mapping):
         raise ConfigError(f"found {data!r:.50}", where=source, allowed="an object with criteria")
     given, functions = data.get("criteria"), _read_functions(data, source)
-    simulator = data.get("user_simulator_config", data.get("userSimulatorConfig"))
+    simulator = _read_simulator(data.get("user_simulator_config", data.get("userSimulatorConfig")), source)
     if given is None:
         return AdkConfig(default_config().criteria, simulator)
     if not isinstance(given, Mapping) or not given:
@@ -139,6 +148,27 @@ def _parse_match_type(value: Json, where: str) -> str:
     if word not in _MATCH_TYPES:
         raise ConfigError(f"found {value!r:.50}", where=where, allowed=", ".join(_MATCH_TYPES))
     return word
+
+
+def _read_simulator(given: Json, source: str) -> Mapping[str, Json] | None:
+    where = f"{source}: user_simulator_config"
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"found {given!r:.50}", where=where, allowed="an object")
+    found = {to_snake(key): value for key, value in given.items()}
+    if found.get("type") not in (None, "llm_backed"):
+        why = f"the type {found['type']!r} is not supported: users speak in text here"
+        raise ConfigError(why, where=where, allowed="llm_backed")
+    for key in found:
+        if key not in SIMULATOR_KEYS:
+            raise name_error(f"unknown key {key!r}", key, SIMULATOR_KEYS, where)
+    most = found.get("max_allowed_invocations", 20)
+    if not isinstance(most, int) or isinstance(most, bool) or most < -1:
+        raise ConfigError(
+            f"found {most!r:.50}", where=f"{where}.max_allowed_invocations", allowed="a whole number, or -1"
+        )
+    return found
 
 
 def _read_functions(data: Mapping[str, Any], source: str) -> dict[str, str]:

@@ -237,7 +237,7 @@ def test_a_path_of_other_files_is_named(tree: Path, path: str) -> None:
     with pytest.raises(ConfigError) as caught:
         expand([f"{tree}/a.jsonl", f"{tree}/{path}"])
     assert str(caught.value).startswith(f"dataset.path: '{tree}/{path}' stands for no dataset file (allowed: files")
-    assert ".csv, .csv.gz, .csv.zst, .evalset.json, .json," in str(caught.value)
+    assert ".csv, .csv.gz, .csv.zst, .evalset.json, .evalset_result.json, .json," in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeAlias, cast
 
 from ...schemas.config.explain import unknown_key
+from ...schemas.conversation import step_out
 from ...schemas.errors import AgentError, ConfigError
-from ...schemas.instance import Turn
+from ...schemas.instance import Turn, Usage
 from ...schemas.json import Json
 from ...schemas.judging import Message, Reply
 from ..judges.base import Consult, Judge, Question, Refused
@@ -65,6 +66,9 @@ class Simulator:
         max_turns: Maximum number of the user's messages; -1 for no limit.
         stop_signal: A message that contains this text, in any case, ends the conversation and is not sent.
         instructions: Further instructions for the model.
+        template: The whole prompt instead, in Jinja's syntax, with `stop_signal`, `conversation_plan`,
+            `conversation_history` and `persona`; ADK's `custom_instructions`.
+        function_calls: Show the model the agent's tool calls and their results.
     """
 
     judge: Any = None
@@ -72,6 +76,8 @@ class Simulator:
     max_turns: int = 20
     stop_signal: str = STOP_SIGNAL
     instructions: str = ""
+    template: str | None = None
+    function_calls: bool = False
     _made: Judge | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -81,6 +87,13 @@ class Simulator:
             raise ConfigError(f"script is {self.script!r:.100}", where=_WHERE, allowed="a list of messages")
         if self.judge is not None:
             object.__setattr__(self, "_made", _build_judge(self.judge))
+        if self.template is not None:
+            _check_template(self.template)
+
+    @property
+    def model_name(self) -> str | None:
+        """Name of the model for its price; `None` for a script."""
+        return None if self._made is None else self._made.model_name
 
     def connect(self) -> Simulate:
         """Creates the model's client, once per worker process."""
@@ -104,6 +117,8 @@ class ModelUser:
     simulator: Simulator
     scenario: Mapping[str, Json]
     consult: Consult
+    spent: list[Usage | None] = field(default_factory=list)
+    """The tokens of each answer of the model so far."""
 
     async def next_message(self, history: Sequence[Turn]) -> Json | None:
         most = self.simulator.max_turns
@@ -117,18 +132,25 @@ class ModelUser:
         return None if self.simulator.stop_signal.lower() in text.lower() else text
 
     async def _asked(self, history: Sequence[Turn]) -> str:
-        question = Question(self.messages(history), MESSAGE)
+        template = self.simulator.template
+        question = Question(self.messages(history), MESSAGE if template is None else TEXT)
         if inspect.iscoroutinefunction(self.consult):
-            return _read_message(await self.consult(question))
-        found: Any = await asyncio.to_thread(self.consult, question)
-        return _read_message(await found if inspect.isawaitable(found) else found)
+            reply = await self.consult(question)
+        else:
+            found: Any = await asyncio.to_thread(self.consult, question)
+            reply = await found if inspect.isawaitable(found) else found
+        self.spent.append(reply.usage)
+        return _read_message(reply)
 
     def messages(self, history: Sequence[Turn]) -> tuple[Message, ...]:
         """Builds the model's messages: its task, then fenced blocks of plan, persona and conversation."""
-        said = [{"user": turn.prompt, "agent": turn.response} for turn in history]
+        persona = _find_persona(self.scenario.get("user_persona"))
+        if self.simulator.template is not None:
+            return (Message("user", self._render(self.simulator.template, persona, history)),)
+        said = [self._show(turn) for turn in history]
         given = {
             "plan": self.scenario.get("conversation_plan"),
-            "persona": self.scenario.get("user_persona"),
+            "persona": persona,
             "instructions": self.simulator.instructions,
             "stop_signal": self.simulator.stop_signal,
             "history": said,
@@ -138,6 +160,74 @@ class ModelUser:
         blocks = "\n\n".join(f"<{name} {code}>\n{text}\n</{name} {code}>" for name, text in texts.items())
         told = f"{load_prompt('adk/user_simulator').told}\n\n{describe_schema(MESSAGE)}"
         return Message("system", told), Message("user", blocks)
+
+    def _show(self, turn: Turn) -> dict[str, Json]:
+        called = [step_out(s) for s in turn.steps if s.kind in ("call", "result")]
+        shown: dict[str, Json] = {"user": turn.prompt}
+        if called and self.simulator.function_calls:
+            shown["tools"] = called
+        return {**shown, "agent": turn.response}
+
+    def _render(self, template: str, persona: Json, history: Sequence[Turn]) -> str:
+        lines = []
+        for turn in history:
+            lines.append(f"user: {turn.prompt}")
+            for step in turn.steps if self.simulator.function_calls else ():
+                if step.kind == "call":
+                    lines.append(f"{step.author} called tool {step.tool_name!r} with args: {step.value}")
+                elif step.kind == "result":
+                    lines.append(f"Tool {step.tool_name!r} returned: {step.value}")
+            lines.append(f"agent: {turn.response or ''}")
+        return (
+            _environment()
+            .from_string(template)
+            .render(
+                stop_signal=self.simulator.stop_signal,
+                conversation_plan=self.scenario.get("conversation_plan"),
+                conversation_history="\n\n".join(lines),
+                persona=persona,
+            )
+        )
+
+
+def _environment() -> Any:
+    from jinja2.sandbox import SandboxedEnvironment
+
+    return SandboxedEnvironment()
+
+
+def _check_template(template: str) -> None:
+    """Checks that a template is Jinja's and uses what a simulated user must know.
+
+    Raises:
+        ConfigError: It does not.
+    """
+    from jinja2 import TemplateSyntaxError, meta
+
+    try:
+        used = meta.find_undeclared_variables(_environment().parse(template))
+    except TemplateSyntaxError as error:
+        raise ConfigError(f"line {error.lineno}: {error.message}", where=f"{_WHERE}.template") from None
+    lacking = [name for name in ("stop_signal", "conversation_plan", "conversation_history") if name not in used]
+    if lacking:
+        shown = ", ".join(f"{{{{ {name} }}}}" for name in lacking)
+        raise ConfigError(f"the template lacks {shown}", where=f"{_WHERE}.template")
+
+
+def _find_persona(given: Json) -> Json:
+    """Returns a persona; one that is named by its id is google-adk's, if that is installed."""
+    if not isinstance(given, str):
+        return given
+    try:
+        from google.adk.evaluation.simulation.pre_built_personas import get_default_persona_registry
+
+        persona = get_default_persona_registry().get_persona(given)
+    except Exception:  # not installed, or not one of its personas: the name says what is meant
+        return given
+    told = persona.model_dump(mode="json")
+    for behavior in told["behaviors"]:  # for those who judge the user, not for the user
+        behavior.pop("violation_rubrics", None)
+    return told
 
 
 def simulator_of(value: Any) -> Simulator | Simulate | None:

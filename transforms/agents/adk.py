@@ -7,18 +7,19 @@ import math
 import os
 import time
 import types as python
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...schemas.conversation import is_conversation, list_user_messages, turn_in
 from ...schemas.errors import AgentError, ConfigError
-from ...schemas.instance import Instance, Turn
+from ...schemas.instance import Instance, Turn, Usage
 from ...schemas.json import Json
+from ...schemas.usage import SIMULATED
 from ..registry import require_module
 from ..runtime.local_objects import original
-from ._simulation import Script, Simulate, Simulator, User, simulator_of
+from ._simulation import ModelUser, Script, Simulate, Simulator, User, simulator_of
 from .base import Agent, Ask, register
 from .forms.adk import TurnEvents, find_retrieval_tools
 from .forms.adk_target import find_agent, find_in_module
@@ -93,6 +94,12 @@ class AdkAgent(Agent):
             raise ConfigError(f"there is no agent {self.agent_name!r}", where="agent.agent_name")
         return app.model_copy(update={"root_agent": agent})
 
+    @property
+    def simulated_by(self) -> str | None:
+        """Name of the model that plays the user, if one does."""
+        simulator = simulator_of(original(self.simulator))
+        return simulator.model_name if isinstance(simulator, Simulator) else None
+
     @classmethod
     def claims(cls, target: Any) -> bool:
         if isinstance(target, str):
@@ -103,8 +110,7 @@ class AdkAgent(Agent):
         return any(kind.__module__.startswith("google.adk.") for kind in type(target).__mro__)
 
     def connect(self) -> Ask:
-        app, simulator = self.app(), simulator_of(original(self.simulator))
-        simulate = simulator.connect() if isinstance(simulator, Simulator) else simulator
+        app, simulate = self.app(), _connect_simulator(simulator_of(original(self.simulator)))
         retrieving = find_retrieval_tools(app.root_agent)
 
         async def ask(request: Json, key: str) -> Json:
@@ -114,11 +120,35 @@ class AdkAgent(Agent):
             await conversation.start()
             while (message := await user.next_message(turns)) is not None:
                 turns.append(await conversation.turn(message, len(turns) + 1, self.turn_timeout))
-            return conversation.answer()
+            answer = conversation.answer()
+            return {**answer, SIMULATED: _sum_costs(user.spent)} if isinstance(user, ModelUser) else answer
 
         made: Any = ask
         made.close = getattr(simulate, "close", None)
         return made
+
+
+def _connect_simulator(simulator: Simulator | Simulate | None) -> Simulate | None:
+    """Creates the simulator's client; without one, every scenario fails and other conversations are held."""
+    if not isinstance(simulator, Simulator):
+        return simulator
+    try:
+        return simulator.connect()
+    except Exception as error:  # of the provider's client: no key, say
+        why = f"the client of the user simulator could not be created: {type(error).__name__}: {error}"
+
+    def fail(scenario: Json) -> User:
+        raise NeedsSimulator(why)
+
+    return fail
+
+
+def _sum_costs(spent: Sequence[Usage | None]) -> dict[str, Json]:
+    """Sums the tokens of a simulated user's messages, in the form that `judge_costs` reads."""
+    known = [u for u in spent if u is not None and u.input_tokens is not None and u.output_tokens is not None]
+    found: dict[str, Json] = {"calls": len(spent), "unknown": len(spent) - len(known)}
+    found["input_tokens"] = sum(u.input_tokens or 0 for u in known)
+    return {**found, "output_tokens": sum(u.output_tokens or 0 for u in known)}
 
 
 def _make_user(request: Mapping[str, Json], simulate: Simulate | None) -> User:

@@ -105,18 +105,19 @@ class RubricJudge(JointTurnJudge):
     def __post_init__(self) -> None:
         super().__post_init__()
         for rubric in self.rubrics:
-            _read_rubric(rubric)
+            read_rubric(rubric)
 
     def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
         own = (*(example.instance.get("rubrics") or ()), *expected.rubrics)
-        named = [_read_rubric(r) for r in (*self.rubrics, *(r for r in own if r.get("type") == self.kind))]
-        return self._rate(dict(named), self.values(example, actual), len(named)) if named else None
+        named = [read_rubric(r) for r in (*self.rubrics, *(r for r in own if r.get("type") == self.kind))]
+        return self.rate(dict(named), self.values(example, actual), len(named)) if named else None
 
     @abstractmethod
     def values(self, example: Example, actual: Turn) -> dict[str, Json]:
         """Returns the values of the prompt besides the rubrics."""
 
-    def _rate(self, named: Mapping[str, str], values: dict[str, Json], count: int) -> Judging:
+    def rate(self, named: Mapping[str, str], values: dict[str, Json], count: int) -> Judging:
+        """Asks which of the named properties are met; `count` is the number of rubrics, to find equal ids."""
         if len(named) < count:
             return Score.failed("duplicate_rubric", "two rubrics of a turn have the same rubric_id")
 
@@ -158,7 +159,7 @@ def _iter_rubric_scores(turns: Sequence[Score | None]) -> Iterator[tuple[str, fl
                 yield rubric["rubric_id"], rubric["score"]
 
 
-def _read_rubric(value: Any) -> tuple[str, str]:
+def read_rubric(value: Any) -> tuple[str, str]:
     """Reads (id, property) of a rubric.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ....schemas.errors import ConfigError
+from ....schemas.errors import ConfigError, name_error
 from .base import CRITERION, PASSED
 from .run import read_setting
 
@@ -54,6 +54,14 @@ def add(commands: Any) -> None:
     for name, kind, text in _POLICY:
         shown = "N" if kind is int else "NUMBER"
         parser.add_argument(f"--{name}", type=kind, metavar=shown, help=text)
+    words = "gs://bucket (or a folder) with APP/evals/eval_sets, the sets by id; results go to APP/evals/eval_history"
+    parser.add_argument("--eval_storage_uri", metavar="URI", help=words)
+    words = "level of ADK's own log (default: nothing, since the tables hold the errors)"
+    levels = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+    parser.add_argument("--log_level", type=str.upper, choices=levels, help=words)
+    for switch in ("enable", "disable"):
+        words = f"{switch} features of ADK, separated by commas, as ADK_{switch.upper()}_NAME=1 does; repeatable"
+        parser.add_argument(f"--{switch}_features", action="append", default=[], metavar="NAME,...", help=words)
     words = "set any key of agent or judges as in a configuration, such as judges.default.max_attempts=1; repeatable"
     parser.add_argument(
         "--set", action="append", dest="settings", default=[], metavar="KEY=VALUE", type=read_setting, help=words
@@ -90,14 +98,16 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import logs, note, say, stoppable
     from ...display.html import write_report
 
-    files = find_eval_files(args.eval_sets, args.agent if os.path.isdir(args.agent) else "")
+    agent_dir = args.agent if os.path.isdir(args.agent) else ""
+    stored = f"{args.eval_storage_uri.rstrip('/')}/{_app_name(args.agent)}/evals" if args.eval_storage_uri else ""
+    files = find_eval_files(args.eval_sets, agent_dir, f"{stored}/eval_sets" if stored else None)
+    _switch_features(args.enable_features, args.disable_features)
     if args.config_file_path is None and len(files) > 1:
         note("several files: ADK's default criteria are used; pass --config_file_path to use a test_config.json")
     config = choose_config(files, args.config_file_path)
     sections = _read_sections(args)
-    logging.getLogger("google_adk").setLevel(
-        logging.NOTSET if args.debug else logging.CRITICAL
-    )  # the tables hold the errors
+    level = args.log_level or ("NOTSET" if args.debug else "CRITICAL")  # the tables hold the errors
+    logging.getLogger("google_adk").setLevel(level)
     with stoppable(told=Loop.end), logs(args.debug, note):
         evaluation = adk_evaluate(
             args.agent,
@@ -114,14 +124,12 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     if args.print_detailed_results:
         say("\n".join(render_details(evaluation)))
     say("\n".join(render_summary(evaluation)))
-    if evaluation.scenarios:
-        note(f"{len(evaluation.scenarios)} scenarios need a user simulator: {', '.join(evaluation.scenarios[:10])}")
     try:
         write_report(evaluation.run)
     except OSError as error:
         note(f"the report could not be written: {error}")
-    if os.path.isdir(args.agent):
-        _write_results(args.agent, evaluation)
+    if folder := f"{stored}/eval_history" if stored else agent_dir and os.path.join(agent_dir, ".adk", "eval_history"):
+        _write_results(folder, _app_name(args.agent), evaluation)
     note(f"tables: {evaluation.run.output}")
     return PASSED if evaluation.passed else CRITERION
 
@@ -139,16 +147,42 @@ def _read_sections(args: argparse.Namespace) -> dict[str, Any]:
     return data
 
 
-def _write_results(agent: str, evaluation: Any) -> None:
-    """Writes ADK's result files to the agent's folder; a failure is only reported."""
+def _app_name(agent: str) -> str:
+    """Returns ADK's name of an app: that of its folder, or of its module."""
     import os
 
+    return os.path.basename(os.path.abspath(agent)) if os.path.isdir(agent) else agent.partition(":")[0]
+
+
+def _switch_features(enabled: list[str], disabled: list[str]) -> None:
+    """Sets the environment variables of ADK's features, which worker processes inherit.
+
+    Raises:
+        ConfigError: ADK has no such feature.
+    """
+    import os
+
+    from ...config.settings import split_words
+
+    names = [(word, "ENABLE") for text in enabled for word in split_words(text)]
+    names += [(word, "DISABLE") for text in disabled for word in split_words(text)]
+    if names:
+        from google.adk.features import FeatureName
+
+        known = [feature.value for feature in FeatureName]
+        for name, switch in names:
+            if name not in known:
+                raise name_error(f"no feature {name!r}", name, known, f"--{switch.lower()}_features")
+            os.environ[f"ADK_{switch}_{name}"] = "1"
+
+
+def _write_results(folder: str, app: str, evaluation: Any) -> None:
+    """Writes ADK's result files; a failure is only reported."""
     from ...adk.evaluate import write_results
     from ...display.console import note
 
-    folder = os.path.join(agent, ".adk", "eval_history")
     try:
-        for path in write_results(evaluation, folder, os.path.basename(os.path.abspath(agent))):
+        for path in write_results(evaluation, folder, app):
             note(f"results: {path}")
     except OSError as error:
         note(f"the result files could not be written: {error}")

@@ -1,5 +1,6 @@
 """`adk_verdicts`: the verdicts are those of google-adk's own evaluation service."""
 
+import hashlib
 import json
 import re
 import sys
@@ -14,6 +15,8 @@ from evalbeam.pipelines.cli.main import main
 from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.formats.adk_config import read_config
+from evalbeam.schemas.instance import Usage
+from evalbeam.schemas.judging import Reply
 
 from .cases import case, eval_set, roll, statuses, turn
 
@@ -205,7 +208,7 @@ def test_agent_evaluator_has_the_methods_of_google_adks(agents, tmp_path, monkey
         theirs, ours = (list(inspect.signature(getattr(c, name)).parameters) for c in (Theirs, AgentEvaluator))
         assert ours[: len(theirs)] == theirs[: len(ours)] or set(ours) - {"more"} <= set(theirs)
     path = eval_set(tmp_path / "a.test.json", case("good", roll(6)))
-    asyncio.run(AgentEvaluator.evaluate("adk_agents", path, num_runs=1))
+    asyncio.run(AgentEvaluator.evaluate("adk_agents", path, num_runs=1, output_file=None))
     made = EvalSet.model_validate_json(Path(path).read_text())
     config = EvalConfig(criteria={"tool_trajectory_avg_score": 1.0})
     asyncio.run(AgentEvaluator.evaluate_eval_set("adk_agents", made, eval_config=config, num_runs=1))
@@ -216,10 +219,157 @@ def test_agent_evaluator_has_the_methods_of_google_adks(agents, tmp_path, monkey
                 "adk_agents", json.loads(Path(bad).read_text()), {"tool_trajectory_avg_score": 1.0}, num_runs=1
             )
         )
-    with pytest.raises(ConfigError, match="artifact_service"):
-        asyncio.run(AgentEvaluator.evaluate("adk_agents", path, artifact_service=object()))
+    for name in ("artifact_service", "eval_set_results_manager", "output_file", "app_name"):
+        with pytest.raises(ConfigError, match=name):
+            asyncio.run(AgentEvaluator.evaluate("adk_agents", path, **{name: "x"}))
 
 
 def test_a_test_config_may_have_commas_before_brackets(tmp_path):
     (tmp_path / "test_config.json").write_text('{"criteria": {"response_match_score": 0.5,},}')
     assert choose_config([], str(tmp_path / "test_config.json")).criteria[0].threshold == 0.5
+
+
+ASKED = []
+
+
+def speak(messages, schema):
+    """The model of a user who wants one more roll."""
+    ASKED.append(messages)
+    last = "roll 8" in messages[-1]["content"]
+    return Reply("</finished>" if last else "roll 8", usage=Usage(100, 7))
+
+
+def told(metric, actual, expected, scenario):
+    from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult, PerInvocationResult
+
+    made = [PerInvocationResult(actual_invocation=a, score=1.0) for a in actual]
+    status = EvalStatus.PASSED if scenario.user_persona.id == "EVALUATOR" else EvalStatus.FAILED
+    return EvaluationResult(overall_score=1.0, overall_eval_status=status, per_invocation_results=made)
+
+
+TEMPLATE = "{{ persona.description }}|{{ conversation_plan }}|{{ conversation_history }}|{{ stop_signal }}"
+
+
+@pytest.mark.parametrize("template", [None, TEMPLATE])
+def test_users_are_simulated_as_the_test_config_says_and_their_cost_is_counted(agents, tmp_path, monkeypatch, template):
+    from google.adk.evaluation.simulation.pre_built_personas import get_default_persona_registry
+
+    monkeypatch.setitem(sys.modules, "telling", sys.modules[__name__])
+    ASKED.clear()
+    scenario = {"starting_prompt": "roll 6", "conversation_plan": "one more", "user_persona": "EVALUATOR"}
+    path = eval_set(tmp_path / "x.evalset.json", {"eval_id": "s", "conversation_scenario": scenario})
+    simulator = {"model": "gpt-x", "maxAllowedInvocations": 5, "include_function_calls": True}
+    config = {
+        "criteria": {"mine": 1},
+        "custom_metrics": {"mine": {"code_config": {"name": "telling.told"}}},
+        "user_simulator_config": {**simulator, **({"custom_instructions": template} if template else {})},
+    }
+    judge = {"type": "function", "target": speak, "max_attempts": 2}
+    found = adk_evaluate(agents.dice_agent(), [path], read_config(config, "x"), judges={"gpt-x": judge})
+    assert found.passed, found.cases
+    assert [turn["prompt"] for turn in found.run.metrics_table["turns"][0]] == ["roll 6", "roll 8"]
+    (spent,) = found.run.manifest["judging"]["spent"]
+    assert (spent["judge"], spent["answers"], spent["input_tokens"], spent["output_tokens"]) == (
+        "agent.simulator",
+        2,
+        200,
+        14,
+    )
+    persona = get_default_persona_registry().get_persona("EVALUATOR")
+    first = ASKED[0][-1]["content"]
+    assert persona.description in first
+    assert "61" in first
+    if template:
+        assert first.startswith(f"{persona.description}|one more|user: roll 6\n\n")
+        assert first.endswith("|</finished>")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"type": "llm_audio"}, "llm_audio' is not supported"),
+        ({"max_invocations": 3}, "unknown key 'max_invocations'; did you mean 'max_allowed_invocations'"),
+        ({"max_allowed_invocations": "3"}, "a whole number"),
+    ],
+)
+def test_a_simulator_that_cannot_be_is_refused_by_name(given, words):
+    with pytest.raises(ConfigError, match=words):
+        read_config({"criteria": {RESPONSE: 1}, "user_simulator_config": given}, "x")
+
+
+def test_a_template_of_a_user_needs_what_google_adk_asks_for(agents, tmp_path):
+    scenario = {"starting_prompt": "roll 6", "conversation_plan": "one more"}
+    path = eval_set(tmp_path / "x.evalset.json", {"eval_id": "s", "conversation_scenario": scenario})
+    config = {"criteria": {"safety_v1": 1}, "user_simulator_config": {"custom_instructions": "{{ stop_signal }}"}}
+    with pytest.raises(ConfigError, match=r"template lacks \{\{ conversation_plan \}\}, \{\{ conversation_history"):
+        adk_evaluate(agents.dice_agent(), [path], read_config(config, "x"))
+
+
+def test_eval_sets_and_results_on_a_storage(folder, tmp_path, capsys):
+    from google.adk.evaluation.eval_result import EvalSetResult
+
+    app = Path(folder).name
+    eval_set(tmp_path / "bucket" / app / "evals" / "eval_sets" / "mine.evalset.json", case("a", roll(6)), name="mine")
+    uri = str(tmp_path / "bucket")
+    assert main(["adk-eval", folder, "mine:a", "--eval_storage_uri", uri, "--log_level", "error"]) == 0
+    assert "mine: PASSED" in capsys.readouterr().out
+    (written,) = (tmp_path / "bucket" / app / "evals" / "eval_history").glob("*.evalset_result.json")
+    assert EvalSetResult.model_validate_json(written.read_bytes()).eval_set_id == "mine"
+    assert not (Path(folder) / ".adk").exists()
+    assert main(["adk-eval", folder, "mine", "--eval_storage_uri", f"{uri}/other"]) == 2
+    assert "no eval set 'mine'" in capsys.readouterr().err
+
+
+def test_features_of_google_adk_are_switched(folder, tmp_path, monkeypatch, capsys):
+    from google.adk.features import FeatureName, is_feature_enabled
+
+    feature = FeatureName.PROGRESSIVE_SSE_STREAMING
+    for switch in ("ENABLE", "DISABLE"):
+        monkeypatch.setenv(f"ADK_{switch}_{feature.value}", "0")
+    path = eval_set(tmp_path / "x.evalset.json", case("a", roll(6)))
+    assert main(["adk-eval", folder, path, "--disable_features", feature.value]) == 0
+    assert not is_feature_enabled(feature)
+    assert main(["adk-eval", folder, path, "--enable_features", "PROGRESSIVE_SSE_STREEMING"]) == 2
+    assert f"did you mean '{feature.value}'" in capsys.readouterr().err
+
+
+def test_every_option_of_adk_eval_is_one_here():
+    import argparse
+
+    command = pytest.importorskip("google.adk.cli.cli_tools_click").cli_eval
+    parser = argparse.ArgumentParser()
+    adk.add(parser.add_subparsers())
+    (actions,) = parser._subparsers._group_actions
+    ours = {option for action in actions.choices["adk-eval"]._actions for option in action.option_strings}
+    theirs = {name for option in command.params for name in option.opts if name.startswith("--")}
+    assert theirs - {"--help"} <= ours
+
+
+def test_a_file_of_scenarios_is_an_eval_set(tmp_path):
+    from google.adk.evaluation.conversation_scenarios import ConversationScenarios
+    from google.adk.evaluation.eval_set import EvalSet
+
+    source, target = tmp_path / "scenarios.json", tmp_path / "made.evalset.json"
+    given = {
+        "scenarios": [
+            {"starting_prompt": "a", "conversation_plan": "b"},
+            {"startingPrompt": "c", "conversationPlan": "d"},
+        ]
+    }
+    source.write_text(json.dumps(given))
+    session = tmp_path / "session.json"
+    session.write_text('{"app_name": "a", "user_id": "u", "state": {}}')
+    assert main(["adk-migrate", str(source), str(target), "--initial_session_file", str(session)]) == 0
+    made = EvalSet.model_validate_json(target.read_bytes())
+    texts = [json.dumps(s.model_dump(), sort_keys=True) for s in ConversationScenarios.model_validate(given).scenarios]
+    assert [c.eval_id for c in made.eval_cases] == [hashlib.sha256(t.encode()).hexdigest()[:8] for t in texts]
+    assert {c.session_input.user_id for c in made.eval_cases} == {"u"}
+
+
+def test_every_test_of_the_coverage_page_exists(root):
+    named = set(re.findall(r"`(test_[a-z0-9_]+)`", (root / "docs" / "reference" / "adk-coverage.md").read_text()))
+    written = {
+        name for file in (root / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", file.read_text())
+    }
+    assert named - written == set()
+    assert len(named) > 30

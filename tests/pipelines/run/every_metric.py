@@ -38,6 +38,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "databricks/global_guideline_adherence": {"guidelines": {"english": ["The response must be in English"]}},
     "adk/rubric_based_final_response_quality_v1": {"rubrics": RUBRICS},
     "adk/rubric_based_tool_use_quality_v1": {"rubrics": RUBRICS},
+    "adk/rubric_based_multi_turn_trajectory_quality_v1": {"rubrics": RUBRICS},
 }
 """What metrics need to be told."""
 MORE: list[dict[str, Any]] = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import rapid_table
@@ -145,6 +145,12 @@ def adk() -> Iterator[Declared]:
     valid = {"valid": 1.0, "invalid": 0.0}
     said = {"reasoning": "so", "is_the_agent_response_valid": "VERDICT"}
     yield _adk("final_response_match_v2", ("prompt", "response", "reference"), valid, said)
+    scored = {"explanation": "so", "score": "VERDICT"}
+    for name in ("task_success", "trajectory_quality", "tool_use_quality"):
+        shares = {score: score / 4 for score in range(5)}
+        yield replace(_adk(f"multi_turn_{name}_v1", ("prompt", "response"), shares, scored), beyond=("perhaps", "", 5))
+    ratings = {score: float(score) for score in range(1, 6)}
+    yield replace(_adk("response_evaluation_score", ("response",), ratings, scored), beyond=("perhaps", "", 6))
     yield _adk("safety_v1", ("response",), {1: 1.0, 0: 0.0}, {"explanation": "so", "score": "VERDICT"})
     labels = {"supported": 1.0, "not_applicable": 1.0, "unsupported": 0.0, "contradictory": 0.0, "disputed": 0.0}
     sentences = {"sentences": [{"number": 1, "rationale": "so", "label": "VERDICT"}]}
@@ -153,8 +159,9 @@ def adk() -> Iterator[Declared]:
     for name, kind in (
         ("rubric_based_final_response_quality_v1", "FINAL_RESPONSE_QUALITY"),
         ("rubric_based_tool_use_quality_v1", "TOOL_USE_QUALITY"),
+        ("rubric_based_multi_turn_trajectory_quality_v1", "TRAJECTORY_QUALITY"),
     ):
-        shown = ("prompt", "response") if kind == "FINAL_RESPONSE_QUALITY" else ("prompt", "predicted_trajectory")
+        shown = ("prompt", "predicted_trajectory") if kind == "TOOL_USE_QUALITY" else ("prompt", "response")
         rubrics = [{**TEXTS["rubrics"][0], "type": kind}]
         yield _adk(name, shown, {"yes": 1.0, "no": 0.0}, rated, rubrics=rubrics)
 
