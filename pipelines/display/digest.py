@@ -13,6 +13,7 @@ from ...schemas.json import Json
 from ...schemas.run_folder import FAILURES, SLICES
 from ...schemas.tables import PERFORMANCE
 from ...schemas.values import slice_text
+from ..drawing.words import ranges_of
 from ..run.result import RATES, EvaluationResult
 from ..run.tables import Row, columns_of_instances, rows_of
 
@@ -84,12 +85,6 @@ def _find_faults(row: Row, tests: Mapping[str, tuple[Callable[[float], bool], st
             yield Fault(f"{name}: {error.partition(':')[0]}", f"{name}: {error}")
         elif (score := row.get(f"{name}/score")) is not None and is_worse(score):
             yield Fault(f"{name}{words}", f"{name}: {score:g}")
-
-
-def ranges_of(result: EvaluationResult) -> dict[str, tuple[float, float]]:
-    """Maps each metric with a range to its (worst, best) scores."""
-    described = result.manifest.get("metrics", ())
-    return {m["name"]: (m["worst"], m["best"]) for m in described if m["worst"] is not None}
 
 
 def find_worst_slices(result: EvaluationResult) -> list[Row]:
@@ -167,7 +162,7 @@ def locate_error(error: Row) -> str:
 def _list_metrics(result: EvaluationResult) -> dict[str, tuple[float, float] | None]:
     """Maps each metric with columns of its own to its (worst, best) scores, or `None` without a range."""
     names = [c.removesuffix("/score") for c in columns_of_instances(result) if c.endswith("/score")]
-    ends = ranges_of(result)
+    ends = ranges_of(result.manifest)
     return {name: ends.get(name) for name in names if name not in PERFORMANCE}
 
 
