@@ -23,6 +23,8 @@ from .writers.base import Writer
 coder_of(Messages)
 
 
+@beam.typehints.with_input_types(Messages)
+@beam.typehints.with_output_types(Messages)
 class MergeMessages(beam.CombineFn):
     """Merges the groups of one kind, metric and code."""
 
