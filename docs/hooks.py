@@ -198,6 +198,7 @@ def _tables() -> Iterator[str]:
         "failure_groups": findings.FAILURE_GROUPS,
         "worst_slices": findings.WORST_SLICES,
         "comparison": tables.COMPARISON,
+        "history": findings.HISTORY,
     }
     words = yaml.safe_load((ROOT / "docs" / "columns.yaml").read_text())
     for name, found in columns.items():

@@ -26,3 +26,20 @@ WORST_SLICES = (
     Column("examples", "json"),
 )
 """Columns of the table of slices that are worse than the rest, the surest first."""
+
+HISTORY = (
+    Column("metric", "string"),
+    Column("run", "string"),
+    Column("date", "timestamp"),
+    Column("scored_count", "int64"),
+    Column("mean", "float64"),
+    Column("ci_low", "float64"),
+    Column("ci_high", "float64"),
+    Column("change", "bool"),
+    Column("before", "float64"),
+    Column("after", "float64"),
+    Column("p", "float64"),
+    Column("p_adjusted", "float64"),
+    Column("also_changed", "json"),
+)
+"""Columns of the table of a history: one row for each metric and run, by date."""

@@ -234,14 +234,6 @@ def _group(failures: Iterable[tuple[Failure, list[Any]]]) -> Iterator[tuple[str,
         yield orjson.dumps(key).decode(), messages
 
 
-def merge_messages(parts: Iterable[Messages]) -> Messages:
-    """Merges groups of one kind, metric and code into new ones."""
-    whole = Messages()
-    for part in parts:
-        whole.absorb(part)
-    return whole
-
-
 def failure_rows(
     groups: Iterable[tuple[str, Messages]], name_place: Callable[[list[Any]], str]
 ) -> list[dict[str, Any]]:

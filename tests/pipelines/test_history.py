@@ -1,0 +1,71 @@
+"""Runs over time: real runs, of which some from a day on answer worse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from evalbeam import ConfigError, evaluate
+from evalbeam.pipelines.cli.main import main
+from evalbeam.pipelines.history import history
+
+STEP = 7
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve daily runs; from the eighth on fewer answers are right, the prompts are others, and so is a setting."""
+    folder = tmp_path_factory.mktemp("history")
+    for day in range(12):
+        later = day >= STEP
+        right = 80 - 30 * later + day % 3
+        rows = [
+            {"prompt": f"{'b' if later else 'a'}{i}", "reference": "yes", "response": "yes" if i < right else "no"}
+            for i in range(100)
+        ]
+        metrics = ["exact_match", {"metric": "rouge_l", "use_stemmer": False}]
+        output = folder / f"day-{day:02d}"
+        evaluate(rows, metrics, output=str(output), statistics={"on_failure": "worst" if later else "exclude"})
+        path = output / "manifest.json"
+        manifest = json.loads(path.read_text())
+        manifest["measured"]["started"] = 1_800_000_000 + 86_400 * day
+        path.write_text(json.dumps(manifest))
+    (folder / "no-run").mkdir()
+    return folder
+
+
+def test_the_run_that_changed_is_named_with_what_else_changed(runs: Path) -> None:
+    found = history([f"{runs}/*"], metrics=["exact_match", "failure"])
+    assert [Path(run).name for run, _ in found.runs] == [f"day-{day:02d}" for day in range(12)]
+    ((metric, point),) = found.changes
+    assert (metric, Path(point.run).name, point.date) == ("exact_match", "day-07", "2027-01-22T08:00:00Z")
+    assert point.change is not None
+    assert point.change.before == pytest.approx(0.81, abs=0.01)
+    assert point.change.after == pytest.approx(0.51, abs=0.01)
+    assert point.also_changed == ("statistics", "rows, as many others")
+
+
+def test_the_command_prints_and_writes_it(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    written = str(tmp_path / "history.parquet")
+    assert main(["history", f"{runs}/day-*", "--metrics", "exact_match,failure", "--output", written]) == 0
+    out = capsys.readouterr().out
+    assert "12 runs, 2027-01-15T08:00:00Z … 2027-01-26T08:00:00Z" in out
+    assert f"2027-01-22T08:00:00Z  exact_match 0.809 → 0.512, p 0.003: {runs}/day-07" in out
+    assert "  also changed: statistics, rows, as many others" in out
+    table = pd.read_parquet(written)
+    assert len(table) == 24
+    assert list(table[table["change"]]["run"]) == [f"{runs}/day-07"]
+    assert main(["history", *map(str, sorted(runs.glob("day-*"))), "--as", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["metric"] for row in rows} == {"failure", "exact_match", "rouge_l"}
+    assert sum(row["change"] for row in rows) == 2
+
+
+def test_what_is_no_history_is_said(runs: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no finished run at .*no-run"):
+        history([runs / "no-run"])
+    with pytest.raises(ConfigError, match=r"no metric 'bleu' in .* \(allowed: latency_in_seconds, failure, "):
+        history([f"{runs}/*"], metrics=["bleu"])
