@@ -17,10 +17,10 @@ from ...schemas.errors import ConfigError, ConfigErrors, EvalbeamError
 from ...transforms.runtime.collector import relax_collector
 from ..display.console import open_streams
 from ..runners.ending import end_with
-from .commands import adk, compare, grounding, info, label, lifecycle, rapid, retry, run
+from .commands import adk, compare, grounding, info, label, lifecycle, plan, rapid, retry, run
 from .commands.base import CONFIG, RUN
 
-COMMANDS = (run, retry, info, compare, label, lifecycle, adk, rapid, grounding)
+COMMANDS = (run, retry, info, compare, label, plan, lifecycle, adk, rapid, grounding)
 """Modules of the commands, in the order of the help."""
 
 _ABOUT = """\
