@@ -135,7 +135,7 @@ class Plan:
     @property
     def metric_facts(self) -> tuple[MetricFacts, ...]:
         """The properties of each metric that the summary uses."""
-        return tuple(describe_metric(u, self.config) for u in self.metrics)
+        return (*(describe_metric(u, self.config) for u in self.metrics), *describe_ratios(self.config))
 
     @property
     def slices(self) -> tuple[tuple[str, ...], ...]:
@@ -249,6 +249,11 @@ def describe_metric(use: ConfiguredMetric, config: EvaluationConfig) -> MetricFa
         range=use.metric.range,
         labelled=config.labels is not None and use.name in config.labels.columns,
     )
+
+
+def describe_ratios(config: EvaluationConfig) -> tuple[MetricFacts, ...]:
+    """The ratios of the configuration, as metrics of the summary."""
+    return tuple(MetricFacts(name, ratio=two) for name, two in config.statistics.ratios.items())
 
 
 def _shown(value: Any) -> Json:
