@@ -14,6 +14,7 @@ from apache_beam import coders
 from ..schemas.config.evaluation import CompatConfig, StatisticsConfig
 from ..schemas.result import ScoredBatch, SliceKey, Summary
 from .statistics.accumulators import Accumulator, Distribution
+from .statistics.bootstrap import interval as resampled_interval
 from .statistics.intervals import about_mean, clipped, normal_quantile, normal_share, t_quantile, wilson, within
 from .statistics.labelled import correct
 from .statistics.slices import Labels, MetricFacts, SliceValues, distinct_slices, partials, slice_order
@@ -49,6 +50,7 @@ class SummarizeScores(beam.PTransform):
     def _partials(self, batch: ScoredBatch) -> list[tuple[SliceKey, Accumulator]]:
         on_failure, all_rows = self.statistics.on_failure, self.compat.win_rate_all_rows
         given = {"on_failure": on_failure, "win_rate_all_rows": all_rows, "labels": self.labels}
+        given["resample"] = self.statistics.ci == "bootstrap"
         return partials(batch, self.slices, self.facts, **given)
 
 
@@ -89,8 +91,13 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
     failed. `worst_case_mean` and `best_case_mean` add the rows without a value at the ends of the metric's range,
     except rows to which the metric does not apply.
     """
+    if facts.ratio:
+        return _summarize_ratio(key, rows, statistics)
     values = rows.distribution()
-    error, low, high, method = _interval(values, facts, statistics)
+    if statistics.ci == "bootstrap":
+        error, low, high, method = _resampled(rows, statistics)
+    else:
+        error, low, high, method = _interval(values, facts, statistics)
     unknown = max(rows.rows - values.n - rows.inapplicable, 0)
     return Summary(
         slice=key.slice,
@@ -120,6 +127,24 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
         threshold=facts.threshold.value if facts.threshold else None,
         **(_judge_by_labels(rows, values, facts, statistics.confidence) if facts.labelled else {}),
     )
+
+
+def _summarize_ratio(key: SliceKey, rows: Accumulator, statistics: StatisticsConfig) -> Summary:
+    """Computes the summary row of a ratio of sums."""
+    values = None if rows.replicates is None else rows.replicates.values()
+    ratio = None if values is None or math.isnan(values[-1]) else float(values[-1])
+    error, low, high, method = _resampled(rows, statistics)
+    coverage = rows.scored / rows.rows if rows.rows else None
+    counts = rows.rows, rows.scored, rows.errors, rows.skipped
+    return Summary(*key, *counts, coverage, ratio, se=error, ci_low=low, ci_high=high, ci_method=method)
+
+
+def _resampled(
+    rows: Accumulator, statistics: StatisticsConfig
+) -> tuple[float | None, float | None, float | None, str | None]:
+    """Returns (standard error, low end, high end, method) by the bootstrap."""
+    found = resampled_interval(rows.replicates, statistics.confidence)
+    return (*found, "bootstrap") if found else (None, None, None, None)
 
 
 def _judge_by_labels(rows: Accumulator, values: Distribution, facts: MetricFacts, confidence: float) -> dict[str, Any]:

@@ -68,8 +68,8 @@ def _render_drift(comparison: Comparison) -> Iterator[str]:
     columns = {one.column for one in moved}
     for one in comparison.decompositions:
         if one.column in columns:
-            parts = f"mix {_format_signed(one.mix)}, within {_format_signed(one.within)}"
-            yield plain(f"  {one.metric} over all rows by {one.column}: {_format_signed(one.change)} = {parts}")
+            parts = f"mix {signed(one.mix)}, within {signed(one.within)}"
+            yield plain(f"  {one.metric} over all rows by {one.column}: {signed(one.change)} = {parts}")
 
 
 def explain_verdict(comparison: Comparison) -> Iterator[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..drawing.words import NOTHING, interval, number
 from ..history import History
-from .console import NOTHING
-from .terminal import Columns, interval, number, plain, table
+from .terminal import Columns, plain, table
 
 _NUMBERS = ("Runs", "First", "Latest", "CI", "Changes")
 _COLUMNS: Columns = (("Metric", False), *((name, True) for name in _NUMBERS))

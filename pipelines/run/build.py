@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...schemas.config.evaluation import EvaluationConfig
-from ...schemas.errors import ConfigError
+from ...schemas.errors import ConfigError, name_error
 from ...transforms.agents.base import Recording
 from ...transforms.calls.context import RunContext
 from ...transforms.io import storage
@@ -50,6 +50,7 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     facts = [describe_metric(u, config) for u in metrics]
     named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
     ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
+    ends |= dict.fromkeys(_check_ratios(config, facts))
     criteria.check(config.criteria, ends, config.slices, config.labels.columns if config.labels else ())
     check_gate(config.gate, facts)
     written = () if rows is None else config.dataset.paths
@@ -65,6 +66,19 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
         loading.check()
     check_batches(plan)
     return plan
+
+
+def _check_ratios(config: EvaluationConfig, facts: Iterable[MetricFacts]) -> list[str]:
+    """Returns the names of the ratios, each of which is new and of two metrics that have scores."""
+    known = {row.name: row for one in facts for row in one.rows()}
+    for name, two in config.statistics.ratios.items():
+        where = f"statistics.ratios.{name}"
+        if name in known:
+            raise ConfigError(f"{name!r} is the name of a metric", where=where, allowed="a new name")
+        for metric in two:
+            if metric not in known:
+                raise name_error(f"no metric named {metric!r}", metric, known, where)
+    return list(config.statistics.ratios)
 
 
 def _read_labels(config: EvaluationConfig, facts: Iterable[MetricFacts]) -> PeopleLabels | None:

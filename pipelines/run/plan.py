@@ -143,7 +143,7 @@ class Plan:
     @property
     def metric_facts(self) -> tuple[MetricFacts, ...]:
         """The properties of each metric that the summary uses."""
-        return tuple(describe_metric(u, self.config) for u in self.metrics)
+        return (*(describe_metric(u, self.config) for u in self.metrics), *describe_ratios(self.config))
 
     @property
     def failure_tests(self) -> tuple[FailureTest, ...]:
@@ -156,7 +156,7 @@ class Plan:
     def sliced_facts(self) -> tuple[MetricFacts, ...]:
         """The metrics whose worst slices are looked for: those with scores that are not measured."""
         measured = {u.name for u in self.metrics if u.metric.measured} | {PERFORMANCE[0]}
-        return tuple(one for one in self.metric_facts if not one.pairwise and one.name not in measured)
+        return tuple(one for one in self.metric_facts if not (one.pairwise or one.ratio or one.name in measured))
 
     @property
     def slices(self) -> tuple[tuple[str, ...], ...]:
@@ -289,6 +289,11 @@ def test_of(use: ConfiguredMetric, facts: Sequence[MetricFacts]) -> FailureTest:
         args = "ignore" if ignored else getattr(use.metric, "args", "exact")
         steps = args, getattr(use.metric, "profile", "vertex")
     return FailureTest(use.name, own.threshold, None if bounded or own.pairwise else own.worst, steps)
+
+
+def describe_ratios(config: EvaluationConfig) -> tuple[MetricFacts, ...]:
+    """The ratios of the configuration, as metrics of the summary."""
+    return tuple(MetricFacts(name, ratio=two) for name, two in config.statistics.ratios.items())
 
 
 def _shown(value: Any) -> Json:

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
+from .bootstrap import Replicates
+
 MAX_DISTINCT = 4096
 """Most distinct values that are counted one by one."""
 BUCKETS_PER_OCTAVE = 128
@@ -181,6 +183,7 @@ class Accumulator:
         sketch: Replaces `counts` beyond that.
         clusters: The same values by instance, if instances have several trials.
         labelled: Clusters with labels of people, as `labelled` counts them.
+        replicates: The sums of the bootstrap, if it is asked for.
     """
 
     rows: int = 0
@@ -193,6 +196,7 @@ class Accumulator:
     sketch: Sketch | None = None
     clusters: Clusters | None = None
     labelled: dict[Any, int] = field(default_factory=dict)
+    replicates: Replicates | None = None
 
     def absorb(self, other: Accumulator) -> None:
         """Adds the rows of another accumulator, which is not changed."""
@@ -206,6 +210,9 @@ class Accumulator:
             self.clusters = other.clusters if self.clusters is None else self.clusters.plus(other.clusters)
         _add(self.counts, other.counts)
         _add(self.labelled, other.labelled)
+        if other.replicates is not None:
+            self.replicates = self.replicates or Replicates()
+            self.replicates.absorb(other.replicates)
         if self.sketch is None and other.sketch is None and len(self.counts) <= MAX_DISTINCT:
             return
         parts = [Sketch.of(self.counts)] if self.counts else []
@@ -226,13 +233,15 @@ class Accumulator:
         s = self.sketch
         sketch = s and [_number(s.total), _number(s.squares), s.low, s.high, _columns(s.buckets)]
         head = [self.rows, self.scored, self.errors, self.skipped, self.inapplicable, self.passes]
-        labelled = sorted(self.labelled.items())
-        return orjson.dumps([*head, _columns(self.counts), sketch, self.clusters and self.clusters.encode(), labelled])
+        clusters = self.clusters and self.clusters.encode()
+        whole = [*head, _columns(self.counts), sketch, clusters, sorted(self.labelled.items())]
+        return orjson.dumps(whole) + (b"" if self.replicates is None else b"\n" + self.replicates.encode())
 
     @classmethod
     def decode(cls, data: bytes) -> Accumulator:
         """Decodes the accumulator that `encode` wrote."""
-        *head, (values, counts), sketch, clusters, labelled = orjson.loads(data)
+        first, _, resampled = data.partition(b"\n")
+        *head, (values, counts), sketch, clusters, labelled = orjson.loads(first)
         if sketch is not None:
             total, squares, low, high, (buckets, sizes) = sketch
             sums = _dyadic(total), _dyadic(squares)
@@ -241,7 +250,8 @@ class Accumulator:
         exact = dict(zip(values, counts, strict=True))
         clusters = clusters and Clusters.decode(clusters)
         found = {(size, total, tuple(map(tuple, each))): times for (size, total, each), times in labelled}
-        return cls(rows, scored, errors, skipped, inapplicable, passes, exact, sketch, clusters, found)
+        replicates = Replicates.decode(resampled) if resampled else None
+        return cls(rows, scored, errors, skipped, inapplicable, passes, exact, sketch, clusters, found, replicates)
 
 
 class Distribution:

@@ -113,7 +113,13 @@ def _list_sums(values: np.ndarray) -> np.ndarray:
 
 
 def _flip_signs(keys: np.ndarray, words: int) -> np.ndarray:
-    """Returns signs (+1 or -1) of shape (keys, 64 * words); each word is a hash of its number and the key.
+    """Returns signs (+1 or -1) of shape (keys, 64 * words)."""
+    bits = np.unpackbits(draw_words(keys, words).view(np.uint8), axis=1)
+    return bits * 2.0 - 1.0
+
+
+def draw_words(keys: np.ndarray, words: int) -> np.ndarray:
+    """Returns random words of 64 bits, of shape (keys, words); each is a hash of its number and the key.
 
     Source: Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators (the mix of SplitMix64).
     """
@@ -122,5 +128,4 @@ def _flip_signs(keys: np.ndarray, words: int) -> np.ndarray:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)
-    bits = np.unpackbits(z.astype("<u8").view(np.uint8), axis=1)
-    return bits * 2.0 - 1.0
+    return z.astype("<u8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias
@@ -14,6 +14,7 @@ from ...schemas.instance import Example
 from ...schemas.result import Better, ScoreColumn, ScoredBatch, SliceKey, Status
 from ...schemas.values import slice_text
 from .accumulators import Accumulator, Clusters, counted
+from .bootstrap import Draws, fixed_point
 from .criteria import Threshold
 from .labelled import Label, observe
 
@@ -41,6 +42,7 @@ class MetricFacts:
         threshold: Threshold that a score must meet to pass.
         better: Which of two scores is the better one.
         labelled: Whether people labelled some of the rows.
+        ratio: Of a ratio of sums, the two metrics.
     """
 
     name: str
@@ -52,6 +54,7 @@ class MetricFacts:
     better: Better = "higher"
     range: tuple[float, float] | None = None
     labelled: bool = False
+    ratio: tuple[str, str] | None = None
 
     def rows(self) -> tuple[MetricFacts, ...]:
         """Returns its metrics in the summary table: itself, or the three rates of a pairwise metric."""
@@ -86,24 +89,32 @@ def partials(
     on_failure: Literal["exclude", "worst"] = "exclude",
     win_rate_all_rows: bool = False,
     labels: Labels | None = None,
+    resample: bool = False,
 ) -> list[tuple[SliceKey, Accumulator]]:
     """Computes what a batch adds to each of its summary rows.
 
     Args:
         batch: Scored examples.
         slices: Column lists; the whole dataset is always included.
-        facts: The metrics to aggregate; each must be in `batch.scores`.
+        facts: The metrics to aggregate; each must be in `batch.scores`, ratios come after their metrics.
         on_failure: "worst" counts rows whose agent failed with the metric's worst value (a pairwise metric: as won by
             the baseline); they stay skipped rows in the counts.
         win_rate_all_rows: Win rates are shares of all rows, those without a verdict included.
         labels: What people say of some rows.
+        resample: Whether means get replicates of the bootstrap; ratios have them in any case.
     """
+    facts = list(facts)
     if not batch.examples:
         return []
     groups = _groups(batch.examples, distinct_slices(slices))
     said = _said(batch.examples, labels) if labels else {}
+    drawn = Draws(e.instance.instance_id for e in batch.examples) if resample or any(f.ratio for f in facts) else None
+    values: dict[str, Sequence[float | None]] = {}
     found: list[tuple[SliceKey, Accumulator]] = []
     for one in facts:
+        if drawn and one.ratio:
+            found += _ratios(one, [values[name] for name in one.ratio], groups, drawn)
+            continue
         column = batch.scores[one.name]
         samples = _win_samples(column, win_rate_all_rows) if one.pairwise else [_sample(column, one)]
         if one.name in said:
@@ -111,8 +122,27 @@ def partials(
         for row, sample in zip(one.rows(), samples, strict=True):
             if on_failure == "worst":
                 sample = sample.with_failures(column)
-            found += [(SliceKey(g.slice, row.name), sample.over(g, row.threshold)) for g in groups]
+            values[row.name] = sample.values
+            parts = [(SliceKey(g.slice, row.name), sample.over(g, row.threshold)) for g in groups]
+            if drawn and resample:
+                columns = fixed_point(sample.values)
+                for group, (_, part) in zip(groups, parts, strict=True):
+                    part.replicates = drawn.over(group.positions, columns)
+            found += parts
     return found
+
+
+def _ratios(
+    one: MetricFacts, values: Sequence[Sequence[float | None]], groups: Iterable[_Group], drawn: Draws
+) -> Iterator[tuple[SliceKey, Accumulator]]:
+    """Yields the sums of a ratio, over the rows that have both values."""
+    columns = fixed_point(*values)
+    for group in groups:
+        rows = list(zip(*map(group.pick, values), strict=True))
+        scored = sum(None not in row for row in rows)
+        replicates = drawn.over(group.positions, columns)
+        part = Accumulator(len(rows), scored, skipped=len(rows) - scored, replicates=replicates)
+        yield SliceKey(group.slice, one.name), part
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
     from ...adk.evaluate import adk_evaluate, choose_config, find_eval_files
     from ...adk.report import render_details, render_summary
     from ...display.console import logs, note, say, stoppable
-    from ...display.html import write_report
+    from ...report.page import write_report
 
     agent_dir = args.agent if os.path.isdir(args.agent) else ""
     stored = f"{args.eval_storage_uri.rstrip('/')}/{_app_name(args.agent)}/evals" if args.eval_storage_uri else ""

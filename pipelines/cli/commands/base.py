@@ -31,6 +31,18 @@ def reject_arguments(rest: list[str]) -> None:
         raise ConfigError(f"unknown argument {rest[0]!r}", allowed="see --help")
 
 
+def parse_number(text: str, where: str, allowed: str) -> float:
+    """Parses the number of an option.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"found {text!r}", where=where, allowed=allowed) from None
+
+
 def read_request(stream: Any, command: str) -> bytes:
     """Reads the request from standard input.
 

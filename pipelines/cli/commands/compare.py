@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from ....schemas.errors import ConfigError
-from .base import SLICES, reject_arguments
+from .base import SLICES, parse_number, reject_arguments
 
 _ABOUT = """\
 Compares two runs over the same dataset, instance by instance. Ends with 0 if every metric that decides is shown to be
@@ -76,7 +75,7 @@ def _parse_margins(given: Iterable[str]) -> tuple[float | None, dict[str, float]
     whole, single = None, {}
     for text in given:
         name, equals, value = text.rpartition("=")
-        number = _parse_number(value, "--margin", "a number, 0 or more, or METRIC=NUMBER")
+        number = parse_number(value, "--margin", "a number, 0 or more, or METRIC=NUMBER")
         if equals:
             single[name] = number
         else:
@@ -85,15 +84,8 @@ def _parse_margins(given: Iterable[str]) -> tuple[float | None, dict[str, float]
 
 
 def _parse_level(text: str) -> float:
-    return _parse_number(text, "--confidence", "a number between 0 and 1")
+    return parse_number(text, "--confidence", "a number between 0 and 1")
 
 
 def _parse_share(text: str) -> float:
-    return _parse_number(text, "--min-coverage", "a number between 0 and 1")
-
-
-def _parse_number(text: str, where: str, allowed: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigError(f"found {text!r}", where=where, allowed=allowed) from None
+    return parse_number(text, "--min-coverage", "a number between 0 and 1")

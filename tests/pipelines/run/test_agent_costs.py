@@ -11,7 +11,7 @@ import pytest
 from evalbeam import EvaluationResult, evaluate
 from evalbeam.pipelines.check.check import check
 from evalbeam.pipelines.display.costs import spent_cells
-from evalbeam.pipelines.display.html import write_report
+from evalbeam.pipelines.report.page import write_report
 from evalbeam.pipelines.display.run_text import render
 from evalbeam.schemas.config.evaluation import EvaluationConfig
 
