@@ -11,8 +11,8 @@ import pytest
 from evalbeam import EvaluationResult, evaluate
 from evalbeam.pipelines.check.check import check
 from evalbeam.pipelines.display.costs import spent_cells
-from evalbeam.pipelines.report.page import write_report
 from evalbeam.pipelines.display.run_text import render
+from evalbeam.pipelines.report.page import write_report
 from evalbeam.schemas.config.evaluation import EvaluationConfig
 
 ROWS = [{"prompt": f"question {i}", "reference": "x"} for i in range(12)]
