@@ -13,7 +13,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from ..schemas.batch import RowBlock, compress, pack_row
+from ..schemas.batch import RowBlock, pack_row
 from ..schemas.errors import RowError
 from ..schemas.identity import position, selection_hash
 from ..schemas.instance import Instance
@@ -154,7 +154,7 @@ def _open_list() -> bytearray:
 
 def _pack(shard: int, rows: bytearray, shuffled: SpillWriter) -> tuple[int, bytes]:
     rows[-1:] = b"]"
-    return shard, shuffled.put(compress(rows))
+    return shard, shuffled.put(rows)
 
 
 def _reject(block: RowBlock, line: int, row: dict[str, Json], error: RowError) -> Rejected:

@@ -76,6 +76,8 @@ class Forked:
         Raises:
             subprocess.TimeoutExpired: It has not ended within `timeout` seconds.
         """
+        if self.returncode is not None:
+            return self.returncode
         poll = select.poll()
         poll.register(self._end, select.POLLIN)
         if not poll.poll(None if timeout is None else timeout * 1000):
@@ -103,12 +105,12 @@ def forked_workers(count: int, quiet: bool) -> Iterator[None]:
         count: Worker processes; 1 is none.
         quiet: Discards what they write to standard error.
     """
-    if count > 1 and sys.platform == "linux" and threading.active_count() == 1:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        for _ in range(count):
-            _forked.append(Forked(quiet))
     try:
+        if count > 1 and sys.platform == "linux" and threading.active_count() == 1:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for _ in range(count):
+                _forked.append(Forked(quiet))
         yield
     finally:
         while _forked:

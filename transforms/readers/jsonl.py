@@ -38,6 +38,8 @@ from .base import (
 )
 
 _CHUNK = 1 << 18  # small enough to stay in the processor's cache from splitting to parsing
+_RANGES, _RANGE_BYTES = 64, 4 << 20
+"""Ranges of a file at least, unless they would be shorter than so many bytes."""
 _BOM = b"\xef\xbb\xbf"
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},"]', re.DOTALL)
 _QUOTE = ord('"')
@@ -58,7 +60,7 @@ class JsonlReader(Reader):
     only `resourceSpans`, which is an OpenTelemetry export.
 
     Attributes:
-        range_bytes: Bytes of one range.
+        range_bytes: Most bytes of one range. Ranges of a smaller file are shorter, so that workers have equal shares.
     """
 
     range_bytes: int = 16 << 20
@@ -70,8 +72,9 @@ class JsonlReader(Reader):
             whole = source.compressed or _shape(file, source.stream.read(_CHUNK)) != "lines"
         if whole:
             return [FileRange(file, 0, 0, None)]
-        starts = range(0, size, self.range_bytes)
-        return [FileRange(file, i, start, min(start + self.range_bytes, size)) for i, start in enumerate(starts)]
+        length = min(self.range_bytes, max(size // _RANGES, _RANGE_BYTES))
+        starts = range(0, size, length)
+        return [FileRange(file, i, start, min(start + length, size)) for i, start in enumerate(starts)]
 
     def read(self, part: FileRange) -> Iterator[RowBlock]:
         with open_input(part.file) as source:

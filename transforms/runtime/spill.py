@@ -11,10 +11,13 @@ import uuid
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+import pyarrow as pa
+
+from ...schemas.batch import compress
 from ..io import storage
 
 _REFERENCE = b"\xff" * 8
-"""Start of a reference. Compressed bytes start with their raw length, which is never that large."""
+"""Start of a reference. Compressed bytes start with their raw length and the number of a codec, which is small."""
 _TOKEN = len(uuid.uuid4().hex)
 
 
@@ -31,7 +34,7 @@ class Spill:
     held: int = 0
 
     def fetch(self, value: bytes | memoryview) -> bytes | memoryview:
-        """Returns the bytes that `SpillWriter.put` was given."""
+        """Returns the compressed form of the bytes that `SpillWriter.put` was given."""
         if self.folder is None or value[:8] != _REFERENCE:
             return value
         name, place = bytes(value[8 : 8 + _TOKEN]).decode(), bytes(value[8 + _TOKEN :])
@@ -50,10 +53,11 @@ class SpillWriter:
     _name: str = ""
     _end: int = 0
 
-    def put(self, data: bytes) -> bytes:
-        """Returns what to shuffle instead of the output of `compress`: a reference to it, or itself."""
+    def put(self, raw: bytes | bytearray | pa.Buffer) -> bytes:
+        """Returns what to shuffle instead of bytes: their compressed form, or a reference to it."""
+        data = compress(raw, fast=self.spill.folder is not None)
         self._total += len(data)
-        if self.spill.folder is None or self._total <= self.spill.held or not data:
+        if self.spill.folder is None or self._total <= self.spill.held:
             return data
         if self._file is None:
             self._name, self._end = uuid.uuid4().hex, 0

@@ -97,6 +97,18 @@ def test_any_cut_reads_what_the_standard_library_reads(
     assert repr(rows) == repr([(n, row) for n, row in expected if row is not None]), "1, 1.0 and True differ"
 
 
+@pytest.mark.parametrize("size", [1, 4 << 20, (4 << 20) + 1, 200 << 20, 700 << 20, (3 << 30) + 5])
+def test_ranges_cover_a_file_in_equal_shares(tmp_path: Path, size: int) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"{}\n")
+    ranges = JsonlReader().split(str(tmp_path / "a.jsonl"), size)
+    assert [r.start for r in ranges] == [0, *(r.end for r in ranges[:-1])]
+    assert ranges[-1].end == size
+    lengths = {(r.end or 0) - r.start for r in ranges[:-1]}
+    assert len(lengths) <= 1
+    assert all(4 << 20 <= length <= 16 << 20 for length in lengths)
+    assert len(ranges) >= min(64, size >> 22)
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ROWS | st.integers(), max_size=6), st.sampled_from([None, 0, 2]), st.sampled_from([1, 7, 1 << 20]))
 def test_an_array_holds_what_its_lines_would(
