@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ...schemas.comparison import Difference
-from ...transforms.statistics.slices import SliceValues
-from ..compare import Comparison
 from .console import NOTHING
 from .terminal import number, plain, slice_name, table
+
+if TYPE_CHECKING:  # imports Beam
+    from ...transforms.statistics.slices import SliceValues
+    from ..compare import Comparison
 
 MOST_REASONS, MOST_NAMES = 8, 4
 """Most reasons shown, and most metrics of each."""
@@ -58,6 +61,16 @@ def _render_head(comparison: Comparison) -> Iterator[str]:
 def _render_verdict(comparison: Comparison) -> Iterator[str]:
     """Yields the verdict and the reasons that stand in its way, each with its metrics."""
     yield f"Gate: {comparison.verdict}"
+    reasons = list(describe_reasons(comparison))
+    yield from (f"  {reason}" for reason in reasons[:MOST_REASONS])
+    if len(reasons) > MOST_REASONS:
+        yield f"  … and {len(reasons) - MOST_REASONS:,} more reasons"
+    if any(one.verdict == "INCONCLUSIVE" and not one.margin for one in comparison.decisive):
+        yield "  Without a margin only a gain passes; --margin 0.02 (or gate.margin) says which loss counts as none."
+
+
+def describe_reasons(comparison: Comparison) -> Iterator[str]:
+    """Yields what stands in the way of passing, each with its metrics."""
     reasons: dict[str, list[str]] = {}
     for one in comparison.uncovered:
         words = f"{one.coverage:.1%} of the first run's scores are there, less than {comparison.gate.min_coverage:.1%}"
@@ -66,13 +79,9 @@ def _render_verdict(comparison: Comparison) -> Iterator[str]:
         if one.verdict in ("WORSE", "INCONCLUSIVE"):
             name = one.metric + (f" [{slice_name(dict(one.slice))}]" if one.slice else "")
             reasons.setdefault(one.reason or "worse", []).append(name)
-    for words, names in list(reasons.items())[:MOST_REASONS]:
+    for words, names in reasons.items():
         more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
-        yield f"  {words}: {', '.join(names[:MOST_NAMES])}{more}"
-    if len(reasons) > MOST_REASONS:
-        yield f"  … and {len(reasons) - MOST_REASONS:,} more reasons"
-    if any(one.verdict == "INCONCLUSIVE" and not one.margin for one in comparison.decisive):
-        yield "  Without a margin only a gain passes; --margin 0.02 (or gate.margin) says which loss counts as none."
+        yield f"{words}: {', '.join(names[:MOST_NAMES])}{more}"
 
 
 def _render_table(differences: Sequence[Difference], deciding: Collection[str], width: int) -> list[str]:

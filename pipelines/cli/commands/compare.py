@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ....schemas.errors import ConfigError
-from .base import SLICES, reject_arguments
+from .base import SLICES, add_form, add_to_job, reject_arguments
 
 _ABOUT = """\
 Compares two runs over the same dataset, instance by instance. Ends with 0 if every metric that decides is shown to be
@@ -35,6 +35,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--output", metavar="FILE", help=words)
     words = "write each score that changed to a .jsonl, .csv or .parquet file"
     parser.add_argument("--changes", metavar="FILE", help=words)
+    add_form(parser)
     parser.set_defaults(handle=_compare)
 
 
@@ -42,7 +43,7 @@ def _compare(args: argparse.Namespace, rest: list[str]) -> int:
     from ...compare import changes, compare, write_changes, write_comparison
     from ...config.settings import parse_slices, split_words
     from ...display.console import say, width
-    from ...display.differences import render
+    from ...display.exports import render_comparison_as
 
     reject_arguments(rest)
     metrics = None if args.metrics is None else split_words(args.metrics)
@@ -62,7 +63,8 @@ def _compare(args: argparse.Namespace, rest: list[str]) -> int:
         write_comparison(comparison, args.output)
     if args.changes is not None:
         write_changes(changes(args.before, args.after, metrics=comparison.gate.metrics or ()), args.changes)
-    say(render(comparison, width()))
+    say(render_comparison_as(args.form, comparison, width()))
+    add_to_job(render_comparison_as("markdown", comparison, width()))
     return comparison.exit_code
 
 

@@ -62,7 +62,7 @@ def test_a_column_that_begins_late_is_declared(tmp_path: Path, monkeypatch: pyte
     rows = [{"prompt": str(i), "response": "x", "reference": "x"} for i in range(10)]
     late: list[dict[str, Any]] = [*rows, {"prompt": "z", "response": "x", "reference": "x", "late": "yes"}]
     with pytest.raises(
-        DatasetError, match="the first 10 rows of the dataset have no column 'late'.*declare it in dataset.columns"
+        DatasetError, match=r"first 10 rows of the dataset have no column 'late'.*declare it in dataset\.columns"
     ):
         evaluate(late, ["exact_match"], slices=[["late"]], output=tmp_path / "out")
     declared = {"columns": {"late": "string"}}
