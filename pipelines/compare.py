@@ -62,6 +62,10 @@ class Comparison:
     drifts: tuple[Drift, ...] = ()
     decompositions: tuple[Decomposition, ...] = ()
 
+    def __repr__(self) -> str:
+        """Names both runs, the verdict, and the number of differences; `table` has them."""
+        return f"Comparison({self.before!r} to {self.after!r}: {self.verdict}, {len(self.differences):,} differences)"
+
     @property
     def decisive(self) -> tuple[Difference, ...]:
         """The differences that decide: of the deciding metrics, in all slices where a run scored them."""

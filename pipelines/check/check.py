@@ -28,7 +28,7 @@ from ...transforms.join_baseline import JOINED
 from ...transforms.readers._files import FileInfo, head, readers_of
 from ...transforms.readers.base import SchemeReader
 from ..display.terminal import cut, plain, table
-from ..run.answers import require_answers
+from ..run.answers import require_dataset
 from ..run.build import make_plan
 from ..run.judges import asks, joined_metrics, not_replayed
 from ..run.plan import Plan
@@ -287,7 +287,7 @@ def check(config: EvaluationConfig) -> CheckReport:
     rows, counted = count_rows(plan)
     unanswered = None
     try:
-        require_answers(plan, plan.files)
+        require_dataset(plan, plan.files)
     except DatasetError as error:
         unanswered = str(error)
     return CheckReport(plan, read_sample(plan, blocks), rows, counted, state(plan), unanswered)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ...schemas.comparison import Difference
-from ...transforms.statistics.slices import SliceValues
-from ..compare import Comparison
 from ..drawing.words import NOTHING, number, signed, slice_name
 from .terminal import plain, table
+
+if TYPE_CHECKING:  # imports Beam
+    from ...transforms.statistics.slices import SliceValues
+    from ..compare import Comparison
 
 MOST_REASONS, MOST_NAMES = 8, 4
 """Most reasons shown, and most metrics of each."""
@@ -73,7 +76,17 @@ def _render_drift(comparison: Comparison) -> Iterator[str]:
 
 
 def explain_verdict(comparison: Comparison) -> Iterator[str]:
-    """Yields the reasons that stand in the way of a comparison that passes, each with its metrics."""
+    """Yields the first reasons that stand in the way of a comparison that passes, and what could be done."""
+    reasons = list(describe_reasons(comparison))
+    yield from reasons[:MOST_REASONS]
+    if len(reasons) > MOST_REASONS:
+        yield f"… and {len(reasons) - MOST_REASONS:,} more reasons"
+    if any(one.verdict == "INCONCLUSIVE" and not one.margin for one in comparison.decisive):
+        yield "Without a margin only a gain passes; --margin 0.02 (or gate.margin) says which loss counts as none."
+
+
+def describe_reasons(comparison: Comparison) -> Iterator[str]:
+    """Yields what stands in the way of passing, each with its metrics."""
     reasons: dict[str, list[str]] = {}
     for one in comparison.uncovered:
         words = f"{one.coverage:.1%} of the first run's scores are there, less than {comparison.gate.min_coverage:.1%}"
@@ -82,13 +95,9 @@ def explain_verdict(comparison: Comparison) -> Iterator[str]:
         if one.verdict in ("WORSE", "INCONCLUSIVE"):
             name = one.metric + (f" [{slice_name(dict(one.slice))}]" if one.slice else "")
             reasons.setdefault(one.reason or "worse", []).append(name)
-    for words, names in list(reasons.items())[:MOST_REASONS]:
+    for words, names in reasons.items():
         more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
         yield f"{words}: {', '.join(names[:MOST_NAMES])}{more}"
-    if len(reasons) > MOST_REASONS:
-        yield f"… and {len(reasons) - MOST_REASONS:,} more reasons"
-    if any(one.verdict == "INCONCLUSIVE" and not one.margin for one in comparison.decisive):
-        yield "Without a margin only a gain passes; --margin 0.02 (or gate.margin) says which loss counts as none."
 
 
 def _render_table(differences: Sequence[Difference], deciding: Collection[str], width: int) -> list[str]:

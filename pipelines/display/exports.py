@@ -1,22 +1,32 @@
-"""Renders a finished run for other programs: JSON, Markdown, and JUnit XML, which CI systems show as test results."""
+"""Renders a finished run for other programs: JSON, Markdown, and JUnit XML, which CI systems show as test results.
+
+A comparison with the run of a gate is rendered with it, or alone.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import orjson
 
+from ...schemas.comparison import Difference
 from ...schemas.json import Json
 from ...schemas.run_folder import FINISHED
 from ..drawing.words import interval, number, slice_name
 from ..run.result import EvaluationResult
 from ..run.tables import summary_rows
+from .differences import describe_reasons
+from .differences import render as render_differences
 from .digest import describe_group, find_groups
 from .run_text import headline, render
 from .terminal import counts_text, judged_name, outcome, plain
+
+if TYPE_CHECKING:  # imports Beam
+    from ..compare import Comparison
 
 MOST_FAULTS = 20
 """Kinds of failures shown in Markdown."""
@@ -26,7 +36,9 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 
 
-def render_as(form: str, result: EvaluationResult, width: int, whole: bool = False) -> str:
+def render_as(
+    form: str, result: EvaluationResult, width: int, whole: bool = False, gate: Comparison | None = None
+) -> str:
     """Renders a run in the form of that name.
 
     Args:
@@ -34,12 +46,25 @@ def render_as(form: str, result: EvaluationResult, width: int, whole: bool = Fal
         result: A run with a manifest.
         width: Columns of the terminal, for "text".
         whole: As in `render`, for "text".
+        gate: The comparison with the run of its gate.
     """
-    return render(result, width, whole) if form == "text" else _RENDERERS[form](result)
+    if form != "text":
+        return _RENDERERS[form](result, gate)
+    text = render(result, width, whole)
+    return text if gate is None else f"{text}\n{render_differences(gate, width)}"
 
 
-def append_step_summary(result: EvaluationResult) -> None:
-    """Appends the run as Markdown to the file that `STEP_SUMMARY` names; does nothing if it names none.
+def render_comparison_as(form: str, comparison: Comparison, width: int) -> str:
+    """Renders a comparison in the form of that name: "text", "json", "markdown" or "junit"."""
+    if form == "text":
+        return render_differences(comparison, width)
+    if form == "json":
+        return _json(_describe_gate(comparison))
+    return _markdown(_gate_markdown(comparison)) if form == "markdown" else _write_suites([_gate_suite(comparison)])
+
+
+def append_step_summary(markdown: str) -> None:
+    """Appends Markdown to the file that `STEP_SUMMARY` names; does nothing if it names none.
 
     Raises:
         OSError: The file cannot be written.
@@ -47,11 +72,11 @@ def append_step_summary(result: EvaluationResult) -> None:
     path = os.environ.get(STEP_SUMMARY)
     if path:
         with open(path, "a", encoding="utf-8", errors="replace") as file:
-            file.write(render_markdown(result) + "\n")
+            file.write(markdown + "\n")
 
 
-def render_json(result: EvaluationResult) -> str:
-    """Renders a run as one JSON object: verdict, exit code, counts, criteria, the summary table, and the files."""
+def render_json(result: EvaluationResult, gate: Comparison | None = None) -> str:
+    """Renders a run as one JSON object: verdict, exit code, counts, criteria, the summary table, files and gate."""
     manifest = result.manifest
     found: dict[str, Json] = {
         "output": result.output,
@@ -65,11 +90,26 @@ def render_json(result: EvaluationResult) -> str:
         "summary": summary_rows(result),
         "tables": {name: result.files(name) for name in manifest["tables"]},
     }
-    return orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return _json(found if gate is None else {**found, "gate": _describe_gate(gate)})
 
 
-def render_markdown(result: EvaluationResult) -> str:
-    """Renders the verdict, the criteria, the metrics and what failed as Markdown; all values are escaped."""
+def _json(value: Json) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def _describe_gate(gate: Comparison) -> dict[str, Json]:
+    names = ("before", "after", "verdict", "exit_code", "only_before", "only_after")
+    return {
+        **{name: getattr(gate, name) for name in names},
+        "deciding": list(gate.deciding),
+        "reasons": list(describe_reasons(gate)),
+        "notes": list(gate.notes),
+        "differences": gate.rows,
+    }
+
+
+def render_markdown(result: EvaluationResult, gate: Comparison | None = None) -> str:
+    """Renders the verdict, criteria, metrics, what failed, and the gate as Markdown; all values are escaped."""
     summary = [row for row in summary_rows(result) if not row["slice"]]
     parts = [[f"## {_mark(headline(result))}: {_mark(counts_text(result))}"]]
     if result.reason:
@@ -88,7 +128,27 @@ def render_markdown(result: EvaluationResult) -> str:
         rows = [(describe_group(row), f"{row['count']:,}", row["examples"][0]) for row in faults]
         parts.append(list(_table(("Failure group", "Rows", "First"), rows)))
     parts.append([f"Tables: {_mark(result.output)}"])
+    return _markdown(parts if gate is None else [*parts, *_gate_markdown(gate)])
+
+
+def _gate_markdown(gate: Comparison) -> list[list[str]]:
+    """Builds the verdict of the gate, its reasons, and a table of the differences that decide."""
+    cells = [
+        (_difference_name(d), d.verdict, number(d.before), number(d.after), number(d.gain), f"{d.pairs:,}")
+        for d in gate.decisive
+    ]
+    heads = ("Metric", "Verdict", "Before", "After", "Gain", "Pairs")
+    reasons = [[f"- {_mark(reason)}" for reason in describe_reasons(gate)]]
+    title = f"## Gate {_mark(gate.verdict)}: {_mark(gate.after)} compared with {_mark(gate.before)}"
+    return [[title], *(reasons if reasons[0] else []), *([list(_table(heads, cells))] if cells else [])]
+
+
+def _markdown(parts: Iterable[Iterable[str]]) -> str:
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
+
+
+def _difference_name(one: Difference) -> str:
+    return one.metric + (f" [{slice_name(dict(one.slice))}]" if one.slice else "")
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -103,11 +163,18 @@ def _mark(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", plain(text))
 
 
-def render_junit(result: EvaluationResult) -> str:
-    """Renders a run as JUnit XML: one test case for the run itself, and one for each criterion.
+def render_junit(result: EvaluationResult, gate: Comparison | None = None) -> str:
+    """Renders a run as JUnit XML: a test case for the run itself, one for each criterion, and a suite for the gate.
 
-    A criterion that failed is a failure; one without a verdict, and a run without a result, are errors.
+    A criterion that failed is a failure; one without a verdict, and a run without a result, are errors. In the suite of
+    the gate, each difference that decides is a case; a metric that is worse, or lost too many scores, is a failure, one
+    without a decision an error.
     """
+    suites = [_run_suite(result)]
+    return _write_suites(suites if gate is None else [*suites, _gate_suite(gate)])
+
+
+def _run_suite(result: EvaluationResult) -> ElementTree.Element:
     judged: Sequence[Mapping[str, Json]] = result.manifest.get("criteria") or []
     seconds = f"{result.manifest['measured']['seconds']:.3f}"
     suite = ElementTree.Element("testsuite", name="evalbeam", time=seconds)
@@ -127,10 +194,34 @@ def render_junit(result: EvaluationResult) -> str:
         elif one["verdict"] != "PASSED":
             errors += 1
             _add_problem(case, "error", one["verdict"], outcome(one))
-    for name, count in (("tests", 1 + len(judged)), ("failures", failures), ("errors", errors), ("skipped", 0)):
+    return _count(suite, 1 + len(judged), failures, errors)
+
+
+def _gate_suite(gate: Comparison) -> ElementTree.Element:
+    suite = ElementTree.Element("testsuite", name="evalbeam gate", time="0.000")
+    uncovered, found = set(gate.uncovered), {"failure": 0, "error": 0}
+    for one in gate.decisive:
+        name = _xml(_difference_name(one))
+        case = ElementTree.SubElement(suite, "testcase", classname="evalbeam.gate", name=name, time="0.000")
+        undecided = one.verdict == "INCONCLUSIVE" and gate.gate.inconclusive != "pass"
+        kind = "failure" if one.verdict == "WORSE" or one in uncovered else "error" if undecided else None
+        if kind is not None:
+            found[kind] += 1
+            lost = f"only {one.coverage:.1%} of the first run's scores are there" if one in uncovered else ""
+            shown = f"{number(one.before)} before, {number(one.after)} after"
+            _add_problem(case, kind, one.verdict, "; ".join(filter(None, (lost, one.reason, shown))))
+    return _count(suite, len(gate.decisive), found["failure"], found["error"])
+
+
+def _count(suite: ElementTree.Element, tests: int, failures: int, errors: int) -> ElementTree.Element:
+    for name, count in (("tests", tests), ("failures", failures), ("errors", errors), ("skipped", 0)):
         suite.set(name, str(count))
+    return suite
+
+
+def _write_suites(found: Sequence[ElementTree.Element]) -> str:
     suites = ElementTree.Element("testsuites")
-    suites.append(suite)
+    suites.extend(found)
     ElementTree.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suites, encoding="unicode") + "\n"
 
@@ -151,7 +242,7 @@ def _xml(text: str) -> str:
     return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-_RENDERERS: Mapping[str, Callable[[EvaluationResult], str]] = {
+_RENDERERS: Mapping[str, Callable[[EvaluationResult, "Comparison | None"], str]] = {
     "json": render_json,
     "markdown": render_markdown,
     "junit": render_junit,

@@ -1,11 +1,14 @@
-"""Refuses a dataset without recorded answers before anything is written or called, if no agent is configured."""
+"""Refuses a dataset that lacks recorded answers, or a column of a slice, before anything is written or called."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 
-from ...schemas.errors import DatasetError, RowError
+from ...schemas.batch import RowBlock
+from ...schemas.errors import DatasetError, RowError, name_error
 from ...schemas.instance import Instance
+from ...schemas.json import Json
 from ...transforms.agents.base import Recording
 from ...transforms.calls.context import RunContext
 from ...transforms.readers._files import FileInfo, readers_of
@@ -15,6 +18,53 @@ from .plan import Plan
 MOST_ROWS = 10_000
 """Rows that are looked at for a first answer. A dataset whose answers begin later is run, and its verdict tells."""
 _SHOWN = 20
+
+
+def require_dataset(plan: Plan, files: Sequence[FileInfo]) -> None:
+    """Refuses a dataset without a single answer if no agent is configured, and one without a column of `slices`.
+
+    Raises:
+        DatasetError: As `require_answers` and `require_slices`.
+    """
+    require_answers(plan, files)
+    require_slices(plan, files)
+
+
+def require_slices(plan: Plan, files: Sequence[FileInfo]) -> None:
+    """Refuses a dataset whose first `MOST_ROWS` rows lack a column of `slices`, which is most often misspelt.
+
+    The rows are read until all of them have been seen. A column may be null in every row, and one that is declared in
+    `dataset.columns` may begin later. What a service has to be asked for (a table, a query) is not read.
+
+    Args:
+        plan: What is to be run.
+        files: Its dataset.
+
+    Raises:
+        DatasetError: A column is not there; near names are offered.
+    """
+    wanted = dict.fromkeys(c for columns in plan.slices for c in columns if c not in plan.config.dataset.columns)
+    if not wanted or _asks_a_service(plan, files):
+        return
+    seen: dict[str, None] = {}
+    number = 0
+    for number, (columns, nulls) in enumerate(_columns(plan, files), 1):
+        seen |= dict.fromkeys((*columns, *nulls))
+        if number == MOST_ROWS or seen.keys() >= wanted.keys():
+            break
+    lacking = [c for c in wanted if c not in seen]
+    if not number or not lacking:
+        return
+    rows = f"first {MOST_ROWS:,} rows of the dataset" if number == MOST_ROWS else "dataset"
+    allowed = ", ".join(list(seen)[:_SHOWN]) + ("; or declare it in dataset.columns" if number == MOST_ROWS else "")
+    verb = "have" if number == MOST_ROWS else "has"
+    error = name_error(f"the {rows} {verb} no column {lacking[0]!r}", lacking[0], list(seen), "slices", allowed)
+    raise DatasetError(str(error))
+
+
+def _asks_a_service(plan: Plan, files: Sequence[FileInfo]) -> bool:
+    readers = readers_of(files, dict(plan.declared), plan.reading(RunContext()))
+    return any(isinstance(readers[f.format], SchemeReader) for f in files)
 
 
 def require_answers(plan: Plan, files: Sequence[FileInfo]) -> None:
@@ -32,8 +82,7 @@ def require_answers(plan: Plan, files: Sequence[FileInfo]) -> None:
     agent = plan.agent
     if not isinstance(agent, Recording):
         return
-    readers = readers_of(files, dict(plan.declared), plan.reading(RunContext()))
-    if any(isinstance(readers[f.format], SchemeReader) for f in files):
+    if _asks_a_service(plan, files):
         return
     columns: dict[str, None] = {}
     number = 0
@@ -53,14 +102,29 @@ def require_answers(plan: Plan, files: Sequence[FileInfo]) -> None:
 
 def _instances(plan: Plan, files: Sequence[FileInfo]) -> Iterator[Instance]:
     """The usable rows of a dataset, in the order of its files."""
+    for block in _blocks(plan, files):
+        for each in _rows(plan, block):
+            with suppress(RowError):  # the run puts it into the errors table
+                instance_id, fields = plan.rules.read(each)
+                yield Instance(instance_id, each, fields)
+
+
+def _columns(plan: Plan, files: Sequence[FileInfo]) -> Iterator[tuple[Collection[str], Collection[str]]]:
+    """The columns of each row of a dataset, usable or not, and the columns that are null in some row near it."""
+    for block in _blocks(plan, files):
+        for each in _rows(plan, block):
+            yield each.keys(), block.nulls
+
+
+def _blocks(plan: Plan, files: Sequence[FileInfo]) -> Iterator[RowBlock]:
     readers = readers_of(files, dict(plan.declared), plan.reading(RunContext()))
     for path, size, format_ in files:
         for part in readers[format_].split(path, size):
-            for block in readers[format_].read(part):
-                for _, row in block.rows:
-                    try:
-                        for each in plan.rules.rows({k: v for k, v in row.items() if v is not None}):
-                            instance_id, fields = plan.rules.read(each)
-                            yield Instance(instance_id, each, fields)
-                    except RowError:
-                        continue  # the run puts it into the errors table
+            yield from readers[format_].read(part)
+
+
+def _rows(plan: Plan, block: RowBlock) -> Iterator[dict[str, Json]]:
+    """The rows of a block as the dialect splits them, without nulls."""
+    for _, row in block.rows:
+        with suppress(RowError):
+            yield from plan.rules.rows({k: v for k, v in row.items() if v is not None})

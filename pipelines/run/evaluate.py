@@ -46,7 +46,7 @@ from ..runners.drive import drive, hand_over, prepare_job
 from ..runners.lease import Holder
 from ..runners.shuffle import shuffling
 from . import batches
-from .answers import require_answers
+from .answers import require_dataset
 from .baseline import baseline_files
 from .build import make_plan
 from .paid import PaidCalls, retries
@@ -153,7 +153,7 @@ def _start(
 ) -> None:
     require(options, plan)
     if plan.rows is None:
-        require_answers(plan, plan.files)
+        require_dataset(plan, plan.files)
     named = options.view_as(GoogleCloudOptions).job_name if engines.is_detached(options) else None
     holder = Holder.here(engines.engine(options), engines.master(options), named)
     with lease.held(plan.config.output.path, holder, leave=leave):
@@ -199,7 +199,7 @@ def _prepare(plan: Plan) -> tuple[Plan, str | None]:
     aside = plan.folder.temporary(uuid.uuid4().hex)
     try:
         (written,), _ = spill(plan.rows, aside)
-        require_answers(plan, expand([written], data.format))
+        require_dataset(plan, expand([written], data.format))
         own = begin(plan)
         storage.move(written, data.paths[0])
     finally:

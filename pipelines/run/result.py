@@ -42,6 +42,12 @@ class EvaluationResult:
     in_order: bool = field(default=False)
     metadata: dict[str, str] | None = None
 
+    def __repr__(self) -> str:
+        """Names the folder, how the run ended, and the number of rows; the manifest has the rest."""
+        words = [self.state, *([str(self.verdict)] if self.verdict else [])]
+        rows = (self.manifest.get("counts") or {}).get("rows", 0)
+        return f"EvaluationResult({self.output!r}: {', '.join(words)}, {rows:,} rows)"
+
     @classmethod
     def load(cls, output: str | os.PathLike[str]) -> EvaluationResult:
         """Opens a finished run.

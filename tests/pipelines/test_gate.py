@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import junitparser
 import pytest
 
 from evalbeam import compare, evaluate
@@ -130,6 +131,29 @@ def test_a_run_is_compared_as_soon_as_it_has_finished(
     assert {dict(d.slice).get("reference") for d in again.differences} == {None, "y"}
 
 
+def test_a_gate_is_part_of_every_form(
+    gated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    gate = ["--set", "gate={metrics: [exact_match], margin: 0.05}", "--gate-against", str(gated / "main")]
+    for name, code, failures in (("same", 0, 0), ("worse", 1, 1)):
+        out = tmp_path / name
+        capsys.readouterr()
+        assert run(gated, name, tmp_path, *gate, "--as", "json") == code
+        found = json.loads(capsys.readouterr().out)["gate"]
+        assert (found["exit_code"], found["deciding"], bool(found["reasons"])) == (code, ["exact_match"], bool(code))
+        assert {d["metric"] for d in found["differences"]} >= {"exact_match"}
+        main(["compare", str(gated / "main"), str(out), "--as", "junit"])
+        (alone,) = junitparser.JUnitXml.fromstring(capsys.readouterr().out.encode())
+        assert (alone.name, alone.tests, alone.failures, alone.errors) == ("evalbeam gate", 1, failures, 0)
+        assert main(["compare", str(gated / "main"), str(out), "--as", "json"]) == code
+        assert json.loads(capsys.readouterr().out) == found
+    written = (tmp_path / "summary.md").read_text()
+    assert written.count("## Gate PASSED") == 3  # one run, two comparisons
+    assert written.count("## Gate FAILED") == 3
+    assert "| exact\\_match | WORSE |" in written
+
+
 def test_the_worse_exit_code_of_run_and_gate_counts(gated: Path, tmp_path: Path) -> None:
     assert run(gated, "same", tmp_path / "a") == 4
     assert run(gated, "same", tmp_path / "b", "--set", "criteria={exact_match: 0.95}") == 1
@@ -160,9 +184,7 @@ def test_printed_in_another_form_the_run_stands_alone_on_the_standard_output(
     gated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(gated, "same", tmp_path, "--as", "json") == 4
-    shown = capsys.readouterr()
-    assert json.loads(shown.out)
-    assert "Gate: INCONCLUSIVE" in shown.err
+    assert json.loads(capsys.readouterr().out)["gate"]["verdict"] == "INCONCLUSIVE"
     assert main(["wait", str(tmp_path / "same")]) == 4
     assert "Gate: INCONCLUSIVE" in capsys.readouterr().out
 

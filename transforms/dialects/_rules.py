@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -75,8 +76,7 @@ class RowRules:
                 fields[name] = row[column]
         for name in self.required:
             if _get(name, fields, row) is None:
-                shown = ", ".join(sorted(row)) or "no columns"
-                raise RowError(f"missing_{name}", f"the row has no {name!r}; it has {shown}"[:1000])
+                raise RowError(f"missing_{name}", _describe_missing(name, sorted(row)))
         return self._identity(dialect, fields, row), fields
 
     def _identity(self, dialect: Dialect, fields: dict[str, Json], row: dict[str, Json]) -> str:
@@ -122,3 +122,12 @@ def names_of(columns: Mapping[str, Any]) -> dict[str, str]:
 def auto_dialects(found: Sequence[Dialect], plain: Dialect) -> tuple[Dialect, ...]:
     """Orders dialects with `plain` last, since it recognises every row."""
     return (*(d for d in found if d is not plain), plain)
+
+
+def _describe_missing(name: str, columns: list[str]) -> str:
+    """Says which columns there are instead of a field, and how one of them becomes it: the nearest, else the first."""
+    if not columns:
+        return f"the row has no {name!r}; it has no columns"
+    near = difflib.get_close_matches(name, columns, n=1) or columns
+    shown = f"the row has no {name!r}; it has {', '.join(columns)}"[:800]
+    return f"{shown} (allowed: a column {name!r}, or one that is mapped: dataset.columns: {{{near[0][:80]}: {name}}})"

@@ -8,7 +8,6 @@ that importing a command module takes milliseconds.
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from ....schemas.errors import ConfigError
@@ -19,6 +18,8 @@ PASSED, CRITERION, CONFIG, RUN, INCONCLUSIVE, PENDING = range(6)
 """Exit codes."""
 FORMS = ("text", "json", "markdown", "junit")
 """Forms in which a run can be printed."""
+_WORSE = (PASSED, INCONCLUSIVE, CRITERION)
+"""Exit codes of runs with a result and of comparisons, the worst last."""
 
 
 def reject_arguments(rest: list[str]) -> None:
@@ -60,51 +61,58 @@ def add_form(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--as", dest="form", default="text", choices=FORMS, metavar="FORM", help=words)
 
 
-def show_result(result: Any, form: str = "text", whole: bool = False) -> None:
-    """Writes the summary of a run in one of `FORMS` to standard output."""
+def show_result(result: Any, form: str = "text", whole: bool = False, gate: Any = None) -> None:
+    """Writes the summary of a run, and the comparison with its gate's, in one of `FORMS` to standard output."""
     from ...display.console import say, say_in_colour, width
     from ...display.exports import render_as
 
-    (say_in_colour if form == "text" else say)(render_as(form, result, width(), whole))
+    (say_in_colour if form == "text" else say)(render_as(form, result, width(), whole, gate))
+
+
+def add_to_job(markdown: str) -> None:
+    """Appends Markdown to the page of the CI job, if there is one."""
+    from ...display.console import note
+    from ...display.exports import append_step_summary
+
+    try:
+        append_step_summary(markdown)
+    except OSError as error:
+        note(f"the summary of the CI job could not be written: {error}")
 
 
 def show_end(result: Any, form: str = "text") -> int:
-    """Shows the summary of a run and, if it failed, the reason; returns the exit code."""
-    from ...display.console import fault, note
-    from ...display.exports import append_step_summary
+    """Shows the summary of a run, the comparison with the run of its gate and, if it failed, the reason.
 
-    show_result(result, form)
+    Returns:
+        The exit code: the worse one of the run's and the comparison's.
+    """
+    from ...display.console import fault, note
+    from ...display.exports import render_markdown
+
     try:
-        append_step_summary(result)
-    except OSError as error:
-        note(f"the summary of the CI job could not be written: {error}")
+        gate = _compare_gate(result)
+    except ConfigError:
+        show_result(result, form)
+        raise
+    show_result(result, form, gate=gate)
+    add_to_job(render_markdown(result, gate))
     if result.exit_code == RUN:
         ended = "finished, but" if result.state == "finished" else f"{result.state}:"
         fault(f"the run {ended} {result.reason or 'no reason given'}")
     if result.exit_code == PENDING:
         note(f"{result.reason}, or `evalbeam wait {result.output}`")
-    return result.exit_code
+    return result.exit_code if gate is None else max(result.exit_code, gate.exit_code, key=_WORSE.index)
 
 
-def pass_gate(result: Any, code: int, form: str = "text") -> int:
-    """Compares a run with the one of its gate, if there is one; returns the worse exit code of both.
-
-    The comparison goes to the standard output, or to the standard error if the run is printed there in another form.
-    """
+def _compare_gate(result: Any) -> Any:
+    """Compares a run with the one of its gate; `None` if there is none, or the run has no result."""
     against = (result.manifest["config"].get("gate") or {}).get("against")
     if against is None:
-        return code
+        return None
     from ...compare import compare
-    from ...display.console import note, remark, say, width
-    from ...display.differences import render
+    from ...display.console import note
 
-    if code not in (PASSED, CRITERION):
+    if result.exit_code not in (PASSED, CRITERION):
         note(f"not compared with {against}: the run has no result")
-        return code
-    comparison = compare(against, result.output)
-    shown = render(comparison, width())
-    if form == "text":
-        say(shown)
-    else:
-        remark(sys.stderr, shown)
-    return max(code, comparison.exit_code, key=(PASSED, INCONCLUSIVE, CRITERION).index)
+        return None
+    return compare(against, result.output)

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from .base import SLICES, parse_number, reject_arguments
+from ....schemas.errors import ConfigError
+from .base import SLICES, add_form, add_to_job, parse_number, reject_arguments
 
 _ABOUT = """\
 Compares two runs over the same dataset, instance by instance. Ends with 0 if every metric that decides is shown to be
@@ -36,6 +37,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--changes", metavar="FILE", help=words)
     words = "write the comparison as a page that needs no network, with the rows that changed"
     parser.add_argument("--html", metavar="FILE", help=words)
+    add_form(parser)
     parser.set_defaults(handle=_compare)
 
 
@@ -43,7 +45,7 @@ def _compare(args: argparse.Namespace, rest: list[str]) -> int:
     from ...compare import changes, compare, write_changes, write_comparison
     from ...config.settings import parse_slices, split_words
     from ...display.console import say, width
-    from ...display.differences import render
+    from ...display.exports import render_comparison_as
     from ...report.comparison import write_comparison_page
 
     reject_arguments(rest)
@@ -66,7 +68,8 @@ def _compare(args: argparse.Namespace, rest: list[str]) -> int:
         write_changes(changes(args.before, args.after, metrics=comparison.gate.metrics or ()), args.changes)
     if args.html is not None:
         write_comparison_page(comparison, args.html)
-    say(render(comparison, width()))
+    say(render_comparison_as(args.form, comparison, width()))
+    add_to_job(render_comparison_as("markdown", comparison, width()))
     return comparison.exit_code
 
 

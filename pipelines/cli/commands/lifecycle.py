@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ....schemas.errors import ConfigError
-from .base import PASSED, PENDING, add_form, pass_gate, reject_arguments, show_end
+from .base import PASSED, PENDING, add_form, reject_arguments, show_end
 from .run import execute, plan_of, split_rest
 
 _CANCEL = """\
@@ -64,7 +64,7 @@ def _wait(args: argparse.Namespace, rest: list[str]) -> int:
         result = wait(args.output, args.timeout)
     if result.exit_code == PENDING:
         return _finish(args, flags)
-    return pass_gate(result, show_end(result, args.form), args.form)
+    return show_end(result, args.form)
 
 
 def _finish(args: argparse.Namespace, flags: list[str]) -> int:

@@ -17,6 +17,10 @@ from evalbeam.pipelines.check.check import check, format_size
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.run.resume import prepare
 
+MISSING_PROMPT = (
+    "the row has no 'prompt'; it has other "
+    "(allowed: a column 'prompt', or one that is mapped: dataset.columns: {other: prompt})"
+)
 AGENT = """
 import pathlib
 def ask(prompt):
@@ -116,7 +120,7 @@ def test_columns_stand_for_fields() -> None:
     Path("rows.jsonl").write_text('{"question": "a", "gold": "b"}\n{"other": 1}\n')
     found = report(agent=LIVE, dataset={"path": "rows.jsonl", "columns": {"question": "prompt", "gold": "reference"}})
     assert found.lacking()["exact_match"] == {}
-    assert found.sample.rejected == [("rows.jsonl, line 2", "missing_prompt", "the row has no 'prompt'; it has other")]
+    assert found.sample.rejected == [("rows.jsonl, line 2", "missing_prompt", MISSING_PROMPT)]
 
 
 @pytest.mark.parametrize(
@@ -186,6 +190,8 @@ def test_dialects_and_slices_are_told() -> None:
         "warning: dataset.columns: the first rows have no column 'qestion'",
         "warning: slices: the first rows have no column 'locale'",
     ]
+    (problem,) = report(agent=LIVE, slices=["locale"], dataset=dataset).problems
+    assert problem == "slices: the dataset has no column 'locale' (allowed: request, prompt)"
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,9 @@ def test_many_slices_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_slice_by_a_column_of_no_row_is_told(tmp_path: Path) -> None:
-    result = run(tmp_path, "--set", f"slices=[[group], [grup], [group, {json.dumps('x' + HOSTILE)}]]")
+    name = json.dumps("x" + HOSTILE)
+    declared = f"dataset.columns={{grup: string, {name}: string}}"
+    result = run(tmp_path, "--set", f"slices=[[group], [grup], [group, {name}]]", "--set", declared)
     columns = ("grup", "x" + HOSTILE)
     words = [plain(f"No row has a value in the column {column!r}.") for column in columns]
     for whole in (False, True):
