@@ -51,6 +51,11 @@ class Piece:
         return split_words(self.text)
 
     @cached_property
+    def stems(self) -> frozenset[str]:
+        """The set of stems."""
+        return frozenset(iter_stems(self.words))
+
+    @cached_property
     def clauses(self) -> list[Side]:
         """The words of each clause."""
         clauses = split_clauses(self.text.strip())
