@@ -25,7 +25,7 @@ _LEAST = 0.5
 """Share of a claim's words below which a text is not analyzed further."""
 _NEAREST = 2
 """Number of sentences of a text that a claim is compared with: those that share most words with it."""
-_NEAREST_CLAUSES = 3
+_NEAREST_CLAUSES = 4
 """Number of clauses of these sentences."""
 _SUPPORTED = 0.6
 """Support from which nothing in the same text is taken for a contradiction: words cannot tell two events apart."""
