@@ -21,7 +21,7 @@ from .base import PairChecker, Verdict, register
 
 Part = TypeVar("Part", Piece, Side)
 
-_LEAST = 0.5
+_LEAST = 0.35
 """Share of a claim's words below which a text is not analyzed further."""
 _NEAREST = 2
 """Number of sentences of a text that a claim is compared with: those that share most words with it."""
