@@ -132,7 +132,7 @@ def _find_clash(claim: Side, fact: Side, anchors: Sequence[tuple[int, int]], lac
     kinds = _find_swapped_kinds(claim, fact, anchors)
     swapped = bool(kinds & {"name", "number"})
     negated = claim.negations != fact.negations
-    exchanged = is_stretched(claim.quantifiers, fact.quantifiers) or has_exchanged_roles(claim, fact)
+    exchanged = is_stretched(claim.quantifiers, fact.quantifiers) or (not lacking and has_exchanged_roles(claim, fact))
     factor = (SWAPPED if kinds else 1.0) * (NEGATED if negated else 1.0) * (EXCHANGED if exchanged else 1.0)
     if swapped or negated or exchanged:
         return _Clash(swapped, factor, 1.0)
