@@ -78,13 +78,13 @@ def compare(claim: Side, fact: Side, context: frozenset[str]) -> Comparison:
 
 
 def _get_certainty(claim: Side, fact: Side) -> float:
-    content = [w.stem for w in claim.words if w.weight == 1]
-    size = len(content) + len(claim.needed)  # a name or a number is rarely there by chance
+    size = len(claim.content) + len(claim.needed)  # a name or a number is rarely there by chance
     if size not in SHORT:
         return 1.0
-    lead = claim.order[: claim.order.index(content[0])]
-    linked = BE.isdisjoint(lead) or _PRONOUNS.isdisjoint(lead) or content[0] not in fact.stems
-    told = linked or not BE.isdisjoint(fact.order[: fact.order.index(content[0])])
+    first = claim.content[0]
+    lead = claim.order[: claim.order.index(first)]
+    linked = BE.isdisjoint(lead) or _PRONOUNS.isdisjoint(lead) or first not in fact.stems
+    told = linked or not BE.isdisjoint(fact.order[: fact.order.index(first)])
     return SHORT[size] * (1.0 if told else UNLINKED)
 
 
@@ -129,7 +129,7 @@ class _Clash(NamedTuple):
 
 
 def _find_clash(claim: Side, fact: Side, anchors: Sequence[tuple[int, int]], lacking: Sequence[Word]) -> _Clash:
-    kinds = _find_swapped_kinds(claim, fact, anchors)
+    kinds: set[str] = _find_swapped_kinds(claim, fact, anchors) if not claim.stems <= fact.stems else set()
     swapped = bool(kinds & {"name", "number"})
     negated = claim.negations != fact.negations
     exchanged = is_stretched(claim.quantifiers, fact.quantifiers) or (not lacking and has_exchanged_roles(claim, fact))

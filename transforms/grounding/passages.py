@@ -86,7 +86,7 @@ class Text:
     @cached_property
     def words(self) -> list[Word]:
         """All words in order."""
-        return self.pieces[0].words if len(self.pieces) == 1 else [w for piece in self.pieces for w in piece.words]
+        return split_words(self.text)
 
     @cached_property
     def stems(self) -> frozenset[str]:
