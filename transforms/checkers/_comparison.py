@@ -105,7 +105,11 @@ def _find_borrowed(
     before = claim.words[: anchors[0][0]]
     subject = before[: next((i for i, w in enumerate(before) if w.stem in BE), len(before))]
     lead = [w for w in subject if w.stem not in fact.stems and w.weight == 1]
-    if not lead or any(w.kind == "number" or w.stem not in context for w in lead):
+    if (
+        not lead
+        or claim.is_passive != fact.is_passive
+        or any(w.kind == "number" or w.stem not in context for w in lead)
+    ):
         return frozenset()
     agent = fact.order.index("by") if fact.is_passive else len(fact.words)
     rivals = [*fact.words[: anchors[0][1]], *fact.words[agent:]]
