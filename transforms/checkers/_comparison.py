@@ -78,13 +78,13 @@ def compare(claim: Side, fact: Side, context: frozenset[str]) -> Comparison:
 
 
 def _get_certainty(claim: Side, fact: Side) -> float:
-    content = [w.stem for w in claim.words if w.weight == 1]
-    size = len(content) + len(claim.needed)  # a name or a number is rarely there by chance
+    size = len(claim.content) + len(claim.needed)  # a name or a number is rarely there by chance
     if size not in SHORT:
         return 1.0
-    lead = claim.order[: claim.order.index(content[0])]
-    linked = BE.isdisjoint(lead) or _PRONOUNS.isdisjoint(lead) or content[0] not in fact.stems
-    told = linked or not BE.isdisjoint(fact.order[: fact.order.index(content[0])])
+    first = claim.content[0]
+    lead = claim.order[: claim.order.index(first)]
+    linked = BE.isdisjoint(lead) or _PRONOUNS.isdisjoint(lead) or first not in fact.stems
+    told = linked or not BE.isdisjoint(fact.order[: fact.order.index(first)])
     return SHORT[size] * (1.0 if told else UNLINKED)
 
 
@@ -105,7 +105,11 @@ def _find_borrowed(
     before = claim.words[: anchors[0][0]]
     subject = before[: next((i for i, w in enumerate(before) if w.stem in BE), len(before))]
     lead = [w for w in subject if w.stem not in fact.stems and w.weight == 1]
-    if not lead or any(w.kind == "number" or w.stem not in context for w in lead):
+    if (
+        not lead
+        or claim.is_passive != fact.is_passive
+        or any(w.kind == "number" or w.stem not in context for w in lead)
+    ):
         return frozenset()
     agent = fact.order.index("by") if fact.is_passive else len(fact.words)
     rivals = [*fact.words[: anchors[0][1]], *fact.words[agent:]]
@@ -129,10 +133,10 @@ class _Clash(NamedTuple):
 
 
 def _find_clash(claim: Side, fact: Side, anchors: Sequence[tuple[int, int]], lacking: Sequence[Word]) -> _Clash:
-    kinds = _find_swapped_kinds(claim, fact, anchors)
+    kinds: set[str] = _find_swapped_kinds(claim, fact, anchors) if not claim.stems <= fact.stems else set()
     swapped = bool(kinds & {"name", "number"})
     negated = claim.negations != fact.negations
-    exchanged = is_stretched(claim.quantifiers, fact.quantifiers) or has_exchanged_roles(claim, fact)
+    exchanged = is_stretched(claim.quantifiers, fact.quantifiers) or (not lacking and has_exchanged_roles(claim, fact))
     factor = (SWAPPED if kinds else 1.0) * (NEGATED if negated else 1.0) * (EXCHANGED if exchanged else 1.0)
     if swapped or negated or exchanged:
         return _Clash(swapped, factor, 1.0)

@@ -10,19 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rapidfuzz.distance import LCSseq
 
-from ..grounding.passages import Text
+from ..grounding.passages import Piece, Text
 from ..grounding.side import Side
-from ..grounding.words import iter_stems
 from ._comparison import MISSING, NEGATED, Comparison, compare
 from .base import PairChecker, Verdict, register
 
-_LEAST = 0.5
+Part = TypeVar("Part", Piece, Side)
+
+_LEAST = 0.35
 """Share of a claim's words below which a text is not analyzed further."""
 _NEAREST = 2
 """Number of sentences of a text that a claim is compared with: those that share most words with it."""
+_NEAREST_CLAUSES = 4
+"""Number of clauses of these sentences."""
 _SUPPORTED = 0.6
 """Support from which nothing in the same text is taken for a contradiction: words cannot tell two events apart."""
 _CONTRADICTED = 0.8
@@ -88,11 +92,15 @@ def _closeness(comparison: Comparison) -> tuple[float, float]:
 
 
 def _find_nearest(claim: Side, premise: Text) -> list[Side]:
-    """Returns the clauses of the sentences with the largest weight of the claim's words."""
-    pieces = premise.pieces
-    if len(pieces) > _NEAREST:
-        weight, stems = claim.weights.__getitem__, claim.stems
-        shares = [sum(map(weight, stems.intersection(iter_stems(piece.words)))) for piece in pieces]
-        order = sorted(range(len(pieces)), key=lambda i: (-shares[i], i))
-        pieces = [pieces[i] for i in order[:_NEAREST]]
-    return [clause for piece in pieces for clause in piece.clauses]
+    """Returns the clauses that share most with the claim, of the sentences that do, in the order of the text."""
+    sentences = _pick(claim, premise.pieces, _NEAREST)
+    return _pick(claim, [clause for sentence in sentences for clause in sentence.clauses], _NEAREST_CLAUSES)
+
+
+def _pick(claim: Side, parts: Sequence[Part], most: int) -> Sequence[Part]:
+    if len(parts) <= most:
+        return parts
+    weight = claim.weights.__getitem__
+    shares = [sum(map(weight, claim.stems & part.stems)) for part in parts]
+    best = sorted(range(len(parts)), key=lambda i: (-shares[i], i))[:most]
+    return [parts[i] for i in sorted(best)]

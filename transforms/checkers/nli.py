@@ -47,7 +47,8 @@ class Nli(PairChecker):
         path: Folder with model.onnx, tokenizer.json and config.json, on any filesystem that Beam can open. It is loaded
             once per process; a local folder is loaded before the run starts, so that an unusable model is an error of
             the configuration.
-        max_length: Maximum tokens of a pair, unless the model's own limit is lower. The text of a longer pair is
+        max_length: Maximum tokens of a pair, unless the model's own limit is lower; a model of a fixed width gets all
+            pairs padded to it. The text of a longer pair is
             truncated; the claim only if it alone exceeds the limit.
         batch_size: Pairs per batch.
         threads: Threads per batch; 0 for one per core.
@@ -100,6 +101,7 @@ class _Model:
     session: Any
     classes: _Classes
     padding: int
+    width: int | None
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> list[Any]:
         try:
@@ -110,7 +112,7 @@ class _Model:
             return self.cutting.encode_batch(pairs)
 
     def verdicts(self, encoded: Sequence[Any]) -> Iterator[Verdict]:
-        width = max(len(e.ids) for e in encoded)
+        width = self.width or max(len(e.ids) for e in encoded)
 
         def pad(rows: Sequence[Sequence[int]], filler: int) -> np.ndarray:
             return np.array([[*row, *[filler] * (width - len(row))] for row in rows], np.int64)
@@ -142,12 +144,27 @@ def _load_model(path: str, max_length: int, threads: int) -> _Model:
             tokenizer, cutting = (_load_tokenizer(folder) for _ in range(2))
         with _loading(path, model):
             session = onnxruntime.InferenceSession(str(folder / model), options, providers=["CPUExecutionProvider"])
+    width = _find_width(session, path)
+    most = min(most, width or most)
     for one, strategy in ((tokenizer, "only_first"), (cutting, "longest_first")):
         one.no_padding()
         one.enable_truncation(most, strategy=strategy)
     classes = _read_classes(config, path)
     _check_model(session, classes, path)
-    return _Model(tokenizer, cutting, session, classes, int(config.get("pad_token_id") or 0))
+    return _Model(tokenizer, cutting, session, classes, int(config.get("pad_token_id") or 0), width)
+
+
+def _find_width(session: Any, path: str) -> int | None:
+    """Returns the number of tokens that all pairs are padded to; `None` if the model takes any number.
+
+    Raises:
+        ConfigError: The model takes a fixed number of pairs.
+    """
+    shapes = [i.shape for i in session.get_inputs()]
+    if pairs := next((shape[0] for shape in shapes if isinstance(shape[0], int)), None):
+        found = f"the model of {path!r} takes batches of {pairs} pairs only"
+        raise ConfigError(found, where="checker.path", allowed="an export with a dynamic batch size")
+    return next((shape[1] for shape in shapes if isinstance(shape[1], int)), None)
 
 
 def _load_tokenizer(folder: Path) -> Any:

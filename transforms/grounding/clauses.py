@@ -44,9 +44,11 @@ _HARD_BOUNDARY = re.compile(r"[;；\n]+[\s*•-]*")
 """Where a clause ends that shares nothing with the next: at semicolons and lines."""
 _BOUNDARY = re.compile(
     r"\s*，|,?\s+(?:and|but|while|whereas|although|und|aber|et|mais|y|pero|и|но)\s+(?!(?:by|of) )"
-    r"|,\s+(?=(?:[^\s,]+\s+){0,3}[^\s,]+,?\s+(?:and|or|und|et|y|и)\s)"
+    r"|,\s+(?=not\s)|,\s+(?=(?:[^\s,]+\s+){0,3}[^\s,]+,?\s+(?:and|or|und|et|y|и)\s)"
 )
 """Where other clauses end: at conjunctions, and at the commas of a list that ends in a conjunction."""
+_JOINT = re.compile("[,，]| (?:and|but|wh|al|that|und|aber|et|mais|y|pero|и|но)")
+"""What a sentence of several clauses has at least; most have none, and need not be searched for more."""
 _STRIPPED = ".,:()[]\"'“”«»"
 _LONGEST_SUBJECT = 4
 """Maximum words of the first of two subjects that share what follows ("Peru and Chile export copper")."""
@@ -71,6 +73,8 @@ def split_clauses(sentence: str) -> list[str]:
 
 
 def _split_line(line: str) -> list[str]:
+    if not _JOINT.search(line):
+        return [line]
     if (enclosed := _ENCLOSED.match(line)) and not _has_verb(enclosed["head"].split()):
         verb = f"is {enclosed['kind']}" if enclosed["kind"].strip() in _ARTICLES else ""
         parts = (f"{enclosed['head']} {enclosed['rest']}", f"{enclosed['head']} {verb}{enclosed['inner']}")
@@ -137,7 +141,7 @@ def _find_parallel(whole: Sequence[str], part: Sequence[str]) -> int:
     if (len(rest) <= 2 and not first.endswith("ly")) or (len(rest) == 3 and _shape(rest[0]) == "article"):
         return _find_last_noun(whole)
     at = _find_predicate(whole)
-    shares_verb = _fold(whole[at]) in _VERBS and not first.endswith(("ed", "s"))
+    shares_verb = _fold(whole[at]) in _VERBS and ("by" in rest or not first.endswith(("ed", "s")))
     return at + shares_verb
 
 

@@ -51,6 +51,11 @@ class Piece:
         return split_words(self.text)
 
     @cached_property
+    def stems(self) -> frozenset[str]:
+        """The set of stems."""
+        return frozenset(iter_stems(self.words))
+
+    @cached_property
     def clauses(self) -> list[Side]:
         """The words of each clause."""
         clauses = split_clauses(self.text.strip())
@@ -81,7 +86,7 @@ class Text:
     @cached_property
     def words(self) -> list[Word]:
         """All words in order."""
-        return self.pieces[0].words if len(self.pieces) == 1 else [w for piece in self.pieces for w in piece.words]
+        return split_words(self.text)
 
     @cached_property
     def stems(self) -> frozenset[str]:

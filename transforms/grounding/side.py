@@ -44,6 +44,11 @@ class Side:
         return [w.stem for w in self.words]
 
     @cached_property
+    def content(self) -> list[str]:
+        """The stems of the content words."""
+        return [w.stem for w in self.words if w.weight == 1]
+
+    @cached_property
     def negations(self) -> int:
         return sum(w.kind == "negation" for w in self.words)
 

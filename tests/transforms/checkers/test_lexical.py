@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,19 +53,17 @@ def auc(scores: list[float], labels: list[bool]) -> float:
 
 
 def test_it_tells_attributable_answers_from_others_better_than_rouge(begin: list[dict[str, Any]]) -> None:
-    """Every sentence is weighed, those that assert nothing too: so does ROUGE, and so were the answers labelled."""
+    """On the answers with a claim; the others have no score."""
     from rouge_score.rouge_scorer import RougeScorer
 
-    labels = [row["label"] == "Fully attributable" for row in begin]
-    assert (len(labels), sum(labels)) == (44, 9)
-    answers = [[replace(c, asserts=True) for c in split_claims(row["answer_candidate"])] for row in begin]
-    found = supports([(claims, row["facts"][0]) for claims, row in zip(answers, begin, strict=True)])
+    found = supports([(split_claims(row["answer_candidate"]), row["facts"][0]) for row in begin])
+    rows = [(row, o.support) for row, o in zip(begin, found, strict=True) if o.support is not None]
+    labels = [row["label"] == "Fully attributable" for row, _ in rows]
+    assert (len(begin), len(labels), sum(labels)) == (44, 39, 9)
     rouge = RougeScorer(["rougeL"])
-    precisions = [rouge.score(row["facts"][0], row["answer_candidate"])["rougeL"].precision for row in begin]
-    assert auc(precisions, labels) == pytest.approx(0.949, abs=0.001)
-    assert auc([o.support for o in found], labels) >= 0.97
-    whole = [weighed(row["answer_candidate"], row["facts"][0]).entailed for row in begin]
-    assert auc(whole, labels) >= 0.95
+    precisions = [rouge.score(row["facts"][0], row["answer_candidate"])["rougeL"].precision for row, _ in rows]
+    assert auc(precisions, labels) == pytest.approx(0.941, abs=0.001)
+    assert auc([support for _, support in rows], labels) >= auc(precisions, labels) + 0.02
 
 
 def test_swapped_numbers_dates_names_and_negations_are_flagged(begin: list[dict[str, Any]]) -> None:
@@ -74,12 +71,9 @@ def test_swapped_numbers_dates_names_and_negations_are_flagged(begin: list[dict[
     assert Counter(s.kind for s in made) == {"number": 15, "date": 15, "name": 15, "negation": 15}
     right = supports([([Claim(s.right, 0, 0, True)], s.passage) for s in made])
     wrong = supports([([Claim(s.wrong, 0, 0, True)], s.passage) for s in made])
-    assert all(o.support >= 0.6 and o.contradiction < 0.8 for o in right)
-    flagged = Counter(s.kind for s, o in zip(made, wrong, strict=True) if o.support < 0.6)
-    contradicted = Counter(s.kind for s, o in zip(made, wrong, strict=True) if o.contradiction >= 0.8)
-    assert flagged.total() >= 55
-    assert contradicted.total() >= 55
-    assert min(flagged.values()) >= 12
+    assert all((o.support or 0) >= 0.6 and o.contradiction < 0.8 for o in right)
+    assert all((o.support or 0) < 0.6 for o in wrong)
+    assert sum(o.contradiction >= 0.8 for o in wrong) >= 58
 
 
 @pytest.mark.parametrize(

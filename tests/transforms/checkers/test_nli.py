@@ -117,6 +117,30 @@ def test_of_a_long_pair_the_text_is_cut_and_never_the_claim(model: str) -> None:
     assert weighed(model, [("cats " * 600, "cats " * 600)], max_length=33) == [softmax(0, 0, 0)]
 
 
+def fix_shape(folder: str, at: int, size: int) -> str:
+    """Gives one dimension of all inputs a fixed size, as an export without dynamic axes does."""
+    path = Path(folder) / "model.onnx"
+    made = onnx.load(path)
+    for given in made.graph.input:
+        given.type.tensor_type.shape.dim[at].dim_value = size
+    onnx.save(made, path)
+    return folder
+
+
+def test_a_model_of_a_fixed_width_gets_padded_and_cut_pairs(model: str, tmp_path: Path) -> None:
+    fixed = fix_shape(shutil.copytree(model, tmp_path / "fixed").as_posix(), 1, 9)
+    assert weighed(fixed, PAIRS) == EXPECTED
+    assert weighed(fixed, [("cats sleep", "cats sleep " + "dogs " * 500)]) == weighed(
+        model, [("cats sleep", "cats sleep " + "dogs " * 500)], max_length=9
+    )
+
+
+def test_a_model_of_a_fixed_number_of_pairs_is_refused(model: str, tmp_path: Path) -> None:
+    fixed = fix_shape(shutil.copytree(model, tmp_path / "fixed").as_posix(), 0, 1)
+    with pytest.raises(ConfigError, match=r"takes batches of 1 pairs only \(allowed: an export with a dynamic batch"):
+        Nli(fixed)
+
+
 def test_two_classes_and_single_logits_contradict_nothing(tmp_path: Path) -> None:
     single = folder(tmp_path / "single", {"0": "LABEL_0"}, rows=1)
     assert weighed(single, PAIRS[:2]) == [(0.5, 0.0), (round(1 / (1 + exp(4)), 5), 0.0)]

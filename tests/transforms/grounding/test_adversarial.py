@@ -1,6 +1,7 @@
 """The lexical checker on 200 claims made to deceive it, written before it was changed (adversarial.jsonl).
 
-Each class has as many true claims as false ones. The table of docs/how-to/grounding.md is this measurement.
+Each class has as many true claims as false ones. The table of docs/how-to/grounding.md is this measurement. The 160
+claims of adversarial_later.jsonl were written after the change; the first measurement on them stands on that page.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ import pytest
 
 from evalbeam import check_grounding
 
-ROWS = [json.loads(line) for line in (Path(__file__).parent / "adversarial.jsonl").read_text().splitlines()]
+
+def read_rows(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (Path(__file__).parent / name).read_text().splitlines()]
+
+
+ROWS = read_rows("adversarial.jsonl")
 CLASSES = list(dict.fromkeys(row["class"] for row in ROWS))
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "grounding.md"
 
@@ -59,6 +65,16 @@ def test_balanced_accuracy_without_paraphrases(responses: list[dict[str, Any]]) 
         for supported in (True, False)
     )
     assert (true + 1 - false) / 2 >= 0.95
+
+
+def test_claims_that_were_written_later() -> None:
+    rows = read_rows("adversarial_later.jsonl")
+    wrong = {True: 0, False: 0}
+    for row in rows:
+        request = {"answerCandidate": row["answer"], "facts": [{"factText": fact} for fact in row["facts"]]}
+        wrong[row["supported"]] += (check_grounding(request)["supportScore"] >= 0.6) != row["supported"]
+    assert (len(rows), sum(row["supported"] for row in rows)) == (160, 80)
+    assert (wrong[True] <= 3, wrong[False] <= 2) == (True, True)
 
 
 def test_true_claims_are_not_contradicted(responses: list[dict[str, Any]]) -> None:
