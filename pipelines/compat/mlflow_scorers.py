@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...schemas.errors import ConfigError
 from ...schemas.formats.databricks import JUDGES
+from ...schemas.json import Json
+from ...schemas.values import json_or_text
 from .metric_configs import name_metric
 
 BUILT_IN = {
@@ -53,6 +55,32 @@ def find_judge_model(scorers: Sequence[Any]) -> dict[str, Any]:
         found = f"a model of {provider!r}"
         raise ConfigError(found, where="scorers", allowed=f"{', '.join(_PROVIDERS)}, or {_EXAMPLE}")
     return {"default": {"type": _PROVIDERS[provider], "model": name}}
+
+
+def add_sessions(data: Any) -> Any:
+    """Adds a column `session` to rows in memory: all traces of a session, in the row of the first, in order of time.
+
+    The session of a trace is its metadata `mlflow.trace.session`, as in MLflow.
+    """
+    rows = data.to_dict("records") if hasattr(data, "to_dict") else data
+    if not isinstance(rows, list):
+        return data
+    sessions: dict[str, list[tuple[str, int, Json]]] = {}
+    for i, row in enumerate(rows):
+        trace = json_or_text(row.get("trace")) if isinstance(row, Mapping) else None
+        info = trace.get("info") if isinstance(trace, Mapping) else None
+        if not isinstance(info, Mapping):
+            continue
+        metadata: Any = info.get("trace_metadata") or info.get("request_metadata") or {}
+        if session := metadata.get("mlflow.trace.session"):
+            began = info.get("request_time", info.get("timestamp_ms"))
+            sessions.setdefault(str(session), []).append((str(began), i, trace))
+    found = {turns[0][1]: [trace for *_, trace in turns] for turns in map(_sort_turns, sessions.values())}
+    return [{**row, "session": found[i]} if i in found else row for i, row in enumerate(rows)]
+
+
+def _sort_turns(turns: list[tuple[str, int, Json]]) -> list[tuple[str, int, Json]]:
+    return sorted(turns, key=lambda turn: turn[:2])
 
 
 def _class_of(scorer: Any) -> str:

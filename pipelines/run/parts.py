@@ -121,7 +121,7 @@ def _build_metric(config: MetricConfig, where: str) -> Metric:
         return registry.build(registry.find("metric", target, where), config.params, where)
     if isinstance(target, str):
         target = registry.load_object(target, where)
-    scorer = as_scorer(target, config.name, config.params, where)
+    scorer = as_scorer(target, config.name, config.params)
     return as_metric(target, config.name, config.params, where) if scorer is None else scorer
 
 

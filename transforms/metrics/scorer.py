@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ...schemas.errors import ConfigError, RowError
+from ...schemas.errors import RowError
 from ...schemas.formats.databricks import EXPECTED
 from ...schemas.instance import Example
 from ...schemas.json import Json
@@ -42,6 +42,8 @@ _DATABRICKS = (
 )
 PARAMETERS = (*_MLFLOW, *_DATABRICKS)
 """Names of parameters by which MLflow 3 and Databricks call scorers."""
+NO_SESSION = object()
+"""Result of a scorer of sessions on a row without one."""
 _YES_NO = {"yes": 1.0, "no": 0.0}
 
 
@@ -50,23 +52,17 @@ def is_scorer(target: Any) -> bool:
     return any(c.__name__ == "Scorer" and c.__module__.startswith("mlflow.") for c in type(target).__mro__)
 
 
-def as_scorer(target: Any, name: str, params: Mapping[str, Any], where: str) -> ScorerMetric | None:
+def as_scorer(target: Any, name: str, params: Mapping[str, Any]) -> ScorerMetric | None:
     """Converts an object given by the user to a metric if it is called by names; returns `None` if it is not.
 
     Args:
         target: Any object.
         name: Output name of the metric; default: the name of the scorer.
         params: Further parameters from the configuration; `max_in_flight` limits concurrent calls.
-        where: Config key, for messages.
-
-    Raises:
-        ConfigError: The scorer takes whole sessions.
     """
     bound = {key: value for key, value in params.items() if key != "max_in_flight"}
     if isinstance(target, type | Metric) or not callable(target) or not _takes_names(target, bound):
         return None
-    if getattr(target, "is_session_level_scorer", False):
-        raise ConfigError(f"the scorer {target.name!r} takes whole sessions", where=where, allowed=", ".join(_MLFLOW))
     own = name or getattr(target, "name", "") or getattr(target, "__name__", "scorer")
     call = partial(target, **bound) if bound else target
     return ScorerMetric(own, call, params.get("max_in_flight", MAX_IN_FLIGHT))
@@ -97,12 +93,15 @@ class ScorerMetric(FunctionMetric):
 
     A result is a number, a bool, "yes" or "no" (1 and 0), a Feedback of MLflow, a list of them, or None for no
     assessment. Other text stands in the details. Of several feedbacks the score is the one with the scorer's name, and
-    the details have all by name.
+    the details have all by name. A scorer of sessions gets the traces in the column `session` and skips rows without.
     """
 
     def _call(self, example: Example) -> Any:
         function = self._function
         given = _Given(example)
+        if getattr(function, "is_session_level_scorer", False):
+            session, expectations = given.of("session"), given.of("expectations")
+            return NO_SESSION if session is None else function.run(session=session, expectations=expectations)
         if is_scorer(function):
             return function.run(**{name: given.of(name) for name in _MLFLOW})
         names = _parameters(function)
@@ -125,6 +124,8 @@ def read_feedback(value: Any, name: str) -> Score:
     """
     if value is None:
         return Score(status="not_applicable")
+    if value is NO_SESSION:
+        return Score.skipped("missing_session", "the row is not the first of a session of traces")
     if isinstance(value, str):
         score = _YES_NO.get(value.strip().lower())
         return Score(label=value, details={"value": value}) if score is None else Score(score)
@@ -191,6 +192,10 @@ class _Given:
         custom = json_or_text(self._row.get("custom_expected"))
         own = custom if isinstance(custom, dict) else {}
         return own | {name: self._row[name] for name in EXPECTED if self._row.get(name) is not None}
+
+    def _session(self) -> Any:
+        traces = self._row.get("session")
+        return [load_trace(trace) for trace in traces] if isinstance(traces, list) else None
 
     def _trace(self) -> Any:
         row = self._row

@@ -103,6 +103,24 @@ def test_a_list_of_traces_is_data(conformance: Path) -> None:
     assert result.metrics["tokens_of/mean"] == sum(wanted) / 2
 
 
+@pytest.mark.parametrize("of", [list, pd.DataFrame])
+def test_the_traces_of_a_session_are_scored_together(conformance: Path, of: Any) -> None:
+    from mlflow.entities import Trace
+    from mlflow.genai.scorers import scorer
+
+    @scorer
+    def turns(session: list[Any]) -> str:
+        return " ".join(t.info.trace_id for t in session)
+
+    names = ("session_turn3", "rag_simple", "session_turn1", "session_turn2")
+    texts = [(conformance / "traces" / "mlflow_v3" / f"{n}.json").read_text() for n in names]
+    data = [Trace.from_json(t) for t in texts] if of is list else pd.DataFrame({"trace": texts})
+    found = genai_evaluate(data, [turns, tokens_of]).result_df
+    assert found["turns/status"].tolist() == ["skipped", "skipped", "scored", "skipped"]
+    ids = [json.loads(t)["info"]["trace_id"] for t in texts]
+    assert found["turns/details"][2]["value"].split() == [ids[2], ids[3], ids[0]]
+
+
 def tokens_of(trace: Any) -> int:
     return trace.info.token_usage["total_tokens"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -285,3 +286,13 @@ def test_names_of_guidelines_are_found_in_expectations_in_either_form(told: Any)
     assert list_guideline_names([{"inputs": "a", "expectations": told}, {"inputs": "b", "expectations": "{"}]) == [
         "tone"
     ]
+
+
+def test_the_table_of_coverage_names_tests_that_exist(root: Path) -> None:
+    folders = {"d": "transforms/dialects", "m": "transforms/metrics", "a": "transforms/agents"}
+    folders |= {"f": "schemas/formats", "c": "pipelines/compat"}
+    rows = [line for line in (root / "docs/reference/agent-evaluation.md").read_text().splitlines() if "|" in line]
+    named = re.findall(r"`(\w)/(test_\w+\.py)::(test_\w+)`", "\n".join(rows))
+    assert len(named) == sum(".py::" in row for row in rows) > 30
+    for folder, file, test in named:
+        assert f"def {test}(" in (root / "tests" / folders[folder] / file).read_text(), test

@@ -12,7 +12,6 @@ from mlflow.genai.evaluation.entities import EvalItem
 from mlflow.genai.scorers import scorer
 from mlflow.genai.scorers.aggregation import _cast_assessment_value_to_float
 
-from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score
 from evalbeam.transforms.dialects.databricks import Databricks
@@ -33,7 +32,7 @@ def example(row: dict[str, Any], dialect: Any = None, **invocation: Any) -> Exam
 
 
 def score(target: Any, of: Example, **params: Any) -> Score:
-    metric = as_scorer(target, "m", params, "metrics.0")
+    metric = as_scorer(target, "m", params)
     assert metric is not None
     return metric.score_batch(ScoringBatch([of])).at(0)
 
@@ -124,13 +123,22 @@ def test_several_feedbacks_need_one_with_the_name_of_the_scorer() -> None:
 
 def test_functions_of_the_row_stay_functions_of_the_row() -> None:
     for function in (lambda row: 1, lambda instance: 1, lambda row, outputs=None: 1, len, str):
-        assert as_scorer(function, "m", {}, "metrics.0") is None
+        assert as_scorer(function, "m", {}) is None
 
 
 def test_parameters_of_the_configuration_are_bound() -> None:
     assert score(lambda outputs, most: len(outputs) <= most, example(ROWS[0]), most=3).value == 0.0
 
 
-def test_scorers_of_sessions_are_refused() -> None:
-    with pytest.raises(ConfigError, match="takes whole sessions"):
-        as_scorer(scorer(lambda session: 1, name="whole"), "", {}, "metrics.0")
+def test_scorers_of_sessions_get_their_traces(conformance: Path) -> None:
+    folder = conformance / "traces" / "mlflow_v3"
+    traces = [json.loads((folder / f"session_turn{i}.json").read_text()) for i in (1, 2, 3)]
+
+    @scorer
+    def turns(session: list[Trace]) -> int:
+        return len({t.info.trace_id for t in session})
+
+    assert score(turns, example({"trace": traces[0], "session": traces})).value == 3.0
+    found = score(turns, example(ROWS[0]))
+    assert found.error is not None
+    assert found.error.code == "missing_session"
