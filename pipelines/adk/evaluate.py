@@ -36,6 +36,12 @@ TURN_TIMEOUT = 300.0
 _CONVERSATION_TIMEOUT = 3600.0
 _RATE_LIMIT_TIMEOUT = 120.0
 """Default seconds after which an endpoint that does nothing but refuse calls for their rate is called no more."""
+_ASKED = {
+    "timeout": _CONVERSATION_TIMEOUT,
+    "turn_timeout": TURN_TIMEOUT,
+    "rate_limit_timeout": _RATE_LIMIT_TIMEOUT,
+}
+"""Default policy of the agent."""
 _JUDGED = {"rate_limit_timeout": _RATE_LIMIT_TIMEOUT, "deadline": 2 * _RATE_LIMIT_TIMEOUT, "failure_threshold": None}
 """Default policy of judges: one that fails ends its own metrics, not the conversations."""
 
@@ -95,8 +101,7 @@ def adk_evaluate(
         config: The criteria; default: ADK's own.
         num_runs, output: Number of runs of each case; folder of the run, default: a temporary one.
         agent_options, judges: Further keys of the agent's section; judges by name, default: the models criteria name.
-        lenient: Whether verdicts are ADK's: a missing expected response is an empty one, and a case passes even if a
-            criterion could not be evaluated.
+        lenient: Whether verdicts are ADK's, as `compat.adk_verdicts`.
         options, overwrite: Beam's options; whether to replace a finished run at `output`.
 
     Raises:
@@ -105,14 +110,8 @@ def adk_evaluate(
     """
     config = config or default_config()
     found = _load_checked_cases(eval_sets, config)
-    cases = [case for case in found if not isinstance(case, CaseVerdict)]
-    asked = {
-        "timeout": _CONVERSATION_TIMEOUT,
-        "turn_timeout": TURN_TIMEOUT,
-        "rate_limit_timeout": _RATE_LIMIT_TIMEOUT,
-        **(agent_options or {}),
-    }
-    if any("scenario" in case_fields(case) for case in cases):
+    asked = {**_ASKED, **(agent_options or {})}
+    if _has_scenario(found):
         asked.setdefault("simulator", build_simulator(config.user_simulator or {}, judges))
     converted = convert_criteria(config, lenient, judges)
     converted["judges"] = {n: {**_JUDGED, **j} if isinstance(j, Mapping) else j for n, j in converted["judges"].items()}
@@ -121,9 +120,13 @@ def adk_evaluate(
         "agent": {"type": "adk", "target": agent, **asked},
         "output": {"path": output or tempfile.mkdtemp(prefix="evalbeam-"), "overwrite": overwrite},
     }
-    parsed = EvaluationConfig.parse({**sections, **converted, "trials": num_runs})
-    result = _check_started(run(make_plan(parsed), pipeline_options(options)))
+    plan = make_plan(EvaluationConfig.parse({**sections, **converted, "trials": num_runs}))
+    result = _check_started(run(plan, pipeline_options(options)))
     return AdkEvaluation(result, config, _build_verdicts(result, config, found, lenient))
+
+
+def _has_scenario(cases: Sequence[Mapping[str, Json] | CaseVerdict]) -> bool:
+    return any(not isinstance(case, CaseVerdict) and "scenario" in case_fields(case) for case in cases)
 
 
 def _check_started(result: EvaluationResult) -> EvaluationResult:
