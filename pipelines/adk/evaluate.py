@@ -99,10 +99,9 @@ def adk_evaluate(
         agent: Target of an agent of type `adk`.
         eval_sets: Files, each optionally followed by ":case,case".
         config: The criteria; default: ADK's own.
-        num_runs, output: Number of runs of each case; folder of the run, default: a temporary one.
+        num_runs, output, overwrite: Runs of each case; folder of the run; whether to replace a finished run there.
         agent_options, judges: Further keys of the agent's section; judges by name, default: the models criteria name.
-        lenient: Whether verdicts are ADK's, as `compat.adk_verdicts`.
-        options, overwrite: Beam's options; whether to replace a finished run at `output`.
+        lenient, options: Whether verdicts are ADK's, as `compat.adk_verdicts`; Beam's options.
 
     Raises:
         ConfigError: A file, criterion or the agent is invalid, or no case is readable; nothing was called.
@@ -110,19 +109,23 @@ def adk_evaluate(
     """
     config = config or default_config()
     found = _load_checked_cases(eval_sets, config)
-    asked = {**_ASKED, **(agent_options or {})}
-    if _has_scenario(found):
-        asked.setdefault("simulator", build_simulator(config.user_simulator or {}, judges))
-    converted = convert_criteria(config, lenient, judges)
-    converted["judges"] = {n: {**_JUDGED, **j} if isinstance(j, Mapping) else j for n, j in converted["judges"].items()}
+    user = {"simulator": build_simulator(config.user_simulator or {}, judges)} if _has_scenario(found) else {}
+    converted = _convert(config, lenient, judges)
     sections = {
         "dataset": {"path": list(eval_sets), "format": "evalset", "dialect": "adk", "max_invalid_fraction": 1.0},
-        "agent": {"type": "adk", "target": agent, **asked},
+        "agent": {"type": "adk", "target": agent, **_ASKED, **user, **(agent_options or {})},
         "output": {"path": output or tempfile.mkdtemp(prefix="evalbeam-"), "overwrite": overwrite},
     }
     plan = make_plan(EvaluationConfig.parse({**sections, **converted, "trials": num_runs}))
     result = _check_started(run(plan, pipeline_options(options)))
     return AdkEvaluation(result, config, _build_verdicts(result, config, found, lenient))
+
+
+def _convert(config: AdkConfig, lenient: bool, judges: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Converts the criteria to sections of a configuration; judges get the default policy."""
+    found = convert_criteria(config, lenient, judges)
+    named = {n: {**_JUDGED, **judge} if isinstance(judge, Mapping) else judge for n, judge in found["judges"].items()}
+    return {**found, "judges": named}
 
 
 def _has_scenario(cases: Sequence[Mapping[str, Json] | CaseVerdict]) -> bool:
