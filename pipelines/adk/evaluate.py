@@ -82,8 +82,8 @@ class AdkEvaluation:
 
 def adk_evaluate(
     agent: Any,
-    eval_sets: Sequence[str],
-    config: AdkConfig | None = None,
+    eval_sets: str | Sequence[str],
+    config: Any = None,
     *,
     num_runs: int = 1,
     output: str | None = None,
@@ -97,8 +97,8 @@ def adk_evaluate(
 
     Args:
         agent: Target of an agent of type `adk`.
-        eval_sets: Files, each optionally followed by ":case,case".
-        config: The criteria; default: ADK's own.
+        eval_sets: A file or several, each optionally followed by ":case,case".
+        config: The criteria: the path of a test_config.json, or its content; default: ADK's own.
         num_runs, output, overwrite: Runs of each case; folder of the run; whether to replace a finished run there.
         agent_options, judges: Further keys of the agent's section; judges by name, default: the models criteria name.
         lenient, options: Whether verdicts are ADK's, as `compat.adk_verdicts`; Beam's options.
@@ -107,18 +107,27 @@ def adk_evaluate(
         ConfigError: A file, criterion or the agent is invalid, or no case is readable; nothing was called.
         RunError: The run itself failed.
     """
-    config = config or default_config()
-    found = _load_checked_cases(eval_sets, config)
-    user = {"simulator": build_simulator(config.user_simulator or {}, judges)} if _has_scenario(found) else {}
+    eval_sets, config = [eval_sets] if isinstance(eval_sets, str) else eval_sets, _read_criteria(config)
+    found, given = _load_checked_cases(eval_sets, config), agent_options or {}
+    simulated = "simulator" not in given and _has_scenario(found)
+    user = {"simulator": build_simulator(config.user_simulator or {}, judges)} if simulated else {}
     converted = _convert(config, lenient, judges)
     sections = {
         "dataset": {"path": list(eval_sets), "format": "evalset", "dialect": "adk", "max_invalid_fraction": 1.0},
-        "agent": {"type": "adk", "target": agent, **_ASKED, **user, **(agent_options or {})},
+        "agent": {"type": "adk", "target": agent, **_ASKED, **user, **given},
         "output": {"path": output or tempfile.mkdtemp(prefix="evalbeam-"), "overwrite": overwrite},
     }
     plan = make_plan(EvaluationConfig.parse({**sections, **converted, "trials": num_runs}))
     result = _check_started(run(plan, pipeline_options(options)))
     return AdkEvaluation(result, config, _build_verdicts(result, config, found, lenient))
+
+
+def _read_criteria(config: Any) -> AdkConfig:
+    if config is None or isinstance(config, AdkConfig):
+        return config or default_config()
+    named = isinstance(config, str | os.PathLike)
+    path = os.fspath(config) if named else "config"
+    return read_config(load_test_config(path) if named else config, path)
 
 
 def _convert(config: AdkConfig, lenient: bool, judges: Mapping[str, Any] | None) -> dict[str, Any]:
