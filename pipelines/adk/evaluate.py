@@ -36,6 +36,12 @@ TURN_TIMEOUT = 300.0
 _CONVERSATION_TIMEOUT = 3600.0
 _RATE_LIMIT_TIMEOUT = 120.0
 """Default seconds after which an endpoint that does nothing but refuse calls for their rate is called no more."""
+_ASKED = {
+    "timeout": _CONVERSATION_TIMEOUT,
+    "turn_timeout": TURN_TIMEOUT,
+    "rate_limit_timeout": _RATE_LIMIT_TIMEOUT,
+}
+"""Default policy of the agent."""
 _JUDGED = {"rate_limit_timeout": _RATE_LIMIT_TIMEOUT, "deadline": 2 * _RATE_LIMIT_TIMEOUT, "failure_threshold": None}
 """Default policy of judges: one that fails ends its own metrics, not the conversations."""
 
@@ -76,8 +82,8 @@ class AdkEvaluation:
 
 def adk_evaluate(
     agent: Any,
-    eval_sets: Sequence[str],
-    config: AdkConfig | None = None,
+    eval_sets: str | Sequence[str],
+    config: Any = None,
     *,
     num_runs: int = 1,
     output: str | None = None,
@@ -91,39 +97,48 @@ def adk_evaluate(
 
     Args:
         agent: Target of an agent of type `adk`.
-        eval_sets: Files, each optionally followed by ":case,case".
-        config: The criteria; default: ADK's own.
-        num_runs, output: Number of runs of each case; folder of the run, default: a temporary one.
+        eval_sets: A file or several, each optionally followed by ":case,case".
+        config: The criteria: the path of a test_config.json, or its content; default: ADK's own.
+        num_runs, output, overwrite: Runs of each case; folder of the run; whether to replace a finished run there.
         agent_options, judges: Further keys of the agent's section; judges by name, default: the models criteria name.
-        lenient: Whether verdicts are ADK's: a missing expected response is an empty one, and a case passes even if a
-            criterion could not be evaluated.
-        options, overwrite: Beam's options; whether to replace a finished run at `output`.
+        lenient, options: Whether verdicts are ADK's, as `compat.adk_verdicts`; Beam's options.
 
     Raises:
         ConfigError: A file, criterion or the agent is invalid, or no case is readable; nothing was called.
         RunError: The run itself failed.
     """
-    config = config or default_config()
-    found = _load_checked_cases(eval_sets, config)
-    cases = [case for case in found if not isinstance(case, CaseVerdict)]
-    asked = {
-        "timeout": _CONVERSATION_TIMEOUT,
-        "turn_timeout": TURN_TIMEOUT,
-        "rate_limit_timeout": _RATE_LIMIT_TIMEOUT,
-        **(agent_options or {}),
-    }
-    if any("scenario" in case_fields(case) for case in cases):
-        asked.setdefault("simulator", build_simulator(config.user_simulator or {}, judges))
-    converted = convert_criteria(config, lenient, judges)
-    converted["judges"] = {n: {**_JUDGED, **j} if isinstance(j, Mapping) else j for n, j in converted["judges"].items()}
+    eval_sets, config = [eval_sets] if isinstance(eval_sets, str) else eval_sets, _read_criteria(config)
+    found, given = _load_checked_cases(eval_sets, config), agent_options or {}
+    simulated = "simulator" not in given and _has_scenario(found)
+    user = {"simulator": build_simulator(config.user_simulator or {}, judges)} if simulated else {}
+    converted = _convert(config, lenient, judges)
     sections = {
         "dataset": {"path": list(eval_sets), "format": "evalset", "dialect": "adk", "max_invalid_fraction": 1.0},
-        "agent": {"type": "adk", "target": agent, **asked},
+        "agent": {"type": "adk", "target": agent, **_ASKED, **user, **given},
         "output": {"path": output or tempfile.mkdtemp(prefix="evalbeam-"), "overwrite": overwrite},
     }
-    parsed = EvaluationConfig.parse({**sections, **converted, "trials": num_runs})
-    result = _check_started(run(make_plan(parsed), pipeline_options(options)))
+    plan = make_plan(EvaluationConfig.parse({**sections, **converted, "trials": num_runs}))
+    result = _check_started(run(plan, pipeline_options(options)))
     return AdkEvaluation(result, config, _build_verdicts(result, config, found, lenient))
+
+
+def _read_criteria(config: Any) -> AdkConfig:
+    if config is None or isinstance(config, AdkConfig):
+        return config or default_config()
+    named = isinstance(config, str | os.PathLike)
+    path = os.fspath(config) if named else "config"
+    return read_config(load_test_config(path) if named else config, path)
+
+
+def _convert(config: AdkConfig, lenient: bool, judges: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Converts the criteria to sections of a configuration; judges get the default policy."""
+    found = convert_criteria(config, lenient, judges)
+    named = {n: {**_JUDGED, **judge} if isinstance(judge, Mapping) else judge for n, judge in found["judges"].items()}
+    return {**found, "judges": named}
+
+
+def _has_scenario(cases: Sequence[Mapping[str, Json] | CaseVerdict]) -> bool:
+    return any(not isinstance(case, CaseVerdict) and "scenario" in case_fields(case) for case in cases)
 
 
 def _check_started(result: EvaluationResult) -> EvaluationResult:

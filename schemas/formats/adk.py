@@ -99,7 +99,7 @@ def _read_lines(raw: bytes, name: str) -> list[tuple[int, Case | RowError]]:
     for number, line in enumerate(raw.split(b"\n"), 1):
         if line.strip():
             try:
-                found.append((number, *_cases_of([parse_json(line)], name)))
+                found += [(number, case) for case in _cases_of([parse_json(line)], name)]
             except RowError as error:
                 found.append((number, RowError(error.code, f"line {number}: {error.message}")))
     return found if any(not isinstance(case, RowError) for _, case in found) else []
@@ -175,6 +175,7 @@ def case_fields(row: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def convert_turn(invocation: AdkInvocation) -> dict[str, Json]:
+    """Converts a turn to the form of schemas/conversation.py; the final response becomes the `reference`."""
     content, final = invocation.user_content, invocation.final_response
     turn: dict[str, Json] = {"prompt": content.text or ""}
     if len(content.parts or ()) != 1 or content.parts[0].text is None:  # type: ignore[index]

@@ -19,10 +19,10 @@ from ...schemas.json import Json
 from ...schemas.usage import SIMULATED
 from ..registry import require_module
 from ..runtime.local_objects import original
+from ._adk_target import find_agent, find_in_module
 from ._simulation import ModelUser, Script, Simulate, Simulator, User, simulator_of
 from .base import Agent, Ask, register
 from .forms.adk import TurnEvents, find_retrieval_tools
-from .forms.adk_target import find_agent, find_in_module
 
 if TYPE_CHECKING:
     from google.adk.apps.app import App

@@ -109,7 +109,7 @@ class Judge(ABC):
 
     @abstractmethod
     def connect(self) -> Consult:
-        """Creates the client, once per worker process; an exception here ends the run."""
+        """Creates the client, once per worker process; an exception here fails every question."""
 
     @property
     def model_name(self) -> str:

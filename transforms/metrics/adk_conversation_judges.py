@@ -19,8 +19,8 @@ from ..judging.panel import PanelSlot, Rule, Vote, find_unasked
 from ..judging.shapes import TEXT, object_of, one_of
 from ..runtime.dialogue import run_together
 from ._judged import make_rating, read_score
+from ._judged_rubrics import RubricJudge, read_rubric
 from ._judged_turns import TurnJudge, list_steps, read_setting
-from .adk_judges import RubricJudge, read_rubric
 from .base import register
 
 _MISSING_TURNS = Score.failed("missing_turns", "the answer has fewer turns than the conversation")

@@ -8,27 +8,23 @@ does not discard the other votes, and each turn is judged by its own rubrics.
 from __future__ import annotations
 
 import re
-import statistics
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ...schemas.instance import Example, Turn
 from ...schemas.json import Json
 from ...schemas.judging import Judging
-from ...schemas.result import Score
-from ...schemas.values import mean
 from ..judging.panel import PanelSlot, Vote, find_unasked
 from ..judging.shapes import TEXT, list_of, object_of, one_of
 from ..runtime.dialogue import run_together
 from ._judged import make_rating, read_score
+from ._judged_rubrics import RubricJudge
 from ._judged_turns import NOT_TOLD, JointTurnJudge, TurnJudge, average, join_texts, list_steps, read_setting
 from .base import register
 from .kernels.sentences import splitter_of
 
 VALID = object_of(reasoning=TEXT, is_the_agent_response_valid=one_of("valid", "invalid"))
-RUBRICS = object_of(verdicts=list_of(object_of(rubric_id=TEXT, rationale=TEXT, verdict=one_of("yes", "no"))))
 LABELS = ("supported", "unsupported", "contradictory", "disputed", "not_applicable")
 GROUNDED = ("supported", "not_applicable")
 SENTENCES = object_of(
@@ -84,97 +80,6 @@ class SafetyV1(TurnJudge):
 
     def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
         return self.poll(self.prompts[0], make_rating(0, 1), {"prediction": actual.response or ""}, read_score)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RubricJudge(JointTurnJudge):
-    """Base of the rubric criteria; each rubric is a property that is present or not.
-
-    A turn is judged by the criterion's own rubrics, and by those of its case and of the turn that have the criterion's
-    type. The score of a turn is the share of its rubrics that are met; that of a case, the share over all turns.
-
-    Attributes:
-        rubrics: Rubrics for all rows: a list of `{rubric_id, rubric_content: {text_property}}`.
-    """
-
-    rubrics: Sequence[Any] = ()
-
-    missing: ClassVar[str] = "rubric"
-    kind: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for rubric in self.rubrics:
-            read_rubric(rubric)
-
-    def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
-        own = (*(example.instance.get("rubrics") or ()), *expected.rubrics)
-        named = [read_rubric(r) for r in (*self.rubrics, *(r for r in own if r.get("type") == self.kind))]
-        return self.rate(dict(named), self.values(example, actual), len(named)) if named else None
-
-    @abstractmethod
-    def values(self, example: Example, actual: Turn) -> dict[str, Json]:
-        """Returns the values of the prompt besides the rubrics."""
-
-    def rate(self, named: Mapping[str, str], values: dict[str, Json], count: int) -> Judging:
-        """Asks which of the named properties are met; `count` is the number of rubrics, to find equal ids."""
-        if len(named) < count:
-            return Score.failed("duplicate_rubric", "two rubrics of a turn have the same rubric_id")
-
-        def read(value: Any) -> list[Vote]:
-            told = {v["rubric_id"]: v for v in reversed(value["verdicts"])}
-            return [_make_vote(told.get(name)) for name in named]
-
-        shown = [{"rubric_id": name, "property": text} for name, text in named.items()]
-        scores = yield from self.ask_jointly({**values, "rubrics": shown}, RUBRICS, read, len(named))
-        if open_ := find_unasked(scores):
-            return open_
-        rated = [
-            {"rubric_id": name, "score": s.value, "rationale": s.explanation}
-            for name, s in zip(named, scores, strict=True)
-        ]
-        return average(scores, {"rubric_scores": rated})
-
-    def case(self, turns: Sequence[Score | None]) -> Score:
-        score = super().case(turns)
-        if score.value is None:
-            return score
-        by_rubric: dict[str, list[float]] = {}
-        for name, value in _iter_rubric_scores(turns):
-            by_rubric.setdefault(name, []).append(value)
-        means = [{"rubric_id": name, "score": mean(v)} for name, v in by_rubric.items()]
-        details: Any = score.details
-        return replace(score, details={**details, "rubric_scores": means})
-
-    def mean(self, turns: Sequence[Score]) -> float:
-        return statistics.mean(value for _, value in _iter_rubric_scores(turns))
-
-
-def _iter_rubric_scores(turns: Sequence[Score | None]) -> Iterator[tuple[str, float]]:
-    """Yields (rubric_id, score) of all rubrics of all turns that have a score."""
-    for turn in turns:
-        details: Any = turn and turn.details
-        for rubric in (details or {}).get("rubric_scores", ()):
-            if rubric["score"] is not None:
-                yield rubric["rubric_id"], rubric["score"]
-
-
-def read_rubric(value: Any) -> tuple[str, str]:
-    """Reads (id, property) of a rubric.
-
-    Raises:
-        ValueError: The value is not a rubric.
-    """
-    content = value.get("rubric_content") if isinstance(value, Mapping) else None
-    text = content.get("text_property") if isinstance(content, Mapping) else None
-    if not isinstance(text, str) or not isinstance(value.get("rubric_id"), str):
-        found = f"rubrics: found {value!r:.100}"
-        raise ValueError(f"{found} (allowed: {{rubric_id, rubric_content: {{text_property}}}})")
-    return value["rubric_id"], text
-
-
-def _make_vote(told: Any) -> Vote:
-    return NOT_TOLD if told is None else Vote(float(told["verdict"] == "yes"), told["rationale"])
 
 
 @register("metric", "adk/rubric_based_final_response_quality_v1")

@@ -51,6 +51,16 @@ def add(commands: Any) -> None:
     parser.add_argument("--output", metavar="FOLDER", help="folder of the tables (default: a temporary folder)")
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run at --output")
     parser.add_argument("--turn_timeout", type=float, metavar="SECONDS", help="timeout of one turn (default: 300)")
+    _add_settings(parser)
+    words = (
+        "verdicts of `adk eval`: a missing expected response is an empty one, and what cannot be evaluated is ignored"
+    )
+    parser.add_argument("--adk_verdicts", action="store_true", help=words)
+    _add_conversions(commands)
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of calls, of ADK and of the configuration."""
     for name, kind, text in _POLICY:
         shown = "N" if kind is int else "NUMBER"
         parser.add_argument(f"--{name}", type=kind, metavar=shown, help=text)
@@ -66,11 +76,10 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--set", action="append", dest="settings", default=[], metavar="KEY=VALUE", type=read_setting, help=words
     )
-    words = (
-        "verdicts of `adk eval`: a missing expected response is an empty one, and what cannot be evaluated is ignored"
-    )
-    parser.add_argument("--adk_verdicts", action="store_true", help=words)
 
+
+def _add_conversions(commands: Any) -> None:
+    """Adds `adk-migrate` and `to-evalset`."""
     words = "convert an older eval set to the current format"
     migrate = commands.add_parser(
         "adk-migrate", help=words, description="Converts an eval set of any format to an EvalSet."
@@ -94,9 +103,7 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
 
     from ....transforms.calls.loop import Loop
     from ...adk.evaluate import adk_evaluate, choose_config, find_eval_files
-    from ...adk.report import render_details, render_summary
-    from ...display.console import logs, note, say, stoppable
-    from ...report.page import write_report
+    from ...display.console import logs, note, stoppable
 
     agent_dir = args.agent if os.path.isdir(args.agent) else ""
     stored = f"{args.eval_storage_uri.rstrip('/')}/{_app_name(args.agent)}/evals" if args.eval_storage_uri else ""
@@ -121,6 +128,16 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
             options=rest,
             overwrite=args.overwrite,
         )
+    _show(args, evaluation, stored or os.path.join(args.agent, ".adk") if stored or agent_dir else "")
+    return PASSED if evaluation.passed else CRITERION
+
+
+def _show(args: argparse.Namespace, evaluation: Any, store: str) -> None:
+    """Shows the verdicts, and writes the page and ADK's result files, these below `store` unless it is empty."""
+    from ...adk.report import render_details, render_summary
+    from ...display.console import note, say
+    from ...report.page import write_report
+
     if args.print_detailed_results:
         say("\n".join(render_details(evaluation)))
     say("\n".join(render_summary(evaluation)))
@@ -128,10 +145,9 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
         write_report(evaluation.run)
     except OSError as error:
         note(f"the report could not be written: {error}")
-    if folder := f"{stored}/eval_history" if stored else agent_dir and os.path.join(agent_dir, ".adk", "eval_history"):
-        _write_results(folder, _app_name(args.agent), evaluation)
+    if store:
+        _write_results(f"{store}/eval_history", _app_name(args.agent), evaluation)
     note(f"tables: {evaluation.run.output}")
-    return PASSED if evaluation.passed else CRITERION
 
 
 def _read_sections(args: argparse.Namespace) -> dict[str, Any]:

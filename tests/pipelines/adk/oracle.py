@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from google.adk.agents import BaseAgent
 from google.adk.evaluation.base_eval_service import EvaluateConfig, EvaluateRequest, InferenceConfig, InferenceRequest
 from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config
 from google.adk.evaluation.eval_set import EvalSet
@@ -12,6 +13,19 @@ from google.adk.evaluation.metric_evaluator_registry import (
     DEFAULT_METRIC_EVALUATOR_REGISTRY,
     register_custom_metrics_from_config,
 )
+from google.adk.events.event import Event
+from google.genai.types import Content, FunctionCall, Part
+
+
+class Echo(BaseAgent):
+    """Says what the user says, and calls a tool before if that has an odd number of characters."""
+
+    async def _run_async_impl(self, ctx):
+        text = ctx.user_content.parts[0].text or ""
+        call = Part(function_call=FunctionCall(name="look", args={}))
+        for part in [*([call] if len(text) % 2 else []), Part(text=text)]:
+            content = Content(role="model", parts=[part])
+            yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
 
 
 def evaluate_as_adk(agent, path, config):

@@ -373,3 +373,30 @@ def test_every_test_of_the_coverage_page_exists(root):
     }
     assert named - written == set()
     assert len(named) > 30
+
+
+def test_every_public_set_gets_the_verdict_of_google_adk(conformance, tmp_path):
+    from .oracle import Echo, evaluate_as_adk
+
+    criteria = {"criteria": {"tool_trajectory_avg_score": 0.3, RESPONSE: 0.05}}
+    seen = []
+    for file in sorted((conformance / "adk" / "files").glob("*.json")):
+        if file.name.endswith((".test.json", ".evalset.json")) and "scenario" not in file.name:
+            path = str(tmp_path / file.name)
+            assert main(["adk-migrate", str(file), path]) == 0
+            theirs = evaluate_as_adk(Echo(name="echo"), path, criteria)
+            ours = adk_evaluate(Echo(name="echo"), path, criteria, lenient=True)
+            assert statuses(ours) == {name: found.final_eval_status.name for name, found in theirs.items()}
+            for found in ours.cases:
+                scores = [m.score for m in theirs[found.eval_id].overall_eval_metric_results[:2]]
+                assert [m.score for m in found.metrics[:2]] == scores
+                seen.append(found.status)
+    assert len(seen) == 13
+    assert set(seen) == {"PASSED", "FAILED"}
+
+
+def test_criteria_may_be_a_file_or_its_content(agents, tmp_path):
+    path = eval_set(tmp_path / "x.evalset.json", case("a", roll(6)))
+    (tmp_path / "mine.json").write_text('{"criteria": {"response_match_score": 0.4}}')
+    for config in (str(tmp_path / "mine.json"), tmp_path / "mine.json", {"criteria": {RESPONSE: 0.4}}):
+        assert adk_evaluate(agents.dice_agent(), path, config).cases[0].metrics[0].criterion.threshold == 0.4

@@ -242,6 +242,22 @@ def test_what_retrieval_brings_is_the_retrieved_context(agents):
     assert chunks_of(events.context) == (Chunk("a"), Chunk("b"), Chunk("c", "gs://b/c"))
 
 
+def test_grounding_of_events_reaches_the_steps_that_judges_see(agents):
+    from google.adk.events.event import Event
+    from google.genai import types
+
+    from evalbeam.schemas.conversation import turn_in
+    from evalbeam.transforms.metrics._judged_turns import list_steps
+
+    chunk = types.GroundingChunk(web=types.GroundingChunkWeb(uri="u", title="t"))
+    events = TurnEvents(frozenset())
+    content = types.Content(role="model", parts=[types.Part(text="It is 6.")])
+    metadata = types.GroundingMetadata(grounding_chunks=[chunk])
+    events.see(Event(author="dice", content=content, grounding_metadata=metadata))
+    (step,) = list_steps(turn_in(events.turn("roll", None, 0.0)))
+    assert step["extra"] == {"grounding_metadata": {"grounding_chunks": [{"web": {"title": "t", "uri": "u"}}]}}
+
+
 def test_a_worker_imports_no_more_of_adk_than_its_runner():
     code = (
         "import sys, asyncio, json\n"

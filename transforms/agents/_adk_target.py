@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import sys
 import types as python
@@ -13,8 +12,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from ....schemas.errors import ConfigError
-from ..base import load_target
+from ...schemas.errors import ConfigError
+from ..registry import load_object
+from .base import load_target
 
 _ALLOWED = (
     'the folder of an agent, "module:name" or an object: an App, an agent, or a module with app, root_agent or '
@@ -96,7 +96,7 @@ def _import_folder(folder: Path) -> Any:
     if spec.loader is not None:
         spec.loader.exec_module(module)
     if (folder / "agent.py").is_file():
-        importlib.import_module(f"{name}.agent")
+        load_object(f"{name}.agent:__name__", "agent.target")
     return module
 
 
