@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from ....schemas.errors import ConfigError
 from .base import SLICES, add_form, add_to_job, parse_number, reject_arguments
 
 _ABOUT = """\
