@@ -283,7 +283,7 @@ def test_of(use: ConfiguredMetric, facts: Sequence[MetricFacts]) -> FailureTest:
     """When a score of the metric is a failure: beyond its bound or, if no metric has one, the worst possible."""
     own = next(one for one in facts if one.name == use.name)
     bounded = any(one.threshold is not None for one in facts if one.name not in PERFORMANCE)
-    steps = None
+    steps: Any = None
     if "reference_trajectory" in use.metric.inputs:
         ignored = getattr(use.metric, "ignore_args", False)
         args = "ignore" if ignored else getattr(use.metric, "args", "exact")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...schemas.instance import Example
-from ...schemas.json import Json
+from ...schemas.instance import FROM_INVOCATION, Example
+from ...schemas.tables import OWN_NAMES
 from ...schemas.values import slice_text
 from .slices import slice_order
 
@@ -18,8 +18,11 @@ VALUES = 50
 BINS = 5
 """Bins of a column of numbers, at its quantiles."""
 _LONGEST = 80
-_LENGTH, _NUMBER = "length of ", "number of "
-TOOLS, RESPONSE = "tools called", "response"
+_LENGTH = "length of "
+RESPONSE, TURNS, TOOLS, CALLS = "length of response", "number of turns", "tools called", "number of tool calls"
+"""Columns that an answer is described by."""
+_ANSWERS = OWN_NAMES | FROM_INVOCATION.keys()
+"""Dataset columns of recorded answers, which say what was scored rather than where."""
 
 
 class SliceColumn(NamedTuple):
@@ -34,9 +37,8 @@ def describe_example(example: Example) -> dict[str, str | float]:
     """Returns what an example can be sliced by: short texts as they are, numbers, and lengths of texts and lists."""
     found: dict[str, str | float] = {}
     call = example.invocation
-    given: list[tuple[str, Json]] = [*example.instance.row.items(), (RESPONSE, call.response)]
-    for name, value in given:
-        if value is None:
+    for name, value in example.instance.row.items():
+        if value is None or name in _ANSWERS:
             continue
         if isinstance(value, str):
             found[name] = value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"
@@ -47,17 +49,23 @@ def describe_example(example: Example) -> dict[str, str | float]:
             found[_LENGTH + name] = len(value)
         else:
             found[name] = (slice_text(value) or "")[:_LONGEST]
+    if isinstance(call.response, str):
+        found[RESPONSE] = len(call.response)
     if call.turns is not None:
-        found[_NUMBER + "turns"] = len(call.turns)
+        found[TURNS] = len(call.turns)
     if call.predicted_trajectory is not None:
         found[TOOLS] = ", ".join(sorted({c.tool_name for c in call.predicted_trajectory}))[:_LONGEST] or "none"
-        found[_NUMBER + "tool calls"] = len(call.predicted_trajectory)
+        found[CALLS] = len(call.predicted_trajectory)
     return found
 
 
 def slice_columns(rows: Sequence[Mapping[str, str | float]]) -> list[SliceColumn]:
-    """Builds the columns with at least two values, sorted by name."""
-    names = sorted({name for row in rows for name in row})
+    """Builds the columns with at least two values, by name, those of answers last.
+
+    Of slices of the same rows the first column is named: that of the question says more than that of the answer.
+    """
+    answers = (RESPONSE, TURNS, TOOLS, CALLS)
+    names = sorted({name for row in rows for name in row}, key=lambda name: (name in answers, name))
     found = {name: column for name in names if (column := _column(name, [row.get(name) for row in rows]))}
     return [c for name, c in found.items() if name.removeprefix(_LENGTH) == name or not _is_kept(found, name)]
 

@@ -68,7 +68,15 @@ def test_p_values_are_those_of_scipy() -> None:
 
 
 def test_an_example_is_described_by_texts_numbers_and_lengths() -> None:
-    row = {"locale": "en", "prompt": "x" * 100, "n": 3, "flag": True, "history": [1, 2], "none": None}
+    row = {
+        "locale": "en",
+        "prompt": "x" * 100,
+        "n": 3,
+        "flag": True,
+        "history": [1, 2],
+        "none": None,
+        "prediction": "yes",
+    }
     call = Invocation(response="yes", predicted_trajectory=(ToolCall("b", {}), ToolCall("a", {}), ToolCall("b", {})))
     found = describe_example(Example(Instance("i", row), call))
     assert found == {
@@ -79,7 +87,6 @@ def test_an_example_is_described_by_texts_numbers_and_lengths() -> None:
         "n": 3,
         "flag": "true",
         "length of history": 2,
-        "response": "yes",
         "length of response": 3,
         "tools called": "a, b",
         "number of tool calls": 3,
