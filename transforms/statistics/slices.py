@@ -116,9 +116,9 @@ def partials(
         if drawn and one.ratio:
             found += _ratios(one, [values[name] for name in one.ratio], groups, drawn)
             continue
-        for row, sample in _samples(batch.scores[one.name], one, on_failure == "worst", win_rate_all_rows):
+        sampled = _samples(batch.scores[one.name], one, on_failure == "worst", win_rate_all_rows, said.get(one.name))
+        for row, sample in sampled:
             values[row.name] = sample.values
-            sample = replace(sample, labels=said[one.name]) if one.name in said else sample
             parts = [sample.over(g, row.threshold) for g in groups]
             if drawn and resample:
                 _resample(parts, groups, drawn, fixed_point(sample.values))
@@ -133,12 +133,13 @@ def _resample(parts: Iterable[Accumulator], groups: Iterable[_Group], drawn: Dra
 
 
 def _samples(
-    column: ScoreColumn, one: MetricFacts, worst: bool, all_rows: bool
+    column: ScoreColumn, one: MetricFacts, worst: bool, all_rows: bool, said: Sequence[Label | None] | None
 ) -> Iterator[tuple[MetricFacts, _Sample]]:
     """Yields the values of each of a metric's summary rows."""
     samples = _win_samples(column, all_rows) if one.pairwise else [_sample(column, one)]
     for row, sample in zip(one.rows(), samples, strict=True):
-        yield row, sample.with_failures(column) if worst else sample
+        whole = sample.with_failures(column) if worst else sample
+        yield row, replace(whole, labels=said) if said else whole
 
 
 def _ratios(
