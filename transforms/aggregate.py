@@ -94,10 +94,7 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
     if facts.ratio:
         return _summarize_ratio(key, rows, statistics)
     values = rows.distribution()
-    if statistics.ci == "bootstrap":
-        error, low, high, method = _resampled(rows, statistics)
-    else:
-        error, low, high, method = _interval(values, facts, statistics)
+    error, low, high, method = _resampled(rows, statistics) or _interval(values, facts, statistics)
     unknown = max(rows.rows - values.n - rows.inapplicable, 0)
     return Summary(
         slice=key.slice,
@@ -133,18 +130,16 @@ def _summarize_ratio(key: SliceKey, rows: Accumulator, statistics: StatisticsCon
     """Computes the summary row of a ratio of sums."""
     values = None if rows.replicates is None else rows.replicates.values()
     ratio = None if values is None or math.isnan(values[-1]) else float(values[-1])
-    error, low, high, method = _resampled(rows, statistics)
+    error, low, high, method = _resampled(rows, statistics) or (None, None, None, None)
     coverage = rows.scored / rows.rows if rows.rows else None
     counts = rows.rows, rows.scored, rows.errors, rows.skipped
     return Summary(*key, *counts, coverage, ratio, se=error, ci_low=low, ci_high=high, ci_method=method)
 
 
-def _resampled(
-    rows: Accumulator, statistics: StatisticsConfig
-) -> tuple[float | None, float | None, float | None, str | None]:
-    """Returns (standard error, low end, high end, method) by the bootstrap."""
+def _resampled(rows: Accumulator, statistics: StatisticsConfig) -> tuple[float, float, float, str] | None:
+    """Returns (standard error, low end, high end, method) by the bootstrap; `None` if all replicates are equal."""
     found = resampled_interval(rows.replicates, statistics.confidence)
-    return (*found, "bootstrap") if found else (None, None, None, None)
+    return (*found, "bootstrap") if found and found[0] else None
 
 
 def _judge_by_labels(rows: Accumulator, values: Distribution, facts: MetricFacts, confidence: float) -> dict[str, Any]:

@@ -195,7 +195,7 @@ class ReportUnknown(beam.PTransform):
 
     def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[tuple[int, bytes]]:
         keys = frozenset(self.labels.places)
-        met = input_or_inputs | "Met" >> beam.FlatMap(_list_met, keys).with_output_types(tuple[str, int])
+        met: Any = input_or_inputs | "Met" >> beam.FlatMap(_list_met, keys).with_output_types(tuple[str, int])
         one = input_or_inputs.pipeline | "OneReport" >> beam.Create([0], reshuffle=False)
         report = beam.FlatMap(_report, self.labels.places, AsIter(met))
         return one | "Report" >> report.with_output_types(tuple[int, bytes])  # type: ignore[return-value]  (`|` gives a PValue)

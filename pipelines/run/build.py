@@ -56,8 +56,7 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     written = () if rows is None else config.dataset.paths
     files = [] if written else expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
     rules, writer = build_rules(config, agent), build_writer(config)
-    labels = _read_labels(config, facts)
-    parts = {"judges": judges, "packages": packages, "labels": labels, "rows": rows}
+    parts = {"judges": judges, "packages": packages, "labels": _read_labels(config, facts), "rows": rows}
     plan = Plan(config, tuple(files), rules, agent, metrics, writer, **parts)
     refuse_others(config.output.path, () if written else config.dataset.paths, {f.path for f in files}, written)
     if config.baseline is not None:

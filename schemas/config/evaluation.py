@@ -201,7 +201,7 @@ class StatisticsConfig(ConfigPart):
     Attributes:
         ci: "auto" is Wilson's interval for metrics with a range and for scores that are all 0 or 1, Student's t for
             others; "normal" is the normal approximation for all, clipped to the range if there is one; "bootstrap" is
-            the percentiles of 1,000 replicates.
+            the percentiles of 1,000 replicates, unless all scores are equal.
         confidence: Level of the interval, in (0, 1).
         on_failure: "exclude" leaves rows whose agent failed out of means; "worst" counts them with the worst value.
         ratios: Ratios of sums by name, each of two metrics: {cost_per_success: [cost, success]}. Each has rows of its

@@ -44,7 +44,8 @@ def observe(values: Sequence[float | None], labels: Sequence[Label | None], tria
     for start in sorted({i // trials * trials for i, label in enumerate(labels) if label and values[i] is not None}):
         places = range(start, start + trials)
         scores = {i: value + 0.0 for i in places if (value := values[i]) is not None}
-        rows = ((scores[i], *label) for i in places if i in scores and (label := labels[i]) is not None)
+        said = [(i, label) for i in places if i in scores and (label := labels[i]) is not None]
+        rows = ((scores[i], label.value, label.weight) for i, label in said)
         found[len(scores), math.fsum(scores.values()), tuple(sorted(rows))] += 1
     return dict(found)
 

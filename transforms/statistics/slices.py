@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 from ...schemas.instance import Example
 from ...schemas.result import Better, ScoreColumn, ScoredBatch, SliceKey, Status
@@ -84,7 +86,7 @@ _NUMBER = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d+)?(e[+-]?\d{1,2})?", re.ASCII)
 def partials(
     batch: ScoredBatch,
     slices: Iterable[Sequence[str]],
-    facts: Iterable[MetricFacts],
+    facts: Collection[MetricFacts],
     *,
     on_failure: Literal["exclude", "worst"] = "exclude",
     win_rate_all_rows: bool = False,
@@ -103,7 +105,6 @@ def partials(
         labels: What people say of some rows.
         resample: Whether means get replicates of the bootstrap; ratios have them in any case.
     """
-    facts = list(facts)
     if not batch.examples:
         return []
     groups = _groups(batch.examples, distinct_slices(slices))
@@ -115,21 +116,30 @@ def partials(
         if drawn and one.ratio:
             found += _ratios(one, [values[name] for name in one.ratio], groups, drawn)
             continue
-        column = batch.scores[one.name]
-        samples = _win_samples(column, win_rate_all_rows) if one.pairwise else [_sample(column, one)]
-        if one.name in said:
-            samples = [replace(sample, labels=said[one.name]) for sample in samples]
-        for row, sample in zip(one.rows(), samples, strict=True):
-            if on_failure == "worst":
-                sample = sample.with_failures(column)
+        sampled = _samples(batch.scores[one.name], one, on_failure == "worst", win_rate_all_rows, said.get(one.name))
+        for row, sample in sampled:
             values[row.name] = sample.values
-            parts = [(SliceKey(g.slice, row.name), sample.over(g, row.threshold)) for g in groups]
+            parts = [sample.over(g, row.threshold) for g in groups]
             if drawn and resample:
-                columns = fixed_point(sample.values)
-                for group, (_, part) in zip(groups, parts, strict=True):
-                    part.replicates = drawn.over(group.positions, columns)
-            found += parts
+                _resample(parts, groups, drawn, fixed_point(sample.values))
+            found += [(SliceKey(g.slice, row.name), part) for g, part in zip(groups, parts, strict=True)]
     return found
+
+
+def _resample(parts: Iterable[Accumulator], groups: Iterable[_Group], drawn: Draws, columns: np.ndarray) -> None:
+    """Adds the replicates of the bootstrap to the rows of each slice."""
+    for part, group in zip(parts, groups, strict=True):
+        part.replicates = drawn.over(group.positions, columns)
+
+
+def _samples(
+    column: ScoreColumn, one: MetricFacts, worst: bool, all_rows: bool, said: Sequence[Label | None] | None
+) -> Iterator[tuple[MetricFacts, _Sample]]:
+    """Yields the values of each of a metric's summary rows."""
+    samples = _win_samples(column, all_rows) if one.pairwise else [_sample(column, one)]
+    for row, sample in zip(one.rows(), samples, strict=True):
+        whole = sample.with_failures(column) if worst else sample
+        yield row, replace(whole, labels=said) if said else whole
 
 
 def _ratios(

@@ -39,6 +39,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "valid_adk.py").write_text(ADK_MODULE)
     (tmp_path / "valid_chain.py").write_text(CHAIN_MODULE)
     (tmp_path / "rows.jsonl").write_text(json.dumps({"prompt": "a", "response": "a"}))
+    (tmp_path / "labels.jsonl").write_text(json.dumps({"instance_id": "0" * 32, "person": 1, "chance": 0.5}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
 

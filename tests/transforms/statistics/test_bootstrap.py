@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
 from evalbeam.schemas.config.evaluation import StatisticsConfig
 from evalbeam.schemas.instance import Example, Instance, Invocation
@@ -122,6 +123,12 @@ def test_accumulators_merge_in_any_grouping() -> None:
     assert first is not None
     assert second is not None
     assert first.tobytes() == second.tobytes()
+
+
+def test_equal_scores_have_the_interval_of_auto() -> None:
+    found = summaries(batches(np.ones(50), np.ones(50), 50))[SliceKey((), "success")]
+    assert (found.ci_method, found.ci_high) == ("wilson", 1.0)
+    assert found.ci_low == pytest.approx(proportion_confint(50, 50, method="wilson")[0])
 
 
 def test_runs_share_the_weights_of_a_row() -> None:
