@@ -241,7 +241,7 @@ def _xml(text: str) -> str:
     return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-_RENDERERS: Mapping[str, Callable[[EvaluationResult, "Comparison | None"], str]] = {
+_RENDERERS: Mapping[str, Callable[[EvaluationResult, Comparison | None], str]] = {
     "json": render_json,
     "markdown": render_markdown,
     "junit": render_junit,
