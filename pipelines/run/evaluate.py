@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Unpack
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
@@ -39,6 +39,7 @@ from ...transforms.runtime.local_objects import holding
 from ...transforms.score import ScoreExamples
 from ...transforms.write import WriteErrors, WriteInstances
 from ..config.arguments import build_sections, convert_to_list
+from ..config.sections import Sections
 from ..notebook import keep_own_pipelines_plain, plain_pipelines
 from ..runners import lease
 from ..runners import options as engines
@@ -226,7 +227,7 @@ def evaluate(
     *,
     output: str | os.PathLike[str] | None = None,
     options: Sequence[str] = (),
-    **config: Any,
+    **config: Unpack[Sections],
 ) -> EvaluationResult:
     """Evaluates an agent, or recorded answers, on a dataset.
 
