@@ -91,7 +91,7 @@ def _closeness(comparison: Comparison) -> tuple[float, float]:
     return comparison.coverage, comparison.contradiction
 
 
-def _find_nearest(claim: Side, premise: Text) -> list[Side]:
+def _find_nearest(claim: Side, premise: Text) -> Sequence[Side]:
     """Returns the clauses that share most with the claim, of the sentences that do, in the order of the text."""
     sentences = _pick(claim, premise.pieces, _NEAREST)
     return _pick(claim, [clause for sentence in sentences for clause in sentence.clauses], _NEAREST_CLAUSES)
