@@ -66,7 +66,7 @@ def _weigh(claim: Side, premise: Text) -> Verdict:
         return Verdict(0.0, 0.0)
     coverage = sum(w.weight for w in claim.words if w.stem in known) / claim.weight
     if coverage < _LEAST:
-        return Verdict(_measure_likeness(claim, premise), 0.0)
+        return Verdict(coverage / 4, 0.0)
     found = [compare(claim, clause, known) for clause in _find_nearest(claim, premise)]
     best = max(found, key=lambda c: c.support)
     if best.support >= _SUPPORTED:
