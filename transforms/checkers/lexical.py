@@ -66,7 +66,7 @@ def _weigh(claim: Side, premise: Text) -> Verdict:
         return Verdict(0.0, 0.0)
     coverage = sum(w.weight for w in claim.words if w.stem in known) / claim.weight
     if coverage < _LEAST:
-        return Verdict(_measure_likeness(claim, premise), 0.0)
+        return Verdict(coverage / 4, 0.0)
     found = [compare(claim, clause, known) for clause in _find_nearest(claim, premise)]
     best = max(found, key=lambda c: c.support)
     if best.support >= _SUPPORTED:
@@ -91,7 +91,7 @@ def _closeness(comparison: Comparison) -> tuple[float, float]:
     return comparison.coverage, comparison.contradiction
 
 
-def _find_nearest(claim: Side, premise: Text) -> list[Side]:
+def _find_nearest(claim: Side, premise: Text) -> Sequence[Side]:
     """Returns the clauses that share most with the claim, of the sentences that do, in the order of the text."""
     sentences = _pick(claim, premise.pieces, _NEAREST)
     return _pick(claim, [clause for sentence in sentences for clause in sentence.clauses], _NEAREST_CLAUSES)

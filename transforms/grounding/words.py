@@ -54,14 +54,14 @@ grown grow held hold kept keep knew know lent lend lost lose made make met meet 
 sang sing saw see seen see sent send sold sell spent spend spoke speak stood stand swam swim taught teach told tell took
 take taken take thought think threw throw went go gone go won win wore wear worn wear wrote write written write
 """
-_IRREGULAR = dict(zip(_IRREGULAR_FORMS.split()[::2], _IRREGULAR_FORMS.split()[1::2], strict=True))
+_IRREGULAR: dict[str, str] = dict(zip(_IRREGULAR_FORMS.split()[::2], _IRREGULAR_FORMS.split()[1::2], strict=True))
 """Past forms of English verbs and their infinitives."""
 _UNIT_NAMES = """
 kg kilogram kgs kilogram kilo kilogram kilos kilogram g gram mg milligram lb pound lbs pound km kilometre kms kilometre
 kilometer kilometre kilometers kilometre m metre meter metre meters metre cm centimetre mm millimetre ml millilitre l
 litre liter litre liters litre h hour hr hour hrs hour min minute mins minute sec second eur euro usd dollar pct percent
 """
-_UNITS = dict(zip(_UNIT_NAMES.split()[::2], _UNIT_NAMES.split()[1::2], strict=True))
+_UNITS: dict[str, str] = dict(zip(_UNIT_NAMES.split()[::2], _UNIT_NAMES.split()[1::2], strict=True))
 _SYMBOLS = {"%": " percent", "€": " euro ", "$": " dollar ", "£": " pound "}
 _AMOUNT = re.compile(r"([$€£])(\d[\d.,]*\d|\d)")
 _SYMBOL = re.compile("[%€$£]")
