@@ -82,7 +82,7 @@ class MlflowResult:
                 table[f"{_CHUNKS}/{part}"] = [d[part] if isinstance(d, Mapping) else None for d in details]
         if not {"request_id", "dataset.request_id"} & {*table.columns}:
             names["instance_id"] = "request_id"
-        for title in list(table):
+        for title in map(str, list(table)):
             if (documented := documented_spelling(title)) not in table:
                 table[documented] = table[title]
         return {"eval_results": table.rename(columns=names)}
@@ -110,8 +110,7 @@ def mlflow_evaluate(
             model of MLflow; text reaches it as `{"messages": [...]}`. Without it, the rows hold responses or traces.
         model_type: "databricks-agent".
         evaluator_config: {"databricks-agent": {...}} with `metrics` (names of judges), `global_guidelines`,
-            `examples_df` (at most 5 rows with the fields of a row and `<judge>/rating`, `<judge>/rationale`) and
-            `domain_instructions` ({judge: text}), both of which the prompts of the judges then show.
+            `examples_df` (up to 5 rows with `<judge>/rating`) and `domain_instructions` ({judge: text}).
         extra_metrics: Further metrics, as for `evaluate`; their columns are `metric/<name>/value`.
         **config: Other arguments of `evaluate`: `output`, `options`, `slices` ...
 

@@ -126,7 +126,8 @@ def _find_mlflows() -> Any:
     if provider in _broken:
         return None
     try:  # no public function gives the provider, and other versions may differ
-        provider._get_tracer(__name__)  # creates it, as the first span would
+        if not hasattr(provider.provider.get(), "add_span_processor"):
+            provider._get_tracer(__name__)  # creates it, as the first span would
         return provider.provider.get()
     except Exception as error:
         _broken.append(provider)

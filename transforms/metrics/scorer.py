@@ -97,7 +97,7 @@ class ScorerMetric(FunctionMetric):
     """
 
     def _call(self, example: Example) -> Any:
-        function = self._function
+        function: Any = self._function
         given = _Given(example)
         if getattr(function, "is_session_level_scorer", False):
             session, expectations = given.of("session"), given.of("expectations")

@@ -185,6 +185,7 @@ def test_tracing_that_cannot_start_is_told_once(
     def refuse(name: str) -> Any:
         raise LookupError("no store")
 
+    provider.reset()
     monkeypatch.setattr(provider, "_get_tracer", refuse)
     monkeypatch.setattr(capture, "_broken", [])
     for _ in range(2):
