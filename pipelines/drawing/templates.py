@@ -22,7 +22,7 @@ _MOST_OF_JSON = 1_000_000
 _MOST_OF_BRIEF = 160
 _HERE = Path(__file__).parent
 _FOLDERS = (_HERE / "templates", _HERE.parent / "report" / "templates")
-_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Control characters, lone surrogates, and characters that reverse the direction of the following text."""
 
 

@@ -16,7 +16,7 @@ from ..run.tables import Row, columns_of_instances
 MOST_ROWS = 10_000
 """Rows that the page holds whole."""
 MOST_THIN = 100_000
-"""Rows that it holds at all; of the others in between only scores and slices."""
+"""First rows of which it holds scores and slices; it holds them of failing rows behind these, too."""
 MOST_BYTES = 64 << 20
 """Bytes of JSON that the rows may take."""
 MOST_CHARACTERS = 20_000
@@ -60,7 +60,7 @@ class RowBook:
         self._faults: list[list[str]] = []
         self._places: dict[tuple[str, int], int] = {}
         self._whole: list[bool] = []
-        self._bytes = 0
+        self._bytes = self._failing = 0
 
     @property
     def kept(self) -> tuple[int, int]:
@@ -72,7 +72,9 @@ class RowBook:
         kept = self._cut(row if whole else {name: row[name] for name in self.thin_columns})
         if whole and not self._fits(kept):
             whole, kept = False, {name: kept[name] for name in self.thin_columns}
-        if len(self._rows) < MOST_THIN and (whole or self._fits(kept)):
+        self._failing += bool(faults)
+        wanted = len(self._rows) < MOST_THIN or (faults and self._failing <= MOST_ROWS)
+        if wanted and (whole or self._fits(kept)):
             self._keep(kept, faults, whole)
 
     def complete(self, row: Row) -> None:

@@ -32,7 +32,7 @@
 
   function text(tag, className, value) {
     const element = make(tag, className);
-    element.textContent = value;
+    element.textContent = clean(String(value));
     if (className !== "n") element.dir = "auto";
     return element;
   }
@@ -676,6 +676,8 @@
     start();
     if (!state.row && state !== before) root.scrollIntoView();
   });
+  const linked = location.hash.length > 1;
   start();
+  if (linked && !state.row) root.scrollIntoView();
   root.dataset.ready = "true";
 })();
