@@ -85,6 +85,13 @@ class Comparison:
         """0 passed, 1 failed, 4 inconclusive."""
         return _EXITS[self.verdict]
 
+    def _repr_html_(self) -> str:
+        """Draws the comparison in a notebook: verdict and gains."""
+        from .drawing.cards import draw_comparison
+
+        place = f"{self.before} → {self.after}"
+        return draw_comparison(self.verdict, self.differences, self.decisive, self.deciding, place)
+
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The differences as rows of the comparison table; `slice` is a dict."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...transforms import registry
 from ...transforms.metrics._judged import JudgedMetric
-from ..display.console import NOTHING
+from ..drawing.words import NOTHING
 
 _HEADINGS = ("Name", "Inputs", "Range", "What it is")
 _ATTRIBUTE = re.compile(r"^    ([a-z_]\w*(?:, [a-z_]\w*)*): (.*)$")

@@ -19,8 +19,6 @@ MOST_CHARACTERS = 2000
 """Maximum length of one message, in characters."""
 MOST_LINES = 1000
 """Maximum number of warnings remembered to show each only once."""
-NOTHING = "–"
-"""Placeholder for an undefined number."""
 
 
 def open_streams() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from ...schemas.comparison import Difference
 from ...transforms.statistics.slices import SliceValues
 from ..compare import Comparison
-from .console import NOTHING
-from .terminal import number, plain, slice_name, table
+from ..drawing.words import NOTHING, number, signed, slice_name
+from .terminal import plain, table
 
 MOST_REASONS, MOST_NAMES = 8, 4
 """Most reasons shown, and most metrics of each."""
@@ -90,7 +90,7 @@ def _is_zero(cells: Sequence[Sequence[str]], column: int) -> bool:
 def _build_cells(one: Difference, deciding: bool) -> list[str]:
     bounds = NOTHING
     if one.gain_ci_low is not None:
-        bounds = f"{_format_signed(one.gain_ci_low)} … {_format_signed(one.gain_ci_high)}"
+        bounds = f"{signed(one.gain_ci_low)} … {signed(one.gain_ci_high)}"
     counts = [f"{n:,}" for n in (one.pairs, one.better, one.worse, one.lost, one.gained)]
     words = _WORDS[one.verdict] if one.pairs else "no pairs"
     shown = "WORSE" if deciding and one.verdict == "WORSE" else words if deciding else f"({words})"
@@ -98,14 +98,10 @@ def _build_cells(one: Difference, deciding: bool) -> list[str]:
         one.metric,
         number(one.before),
         number(one.after),
-        _format_signed(one.gain),
+        signed(one.gain),
         bounds,
         number(one.p_adjusted),
         *counts,
-        _format_signed(one.mde),
+        signed(one.mde),
         shown,
     ]
-
-
-def _format_signed(value: float | None) -> str:
-    return NOTHING if value is None else f"+{number(value)}" if value > 0 else number(value)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ...schemas.json import Json
 from ...schemas.tables import PERFORMANCE
 from ...schemas.values import slice_text
+from ..drawing.words import ranges_of
 from ..run.result import RATES, EvaluationResult
 from ..run.tables import Row, columns_of_instances, rows_of
 
@@ -83,12 +84,6 @@ def _find_faults(row: Row, tests: Mapping[str, tuple[Callable[[float], bool], st
             yield Fault(f"{name}{words}", f"{name}: {score:g}")
 
 
-def ranges_of(result: EvaluationResult) -> dict[str, tuple[float, float]]:
-    """Maps each metric with a range to its (worst, best) scores."""
-    described = result.manifest.get("metrics", ())
-    return {m["name"]: (m["worst"], m["best"]) for m in described if m["worst"] is not None}
-
-
 def find_worst_slices(result: EvaluationResult, summary: Sequence[Row], most: int) -> list[tuple[Row, float]]:
     """Finds the slices that are surely worse than the whole dataset; returns each with the mean of the whole.
 
@@ -96,7 +91,7 @@ def find_worst_slices(result: EvaluationResult, summary: Sequence[Row], most: in
     ordered by the distance between the two, as a share of the metric's range; metrics without a range have no place
     among them.
     """
-    ends = ranges_of(result)
+    ends = ranges_of(result.manifest)
     means = {r["metric"]: r["mean"] for r in summary if not r["slice"]}
     found: list[tuple[float, Row, float]] = []
     for row in summary:
@@ -179,7 +174,7 @@ def locate_error(error: Row) -> str:
 def _list_metrics(result: EvaluationResult) -> dict[str, tuple[float, float] | None]:
     """Maps each metric with columns of its own to its (worst, best) scores, or `None` without a range."""
     names = [c.removesuffix("/score") for c in columns_of_instances(result) if c.endswith("/score")]
-    ends = ranges_of(result)
+    ends = ranges_of(result.manifest)
     return {name: ends.get(name) for name in names if name not in PERFORMANCE}
 
 

@@ -11,11 +11,12 @@ import orjson
 
 from ...schemas.json import Json
 from ...schemas.run_folder import FINISHED
+from ..drawing.words import interval, number, slice_name
 from ..run.result import EvaluationResult
 from ..run.tables import summary_rows
 from .digest import count_faults, locate_error
 from .run_text import headline, render
-from .terminal import counts_text, interval, judged_name, number, outcome, plain, slice_name
+from .terminal import counts_text, judged_name, outcome, plain
 
 MOST_FAULTS = 20
 """Kinds of failures shown in Markdown."""

@@ -9,9 +9,9 @@ import orjson
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
+from ..drawing.words import NOTHING
 from ..run.result import EvaluationResult
 from ..run.tables import Row, find_rows
-from .console import NOTHING
 from .terminal import plain
 
 _ONE_LINE = 100

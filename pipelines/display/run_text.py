@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 
 from ...schemas.json import Json
-from ...schemas.run_folder import FINISHED, RunFolder
+from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
+from ..drawing.words import NOTHING, count_parts, interval, number, ranges_of, share, slice_name, state_verdict
 from ..run.result import EvaluationResult
 from ..run.tables import Row, summary_rows
-from .console import NOTHING
 from .costs import HEADINGS, NUMBERS, spent_cells
 from .digest import (
     count_faults,
@@ -23,22 +23,16 @@ from .digest import (
     find_worst_slices,
     locate_error,
     note_empty_columns,
-    ranges_of,
 )
 from .terminal import (
     FAULTS,
     MOST_REASONS,
     Columns,
     columns_of,
-    count_parts,
     cut,
-    interval,
     judged_name,
-    number,
     outcome,
     plain,
-    share,
-    slice_name,
     table,
     tables_of,
     unscored,
@@ -79,11 +73,7 @@ def render(result: EvaluationResult, width: int = 100, whole: bool = False) -> s
 
 def headline(result: EvaluationResult) -> str:
     """Returns the verdict in capitals, with the number of criteria that were met; without criteria, the run's state."""
-    if result.state != FINISHED or result.reason:
-        return "NO RESULT" if result.state == FINISHED else f"RUN {result.state.upper()}"
-    judged = result.manifest.get("criteria") or []
-    met = sum(j["verdict"] == "PASSED" for j in judged)
-    return f"{result.verdict} {met}/{len(judged)} criteria" if judged else "RUN FINISHED"
+    return " ".join(part for part in state_verdict(result.manifest) if part)
 
 
 def bar(low: float, mean: float, high: float, ends: tuple[float, float]) -> str:
@@ -98,7 +88,7 @@ def bar(low: float, mean: float, high: float, ends: tuple[float, float]) -> str:
 
 
 def _head(result: EvaluationResult) -> Iterator[str]:
-    yield " · ".join([headline(result), *count_parts(result)])
+    yield " · ".join([headline(result), *count_parts(result.manifest)])
     if result.manifest.get("reason"):
         yield plain(str(result.manifest["reason"]))
 
@@ -127,7 +117,7 @@ _ALWAYS = ("Metric", "Mean", "CI", "Scored")
 
 
 def _means(result: EvaluationResult, rows: Sequence[Row], width: int) -> list[str]:
-    ends = ranges_of(result)
+    ends = ranges_of(result.manifest)
     cells = [
         [
             r["metric"],

@@ -6,9 +6,10 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from ...schemas.json import Json
+from ..drawing.words import count_parts, slice_name
 from ..run.result import EvaluationResult
 from ..run.tables import Row
-from .console import NOTHING, is_printable
+from .console import is_printable
 from .digest import count_reasons
 
 MOST_REASONS = 3
@@ -21,32 +22,6 @@ _OVER_OTHERS = ("Mn", "Me", "Cf")
 Cell = str
 Columns = Sequence[tuple[str, bool]]
 """(heading, True if its cells are numbers and right-aligned) of each column."""
-
-
-def number(value: Json) -> str:
-    """Formats a statistic with three decimals, or three significant digits if it is very small or large."""
-    if value is None:
-        return NOTHING
-    if value == 0 or 0.001 <= abs(value) < 10_000:
-        return f"{value:.3f}"
-    return f"{value:,.0f}" if 10_000 <= abs(value) < 1e9 else f"{value:.3g}"
-
-
-def share(value: Json) -> str:
-    """Formats a share in [0, 1] as a percentage."""
-    return NOTHING if value is None else f"{100 * value:.1f} %"
-
-
-def interval(row: Row) -> str:
-    """Formats the confidence interval of a mean."""
-    if row["ci_low"] is None or row["ci_high"] is None:
-        return NOTHING
-    return f"{number(row['ci_low'])} … {number(row['ci_high'])}"
-
-
-def slice_name(values: dict[str, Json]) -> str:
-    """Formats a slice as column=value, ..."""
-    return ", ".join(f"{k}={NOTHING if v is None else v}" for k, v in values.items())
 
 
 def plain(text: str) -> str:
@@ -101,28 +76,7 @@ def _padded(text: str, width: int, right: bool) -> str:
 
 def counts_text(result: EvaluationResult) -> str:
     """Formats the number of rows by outcome, and the duration of the run, separated by commas."""
-    return ", ".join(count_parts(result))
-
-
-def count_parts(result: EvaluationResult) -> list[str]:
-    """Formats each number of rows by outcome, and the duration of the run."""
-    manifest, counts = result.manifest, result.manifest["counts"]
-    parts = [_count(counts["rows"], "row")]
-    trials = (manifest.get("config") or {}).get("trials", 1)
-    if trials > 1:
-        parts[0] += f" × {trials} trials"
-    if counts["rejected"]:
-        parts.append(f"{counts['rejected']:,} unusable")
-    if counts.get("failed"):
-        parts.append(_count(counts["failed"], "call") + " failed")
-    for status, words in (("not_called", "not called"), ("over_budget", "over budget")):
-        if counts.get(status):
-            parts.append(f"{counts[status]:,} {words}")
-    return [*parts, f"{manifest['measured']['seconds']:,.1f} s"]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return ", ".join(count_parts(result.manifest))
 
 
 def unscored(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, list[str]]:

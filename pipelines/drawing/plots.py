@@ -27,6 +27,10 @@ class Axis:
         share = (value - self.low) / (self.high - self.low)
         return round(100 * min(max(share, 0.0), 1.0), 2)
 
+    def find(self, value: float | None) -> float | None:
+        """Returns the place of a value, `None` of `None`."""
+        return None if value is None else self.at(value)
+
     @property
     def ticks(self) -> list[tuple[float, str]]:
         """(place in percent, label) of at most `MOST_TICKS` round values, the ends among them where they are round."""

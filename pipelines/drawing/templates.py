@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ...schemas.json import Json
+from .words import NOTHING
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-NOTHING = "–"
-"""Placeholder for a value that does not exist."""
 MOST_CHARACTERS = 4000
 """Maximum characters shown of one text."""
 _MOST_OF_JSON = 1_000_000
@@ -46,6 +45,12 @@ def clean(value: Json, most: int = MOST_CHARACTERS) -> str:
 def show_json(value: Json) -> str:
     """Formats a value as indented JSON."""
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+@cache
+def read_plots() -> str:
+    """Returns the style sheet of verdicts, tables and plots."""
+    return (_FOLDERS[0] / "plots.css").read_text("utf-8")
 
 
 @cache

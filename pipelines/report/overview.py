@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from ...schemas.errors import ConfigError
-from ...schemas.json import Json
 from ...schemas.run_folder import FINISHED
 from ..compare import compare
 from ..display.costs import HEADINGS, NUMBERS, spent_cells
 from ..display.differences import explain_verdict
 from ..display.digest import find_examples, locate_error
-from ..display.terminal import (
-    count_parts,
-    interval,
-    judged_name,
-    number,
-    outcome,
-    share,
-    tables_of,
-    unscored,
-)
+from ..display.terminal import judged_name, outcome, tables_of, unscored
+from ..drawing.figures import Table
+from ..drawing.words import count_parts, state_verdict
 from ..run.result import EvaluationResult
 from ..run.tables import Row, rows_of
 
 MOST_ERRORS = 100
 MOST_EXAMPLES = 3
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of the page.
-
-    Attributes:
-        headings: One for each column.
-        rows: Cells of each row.
-        numbers: Headings of right-aligned columns.
-        verdict: Heading of the column that holds verdicts; "" for none.
-    """
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[Json]]
-    numbers: frozenset[str] = frozenset()
-    verdict: str = "Verdict"
 
 
 @dataclass(frozen=True)
@@ -57,21 +32,10 @@ class Judged:
     examples: Sequence[str] = ()
 
 
-def build_headline(result: EvaluationResult) -> tuple[str, str, list[str]]:
-    """Returns (verdict or state as CSS class, the same in words, the other parts of the sentence)."""
-    judged = result.manifest.get("criteria") or []
-    counts = count_parts(result)
-    if result.state != FINISHED or result.reason:
-        word = "NO RESULT" if result.state == FINISHED else f"RUN {result.state.upper()}"
-        return "NOT_EVALUATED", word, counts
-    if not judged:
-        return "FINISHED", "FINISHED", counts
-    met = sum(j["verdict"] == "PASSED" for j in judged)
-    return result.verdict or "", _say(result.verdict), [f"{met} of {len(judged)} criteria", *counts]
-
-
-def _say(verdict: str | None) -> str:
-    return (verdict or "").replace("_", " ")
+def build_headline(result: EvaluationResult) -> tuple[str, list[str]]:
+    """Returns the verdict, or the state, and the other parts of the sentence."""
+    verdict, criteria = state_verdict(result.manifest)
+    return verdict, [part for part in (criteria.replace("/", " of "), *count_parts(result.manifest)) if part]
 
 
 def list_facts(result: EvaluationResult) -> list[tuple[str, str]]:
@@ -111,19 +75,6 @@ def _list_gate(result: EvaluationResult) -> Iterator[Judged]:
         return
     why = list(explain_verdict(found)) or ["every metric that decides is no worse"]
     yield Judged(found.verdict, name, why)
-
-
-_STATISTICS = ("Metric", "Mean", "CI", "Scored", "Errors", "Skipped", "Rows", "Std", "Median", "Pass rate", "Verdict")
-
-
-def build_statistics(whole: Iterable[Row]) -> Table:
-    """Builds the table of metrics over the whole dataset."""
-    rows = []
-    for row in whole:
-        counts = [f"{row[c]:,}" for c in ("scored_count", "error_count", "skipped_count", "row_count")]
-        more = [number(row["std"]), number(row["median"]), share(row["pass_rate"])]
-        rows.append([row["metric"], number(row["mean"]), interval(row), *counts, *more, row["verdict"] or ""])
-    return Table(_STATISTICS, rows, frozenset(_STATISTICS[1:-1]))
 
 
 def build_unscored(result: EvaluationResult, summary: Sequence[Row]) -> Table:

@@ -30,6 +30,14 @@ def list_scores(result: EvaluationResult) -> list[str]:
     return [name for name in columns_of_instances(result) if name.endswith("/score") or name in PERFORMANCE]
 
 
+def find_roles(result: EvaluationResult) -> dict[str, str]:
+    """Maps prompt, reference, response and the two trajectories to their columns of the instances table."""
+    known = columns_of_instances(result)
+    given = ((result.manifest.get("config") or {}).get("dataset") or {}).get("columns") or {}
+    named = {role: given.get(role) or role for role in _ROLES}
+    return {role: name if name in known else role for role, name in named.items()}
+
+
 def embed(value: Json) -> str:
     """Encodes a value as JSON that is safe within a script element, and shows no character that changes the reading."""
     return _BREAKING.sub(lambda found: f"\\u{ord(found[0]):04x}", orjson.dumps(value).decode())
@@ -50,9 +58,7 @@ class RowBook:
         described = result.manifest["tables"].get("instances", {}).get("columns", ())
         self._types = {c.get("is", c["name"]): c["type"] for c in described}
         config = result.manifest.get("config") or {}
-        given = (config.get("dataset") or {}).get("columns") or {}
-        named = {role: given.get(role) or role for role in _ROLES}
-        self.roles = {role: name if name in known else role for role, name in named.items()}
+        self.roles = find_roles(result)
         self.slices = [c for c in dict.fromkeys(c for one in config.get("slices") or () for c in one) if c in known]
         scores = list_scores(result)
         self.thin_columns = list(dict.fromkeys(["instance_id", "trial", "status", *self.slices, *scores]))

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...schemas.json import Json
-from ..display.digest import make_fault_finder, ranges_of
+from ..display.digest import make_fault_finder
 from ..drawing.plots import Axis, Histogram, draw_bars, make_axis
+from ..drawing.words import ranges_of
 from ..run.result import EvaluationResult
 from ..run.tables import Row, columns_of_instances, pick_rows, rows_of
 from .rows import MOST_ROWS, RowBook, list_scores
@@ -100,7 +101,7 @@ class Bins:
 def _make_bins(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, Bins]:
     """Builds the bins of each column of scores, latency and tokens, by name of the column."""
     whole = {r["metric"]: r for r in summary if not r["slice"]}
-    ends, found = ranges_of(result), {}
+    ends, found = ranges_of(result.manifest), {}
     for column in list_scores(result):
         name = column.removesuffix("/score")
         row = whole.get(name)

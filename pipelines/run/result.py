@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -125,9 +126,14 @@ class EvaluationResult:
             else:
                 name = str(row["metric"])
                 found |= aggregates(style, name, given.get(name, name), row)
-        return {
-            name: None if isinstance(value, float) and math.isnan(value) else value for name, value in found.items()
-        }
+        return _without_nan(found)
+
+    def _repr_html_(self) -> str:
+        """Draws the run in a notebook: verdict, forest plot, metrics."""
+        from ..drawing.cards import draw_run
+
+        rows = self.summary_table.to_dict("records") if "summary" in self.manifest["tables"] else []
+        return draw_run(self.manifest, [_without_nan(row) for row in rows], self.output)
 
     def files(self, table: str) -> list[str]:
         """Paths of a table's files, in order."""
@@ -148,6 +154,10 @@ class EvaluationResult:
             if column["type"] == "json":
                 table[column["name"]] = table[column["name"]].map(_loaded).astype(object)
         return table
+
+
+def _without_nan(row: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(k): None if isinstance(value, float) and math.isnan(value) else value for k, value in row.items()}
 
 
 def manifest_at(output: str) -> dict[str, Json] | None:

@@ -35,6 +35,8 @@ def add(commands: Any) -> None:
     parser.add_argument("--output", metavar="FILE", help=words)
     words = "write each score that changed to a .jsonl, .csv or .parquet file"
     parser.add_argument("--changes", metavar="FILE", help=words)
+    words = "write the comparison as a page that needs no network, with the rows that changed"
+    parser.add_argument("--html", metavar="FILE", help=words)
     parser.set_defaults(handle=_compare)
 
 
@@ -43,6 +45,7 @@ def _compare(args: argparse.Namespace, rest: list[str]) -> int:
     from ...config.settings import parse_slices, split_words
     from ...display.console import say, width
     from ...display.differences import render
+    from ...report.comparison import write_comparison_page
 
     reject_arguments(rest)
     metrics = None if args.metrics is None else split_words(args.metrics)
@@ -62,6 +65,8 @@ def _compare(args: argparse.Namespace, rest: list[str]) -> int:
         write_comparison(comparison, args.output)
     if args.changes is not None:
         write_changes(changes(args.before, args.after, metrics=comparison.gate.metrics or ()), args.changes)
+    if args.html is not None:
+        write_comparison_page(comparison, args.html)
     say(render(comparison, width()))
     return comparison.exit_code
 

@@ -14,7 +14,8 @@ from evalbeam import EvaluationResult, evaluate
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.display import digest, run_text, terminal
 from evalbeam.pipelines.display.run_text import render
-from evalbeam.pipelines.display.terminal import columns_of, cut, number, plain, table
+from evalbeam.pipelines.display.terminal import columns_of, cut, plain, table
+from evalbeam.pipelines.drawing.words import number
 from evalbeam.pipelines.report.page import render_page
 from evalbeam.pipelines.run import tables
 

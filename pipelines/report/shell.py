@@ -1,0 +1,37 @@
+"""Fills the templates of whole pages: their style, their script, and the policy that allows only these two."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from ..drawing.templates import fill, read_plots
+
+_WEB = Path(__file__).parent / "web"
+
+
+def fill_page(template: str, *, scripted: bool, **values: Any) -> str:
+    """Fills the template of a page.
+
+    Args:
+        template: File name of the template.
+        scripted: Whether the page has the explorer.
+        values: Variables of the template.
+    """
+    style, script = read_plots() + _read("style.css"), _read("explorer.js") if scripted else ""
+    rules = ["default-src 'none'", f"style-src '{_digest(style)}'"]
+    rules += [f"script-src '{_digest(script)}'"] if scripted else []
+    policy = "; ".join([*rules, "base-uri 'none'", "form-action 'none'"])
+    return fill(template, style=style, script=script, policy=policy, **values)
+
+
+@cache
+def _read(name: str) -> str:
+    return (_WEB / name).read_text("utf-8")
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
