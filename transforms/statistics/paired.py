@@ -247,12 +247,6 @@ class Pairs:
         """Whether the range of the scores is known, so that worst and best case are."""
         return self.within and (self.binary or self.scale.most is not None)
 
-    def passes(self, score: float) -> bool | None:
-        """Returns whether a score passes; `None` if there is no threshold and it is neither 0 nor 1."""
-        if self.threshold is not None:
-            return self.threshold.met(score)
-        return (score == 0) == self.lower_is_better if score in (0, 1) else None
-
     @property
     def most(self) -> float | None:
         """The largest possible gain; `None` if it is not known."""

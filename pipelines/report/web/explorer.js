@@ -674,10 +674,10 @@
   window.addEventListener("hashchange", () => {
     const before = state;
     start();
-    if (!state.row && state !== before) root.scrollIntoView();
+    if (!state.row && state !== before) root.scrollIntoView({ behavior: "instant" });
   });
   const linked = location.hash.length > 1;
   start();
-  if (linked && !state.row) root.scrollIntoView();
+  if (linked && !state.row) root.scrollIntoView({ behavior: "instant" });
   root.dataset.ready = "true";
 })();

@@ -102,6 +102,28 @@ def test_only_the_own_style_and_script_may_run(result: EvaluationResult) -> None
         assert rules[kind] == f"'sha256-{b64encode(sha256(inline.encode()).digest()).decode()}'"
 
 
+def luminance(colour: str) -> float:
+    """Relative luminance of #rgb or #rrggbb as WCAG 2.2 defines it."""
+    digits = colour.lstrip("#")
+    digits = "".join(2 * d for d in digits) if len(digits) == 3 else digits
+    shares = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    red, green, blue = (s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_colours_of_text_have_enough_contrast(result: EvaluationResult, dark: bool) -> None:
+    """WCAG AA: at least 4.5 to 1."""
+    blocks = re.findall(r":root \{(.*?)\}", render_page(result), re.S)
+    colours = dict(re.findall(r"--([\w-]+): (#\w+)", blocks[dark]))
+    pairs = [(ink, back) for ink in ("ink", "soft", "good", "bad", "warn", "mark") for back in ("back", "band")]
+    pairs += [(f"{word}", f"{word}-back") for word in ("good", "bad", "warn")]
+    pairs += [("ink", "added"), ("ink", "removed"), ("bad", "bad-back")]
+    for pair in pairs:
+        low, high = sorted(luminance(colours[name]) for name in pair)
+        assert (high + 0.05) / (low + 0.05) >= 4.5, pair
+
+
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (360, False)])
 def test_a_browser_shows_it(result: EvaluationResult, tmp_path: Path, browse: Browse, width: int, dark: bool) -> None:
     measure = """<script>const style = getComputedStyle(document.body)
