@@ -67,12 +67,13 @@ def slice_columns(rows: Sequence[Mapping[str, str | float]]) -> list[SliceColumn
     answers = (RESPONSE, TURNS, TOOLS, CALLS)
     names = sorted({name for row in rows for name in row}, key=lambda name: (name in answers, name))
     found = {name: column for name in names if (column := _column(name, [row.get(name) for row in rows]))}
-    return [c for name, c in found.items() if name.removeprefix(_LENGTH) == name or not _is_kept(found, name)]
+    return [column for name, column in found.items() if not _is_said(name, found, rows)]
 
 
-def _is_kept(found: Mapping[str, SliceColumn], name: str) -> bool:
-    """Returns true if a column of lengths belongs to texts that are few, so that it says less than they do."""
-    return name.removeprefix(_LENGTH) in found
+def _is_said(name: str, found: Mapping[str, SliceColumn], rows: Sequence[Mapping[str, str | float]]) -> bool:
+    """Returns true if a column holds the lengths of texts that are few, so that it says less than they do."""
+    text = name.removeprefix(_LENGTH)
+    return text != name and text in found and all(text in row for row in rows if name in row)
 
 
 def _column(name: str, values: Sequence[str | float | None]) -> SliceColumn | None:
