@@ -99,8 +99,7 @@ def partials(
         batch: Scored examples.
         slices: Column lists; the whole dataset is always included.
         facts: The metrics to aggregate; each must be in `batch.scores`, ratios come after their metrics.
-        on_failure: "worst" counts rows whose agent failed with the metric's worst value (a pairwise metric: as won by
-            the baseline); they stay skipped rows in the counts.
+        on_failure: "worst" counts skipped rows whose agent failed as worst (a pairwise metric: won by the baseline).
         win_rate_all_rows: Win rates are shares of all rows, those without a verdict included.
         labels: What people say of some rows.
         resample: Whether means get replicates of the bootstrap; ratios have them in any case.
