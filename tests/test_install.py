@@ -81,6 +81,7 @@ BROUGHT = {
         "protobuf",
         "zstandard",
     },
+    "mlflow-skinny": {"opentelemetry-api"},  # read only where a process has imported it already
     "google-genai": {"httpx"},  # its connections are httpx's, and imported to be handed to it
 }
 """What the package imports undeclared, by what brings it and decides its version."""
