@@ -83,6 +83,7 @@ BROUGHT = {
     },  # the first in our extra dataflow
     "gcsfs": {"google-cloud-storage"},
     "google-cloud-bigquery": {"google-api-core", "google-cloud-bigquery-storage"},
+    "mlflow-skinny": {"opentelemetry-api"},  # read only where a process has imported it already
     "google-genai": {"httpx"},  # its connections are httpx's, and imported to be handed to it
 }
 """What the package imports undeclared, by what brings it and decides its version."""
