@@ -48,6 +48,8 @@ def test_the_wheel_carries_the_package_its_data_and_its_licence(wheel: Path) -> 
     names = zipfile.ZipFile(wheel).namelist()
     sources = [p for room in ("schemas", "transforms", "pipelines") for p in (ROOT / room).rglob("*.py")]
     sources += (ROOT / "transforms" / "judging" / "prompts").rglob("*.md")
+    pages = ("drawing/templates", "report/templates", "report/web")
+    sources += [path for folder in pages for path in (ROOT / "pipelines" / folder).iterdir()]
     wanted = {f"evalbeam/{p.relative_to(ROOT).as_posix()}" for p in sources}
     wanted |= {"evalbeam/__init__.py", "evalbeam/__main__.py", "evalbeam/py.typed"}
     wanted |= {f"evalbeam/pipelines/demo/{name}" for name in ("rows.jsonl", "eval.yaml")}
@@ -84,6 +86,7 @@ BROUGHT = {
     "gcsfs": {"google-cloud-storage"},
     "google-cloud-bigquery": {"google-api-core", "google-cloud-bigquery-storage"},
     "mlflow-skinny": {"opentelemetry-api"},  # read only where a process has imported it already
+    "jinja2": {"markupsafe"},
     "google-genai": {"httpx"},  # its connections are httpx's, and imported to be handed to it
 }
 """What the package imports undeclared, by what brings it and decides its version."""

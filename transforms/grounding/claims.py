@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from ...schemas.sentences import split_sentences
 from .clauses import split_clauses
-from .passages import split_sentences
 
 _TALK_WORDS = """
 hi hello hey greetings bye goodbye thanks thank welcome please sorry cheers congratulations yes yeah yep yup no nope ok

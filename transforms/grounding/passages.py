@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ...schemas.sentences import split_sentences
 from .clauses import split_clauses
 from .side import Side
 from .words import Word, iter_stems, split_words
 
 LENGTH = 800
 """Maximum characters of a passage of several sentences; a longer sentence is a passage by itself."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +136,6 @@ def cut_passages(facts: Sequence[Fact], language: str = "en") -> list[Passage]:
         for sentences in _windows(split_sentences(fact.text, language)):
             found.append(Passage(fact, sentences, len(found)))
     return found
-
-
-def split_sentences(text: str, language: str = "en") -> list[str]:
-    """Splits a text into sentences, each with the spaces after it; concatenated they are the text again.
-
-    Lone surrogates become replacement characters.
-    """
-    from sentencex import segment  # pyright: ignore[reportAttributeAccessIssue]  (a compiled module)
-
-    return segment(language, _SURROGATE.sub("\ufffd", text))
 
 
 def _windows(sentences: Sequence[str]) -> Iterator[list[str]]:

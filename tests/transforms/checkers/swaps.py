@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from evalbeam.transforms.grounding.passages import split_sentences
+from evalbeam.schemas.sentences import split_sentences
 
 _MONTH = r"(?:January|February|March|April|June|July|August|September|October|November|December)"
 _NUMBER = re.compile(r"(?<![\d.,/:-])\d+(?:\.\d+)?(?![\w/:-]|[.,]\d)")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalbeam.schemas.sentences import split_sentences
 from evalbeam.transforms.grounding.claims import asserts, split_claims
-from evalbeam.transforms.grounding.passages import split_sentences
 
 SCRIPTS = {
     "Latin": ["Zoë café naïve.", "L’été à 30 °C!"],

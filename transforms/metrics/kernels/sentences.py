@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+from ....schemas.sentences import split_sentences
 
 
 def lines_of_sentences(text: str, splitter: str) -> str:
@@ -34,6 +33,4 @@ def splitter_of(name: str) -> Callable[[str], list[str]]:
         from nltk.tokenize import PunktTokenizer
 
         return PunktTokenizer("english").tokenize
-    from sentencex import segment  # pyright: ignore[reportAttributeAccessIssue]  (a compiled module)
-
-    return lambda text: segment("en", _SURROGATE.sub("\ufffd", text))
+    return split_sentences
