@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -29,6 +29,8 @@ from .writers.base import Writer
 
 SAMPLE = 20_000
 """Instances that are looked at, more or less; of larger datasets a sample, by hash of the ids."""
+COLUMNS = 200
+"""Columns of the dataset that are looked at, the first by name. Pairs of columns are looked at, too."""
 CELLS = 1_000_000
 """Values of them that are looked at, more or less: one worker holds them all."""
 _TWIN = re.compile(r"([0-9a-f]{32})-\d+")
@@ -63,10 +65,11 @@ class FindWorstSlices(beam.PTransform):
         return parts | "MeetSample" >> beam.GroupByKey() | "WriteSlices" >> write  # type: ignore[return-value]  (`|` gives a PValue)
 
     def _sample(self, batch: ScoredBatch, facts: DatasetStats) -> Iterator[tuple[int, bytes]]:
-        cells = len(facts.columns) + len(self.metrics) + 1
+        names = frozenset(sorted(facts.columns)[:COLUMNS])
+        cells = len(names) + len(self.metrics) + 1
         wanted = min(SAMPLE, CELLS // cells + 1)
         below = _HASHES * wanted // max(facts.kept(self.limit), wanted)
-        rows = list(sample_batch(batch, [f.name for f in self.metrics], below))
+        rows = list(sample_batch(batch, [f.name for f in self.metrics], names, below))
         if rows:
             yield 0, compress(orjson.dumps(rows))
 
@@ -86,8 +89,10 @@ class FindWorstSlices(beam.PTransform):
         return worst_slice_rows(found, [id_ for _, id_, *_ in rows])
 
 
-def sample_batch(batch: ScoredBatch, metrics: list[str], below: int) -> Iterator[list[Any]]:
+def sample_batch(batch: ScoredBatch, metrics: list[str], names: Collection[str], below: int) -> Iterator[list[Any]]:
     """Yields (hash, id, values, scores) of the instances whose hash is below a bound; scores are means of trials.
+
+    The values are those of the columns with these names, and of the answer.
 
     Instances of the same input have the same hash: they are no evidence for each other.
     """
@@ -100,7 +105,7 @@ def sample_batch(batch: ScoredBatch, metrics: list[str], below: int) -> Iterator
         if hash_ < below:
             same = list(trials)
             scores = [_mean([column[i] for i, _ in same]) for column in columns]
-            yield [hash_, id_, describe_example(same[0][1]), scores]
+            yield [hash_, id_, describe_example(same[0][1], names), scores]
 
 
 def _mean(values: list[float | None]) -> float | None:

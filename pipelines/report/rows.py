@@ -19,6 +19,8 @@ MOST_THIN = 100_000
 """First rows of which it holds scores and slices; it holds them of failing rows behind these, too."""
 MOST_BYTES = 64 << 20
 """Bytes of JSON that the rows may take."""
+MOST_COLUMNS = 200
+"""Columns of the dataset that the page holds, besides those that metrics and slices are known to look at."""
 MOST_CHARACTERS = 20_000
 """Maximum characters of one cell."""
 _ROLES = ("prompt", "reference", "response", "reference_trajectory", "predicted_trajectory")
@@ -49,6 +51,8 @@ class RowBook:
     Attributes:
         total: Rows of the run.
         roles: Column of the table by its role: prompt, reference, response and the two trajectories.
+        columns: Columns that the page holds.
+        left_out: Number of the dataset's other columns.
         thin_columns: Columns of which all rows are kept.
     """
 
@@ -56,10 +60,15 @@ class RowBook:
         self.total = total
         known = columns_of_instances(result)
         described = result.manifest["tables"].get("instances", {}).get("columns", ())
-        self._types = {c.get("is", c["name"]): c["type"] for c in described}
         config = result.manifest.get("config") or {}
         self.roles = find_roles(result)
         self.slices = [c for c in dict.fromkeys(c for one in config.get("slices") or () for c in one) if c in known]
+        given = known[: known.index("status")] if "status" in known else []  # the dataset's stand before our own
+        shown = {*given[:MOST_COLUMNS], *known[len(given) :], *self.slices, *self.roles.values()}
+        self.columns = [name for name in known if name in shown]
+        self.left_out = len(known) - len(self.columns)
+        types = {c.get("is", c["name"]): c["type"] for c in described}
+        self._types = {name: types[name] for name in self.columns}
         scores = list_scores(result)
         self.thin_columns = list(dict.fromkeys(["instance_id", "trial", "status", *self.slices, *scores]))
         self._rows: list[Row] = []
@@ -121,7 +130,7 @@ class RowBook:
         self._whole.append(whole)
 
     def _cut(self, row: Row) -> Row:
-        return {name: _cut(value) for name, value in row.items()}
+        return {name: _cut(row[name]) for name in self._types if name in row}
 
     def _pack_column(self, name: str) -> dict[str, Any] | None:
         """Packs a column as its values, or as its different values with their places; nothing of an empty column."""

@@ -45,8 +45,9 @@ def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
     find, prompt = make_fault_finder(result, summary), book.roles["prompt"]
     groups: dict[str, Group] = {}
     positions: list[int] = []
-    narrow = None if total <= MOST_ROWS else [*book.thin_columns, "error_type", prompt, *_list_marks(result)]
-    for position, row in enumerate(rows_of(result, "instances", narrow)):
+    whole = total <= MOST_ROWS
+    columns = book.columns if whole else [*book.thin_columns, "error_type", prompt, *_list_marks(result)]
+    for position, row in enumerate(rows_of(result, "instances", columns)):
         for name, one in bins.items():
             one.add(row.get(name))
         faults = find(row)
@@ -57,9 +58,9 @@ def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
                 group.examples.append((row["instance_id"], row["trial"], row.get(prompt), fault.text))
         if faults:
             positions.append(position)
-        book.add(row, [fault.group for fault in faults], whole=narrow is None)
-    if narrow is not None:
-        for row in pick_rows(result, positions[:MOST_ROWS]):
+        book.add(row, [fault.group for fault in faults], whole=whole)
+    if not whole:
+        for row in pick_rows(result, positions[:MOST_ROWS], book.columns):
             book.complete(row)
     drawn = [one.draw(name.removesuffix("/score")) for name, one in bins.items() if one.count]
     return Scan(drawn, sorted(groups.values(), key=lambda g: (-g.count, g.name)), len(positions), book)

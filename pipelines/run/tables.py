@@ -47,17 +47,21 @@ def find_rows(result: EvaluationResult, instance_id: str) -> Iterator[Row]:
             yield from (row for row in found if row["instance_id"] == instance_id)
 
 
-def pick_rows(result: EvaluationResult, positions: Sequence[int]) -> Iterator[Row]:
+def pick_rows(
+    result: EvaluationResult, positions: Sequence[int], columns: Sequence[str] | None = None
+) -> Iterator[Row]:
     """Yields the rows of the instances table at ascending positions, counted from 0.
 
-    Of Parquet files, only groups of rows with a wanted one are read.
+    Of Parquet files, only groups of rows with a wanted one are read, and only the columns wanted.
     """
     wanted, first = list(positions), 0
+    shown = None if columns is None else set(columns)
     described = result.manifest["tables"].get("instances", {}).get("columns", ())
     ours = {c["name"]: c.get("is", c["name"]) for c in described}
+    named = [name for name, own in ours.items() if shown is None or own in shown]
     if not all(path.endswith(".parquet") for path in result.files("instances")):
         chosen = set(wanted)
-        yield from (row for i, row in enumerate(rows_of(result, "instances")) if i in chosen)
+        yield from (row for i, row in enumerate(rows_of(result, "instances", columns)) if i in chosen)
         return
     for path in result.files("instances"):
         with storage.opened(path) as stream:
@@ -66,8 +70,9 @@ def pick_rows(result: EvaluationResult, positions: Sequence[int]) -> Iterator[Ro
                 count = file.metadata.row_group(number).num_rows
                 here = [i - first for i in wanted if first <= i < first + count]
                 first += count
-                for row in file.read_row_group(number, use_threads=False).take(here).to_pylist() if here else ():
-                    yield {own: _plain(row[name], own) for name, own in ours.items() if name in row}
+                if here:
+                    found = file.read_row_group(number, columns=named, use_threads=False).take(here)
+                    yield from ({ours[n]: _plain(row[n], ours[n]) for n in named} for row in found.to_pylist())
 
 
 def _rows_of_file(result: EvaluationResult, table: str, path: str, columns: Sequence[str] | None) -> Iterator[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,12 +33,15 @@ class SliceColumn(NamedTuple):
     codes: np.ndarray
 
 
-def describe_example(example: Example) -> dict[str, str | float]:
-    """Returns what an example can be sliced by: short texts as they are, numbers, and lengths of texts and lists."""
+def describe_example(example: Example, names: Collection[str]) -> dict[str, str | float]:
+    """Returns what an example can be sliced by: short texts as they are, numbers, and lengths of texts and lists.
+
+    Of the dataset, only the columns of these names are looked at.
+    """
     found: dict[str, str | float] = {}
     call = example.invocation
     for name, value in example.instance.row.items():
-        if value is None or name in _ANSWERS:
+        if value is None or name in _ANSWERS or name not in names:
             continue
         if isinstance(value, str):
             found[name] = value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"

@@ -78,7 +78,7 @@ def test_an_example_is_described_by_texts_numbers_and_lengths() -> None:
         "prediction": "yes",
     }
     call = Invocation(response="yes", predicted_trajectory=(ToolCall("b", {}), ToolCall("a", {}), ToolCall("b", {})))
-    found = describe_example(Example(Instance("i", row), call))
+    found = describe_example(Example(Instance("i", {**row, "more": "not asked for"}), call), row)
     assert found == {
         "locale": "en",
         "length of locale": 2,
