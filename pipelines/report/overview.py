@@ -84,7 +84,7 @@ def build_unscored(result: EvaluationResult, summary: Sequence[Row]) -> Table:
 
 
 def build_judges(result: EvaluationResult) -> Table:
-    """Builds the table of what the judges answered and cost."""
+    """Builds the table of what agent and judges answered and cost."""
     return Table(HEADINGS, spent_cells(result), frozenset(NUMBERS))
 
 

@@ -62,6 +62,8 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> EvaluationResult:
     named = [*metrics, {"name": f"strict {HOSTILE}"[:60].replace("/", "|"), "metric": "exact_match"}]
     given = ["--dataset", str(folder / "rows.jsonl"), "--set", f"metrics={json.dumps(named)}", "--set", criteria]
     slices = json.dumps([["group"], ["nobody " + HOSTILE]])
+    declared = json.dumps({"nobody " + HOSTILE: "string"})  # no row has it, so it would be refused as misspelt
+    given += ["--set", f"dataset.columns={declared}"]
     assert main(["run", *given, "--set", f"slices={slices}", "--output", str(folder / "out")]) == 1
     return EvaluationResult.load(str(folder / "out"))
 

@@ -77,9 +77,11 @@ def test_writing_it_again_gives_the_same_bytes(result: EvaluationResult) -> None
     assert path.read_bytes() == first
     assert {p.name for p in path.parent.iterdir() if p.is_file()} == {
         "errors.parquet",
+        "failure_groups.parquet",
         "manifest.json",
         "report.html",
         "summary.parquet",
+        "worst_slices.parquet",
     }
 
 

@@ -10,8 +10,10 @@ from evalbeam.schemas.instance import ALIASES
 from evalbeam.transforms import registry
 
 JUDGES = ("gemini", "gpt", "claude")
-NOT_NAMED = ("latency_in_seconds", "failure", "comet", "metricx")
-"""Metrics that this configuration does not name: every run has the first two, a service computes the others."""
+NOT_NAMED = ("latency_in_seconds", "failure", "comet", "metricx", "adk/per_turn_user_simulator_quality_v1")
+"""Metrics that this configuration does not name: every run has the first two, a service two; one needs users."""
+SECOND_NAMES = ("response/llm_judged/", "retrieval/llm_judged/", "agent/")
+"""Names that Databricks documents for metrics that are registered under names of ours, too."""
 
 
 def _words(row: dict[str, Any]) -> float:
@@ -54,9 +56,14 @@ MORE: list[dict[str, Any]] = [
 """Metrics once more, by their options."""
 
 
+def list_names() -> list[str]:
+    """Names of the metrics that the configuration names."""
+    return [n for n in registry.names("metric") if n not in NOT_NAMED and not n.startswith(SECOND_NAMES)]
+
+
 def metrics() -> list[dict[str, Any]]:
     """Every registered metric, the judged ones spread over the judges; a new one is in by itself."""
-    asked = [{"metric": n, "name": n, **PARAMS.get(n, {})} for n in registry.names("metric") if n not in NOT_NAMED]
+    asked = [{"metric": n, "name": n, **PARAMS.get(n, {})} for n in list_names()]
     turn = 0
     for metric in (found := [*asked, *MORE]):
         params = {k: v for k, v in metric.items() if k not in ("metric", "name")}

@@ -140,7 +140,10 @@ def test_shuffling_by_files_leaves_no_trace(expected, tmp_path, monkeypatch):
     path = str(write_jsonl(tmp_path / "rows.jsonl", rows()))
     assert run(path, tmp_path / "out") == expected
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(
-        ["errors.parquet", "instances", "lease", "manifest.json", "summary.parquet"]
+        [
+            *("errors.parquet", "failure_groups.parquet", "instances", "lease", "manifest.json"),
+            *("summary.parquet", "worst_slices.parquet"),
+        ]
     )
 
 

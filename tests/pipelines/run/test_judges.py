@@ -200,7 +200,7 @@ def test_what_judges_cost_stands_in_summary_page_and_terminal(tmp_path: Path) ->
     assert "coherence other m-2 40 0 4,000 400 unknown" in shown
     assert "all 120 0 12,000 1,200 unknown" in shown
     body = render_page(result)
-    assert "<h2>Judges</h2>" in body
+    assert '<h2 id="calls">Model calls</h2>' in body
     assert '<td class="n">unknown</td>' in body
     again = evaluate([{**row, "reference": "x"} for row in ROWS], ["exact_match"], output=str(tmp_path / "plain"))
     assert "Tokens in" not in render(again) + render_page(again)
