@@ -22,6 +22,7 @@ class Sections(TypedDict, total=False):
     criteria: Mapping[str, float | Section | Sequence[float | Section]] | Sequence[Section]
     slices: Sequence[str | Sequence[str]]
     gate: Section
+    labels: Section
     trials: int
     budget: Section
     replay: str | None

@@ -109,10 +109,14 @@ def _run(name: str, argv: list[str]) -> int:
         from evalbeam.pipelines.cli.main import main
 
         return main(argv)
-    assert argv[0] == "-c", "of python only `-c` is there"
+    if argv[0] == "-c":
+        code = compile(argv[1], "<string>", "exec")
+    else:
+        assert argv[0].endswith(".py"), "of python only `-c` and files are there"
+        code = compile(Path(argv[0]).read_text(), argv[0], "exec")
     script = sys.modules["__main__"] = types.ModuleType("__main__")
     try:
-        exec(compile(argv[1], "<string>", "exec"), script.__dict__)
+        exec(code, script.__dict__)
     except SystemExit as stop:
         return int(stop.code or 0)
     except BaseException:
