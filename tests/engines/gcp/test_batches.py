@@ -46,7 +46,7 @@ def test_a_batch_run_by_vertex_gives_the_tables_of_a_live_run(cloud: Any, tmp_pa
         assert (live.state, len(server.model.asked)) == ("finished", 500)
         server.model.asked.clear()
         path = cloud.url("vertex/batch")
-        assert run(server, path, "batch").state == "stopped"
+        assert run(server, path, "batch").state == "pending"
         assert [len(ids) for ids in server.requests] == [500]
 
         server.work(fate=lambda number: 500 if number % 20 == 0 else 200)  # 5 % fail
