@@ -15,8 +15,6 @@ from ..run.tables import Row, columns_of_instances
 
 MOST_ROWS = 10_000
 """Rows that the page holds whole."""
-MOST_THIN = 100_000
-"""First rows of which it holds scores and slices; it holds them of failing rows behind these, too."""
 MOST_BYTES = 64 << 20
 """Bytes of JSON that the rows may take."""
 MOST_COLUMNS = 200
@@ -53,7 +51,7 @@ class RowBook:
         roles: Column of the table by its role: prompt, reference, response and the two trajectories.
         columns: Columns that the page holds.
         left_out: Number of the dataset's other columns.
-        thin_columns: Columns of which all rows are kept.
+        thin_columns: Columns that are kept of rows that are not kept whole.
     """
 
     def __init__(self, result: EvaluationResult, total: int) -> None:
@@ -75,7 +73,7 @@ class RowBook:
         self._faults: list[list[str]] = []
         self._places: dict[tuple[str, int], int] = {}
         self._whole: list[bool] = []
-        self._bytes = self._failing = 0
+        self._bytes = 0
 
     @property
     def kept(self) -> tuple[int, int]:
@@ -87,9 +85,7 @@ class RowBook:
         kept = self._cut(row if whole else {name: row[name] for name in self.thin_columns})
         if whole and not self._fits(kept):
             whole, kept = False, {name: kept[name] for name in self.thin_columns}
-        self._failing += bool(faults)
-        wanted = len(self._rows) < MOST_THIN or (faults and self._failing <= MOST_ROWS)
-        if wanted and (whole or self._fits(kept)):
+        if whole or self._fits(kept):
             self._keep(kept, faults, whole)
 
     def complete(self, row: Row) -> None:

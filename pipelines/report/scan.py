@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ...schemas.json import Json
 from ..display.digest import make_fault_finder
@@ -15,6 +16,8 @@ from ..run.tables import Row, columns_of_instances, pick_rows, rows_of
 from .rows import MOST_ROWS, RowBook, list_scores
 
 BINS = 20
+MOST_SCANNED = 50_000
+"""Rows of the table that are looked at: a page of more takes a browser seconds, and a run of millions would wait for it."""
 MOST_EXAMPLES = 3
 TOKENS = ("input_tokens", "output_tokens")
 
@@ -30,16 +33,17 @@ class Group:
 
 @dataclass(frozen=True)
 class Scan:
-    """What the pass found: histograms, groups of failures by size, number of failing rows, rows of the explorer."""
+    """What the pass found: histograms, groups of failures by size, number of failing rows and of rows, rows of the explorer."""
 
     histograms: Sequence[Histogram]
     groups: Sequence[Group]
     failing: int
+    scanned: int
     book: RowBook
 
 
 def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
-    """Reads the table. Of a table with more than `MOST_ROWS` rows, only failing rows are read whole."""
+    """Reads the first `MOST_SCANNED` rows. Of a table with more than `MOST_ROWS` rows, only failing ones are read whole."""
     total = result.manifest["tables"].get("instances", {}).get("rows", 0)
     book, bins = RowBook(result, total), _make_bins(result, summary)
     find, prompt = make_fault_finder(result, summary), book.roles["prompt"]
@@ -47,7 +51,7 @@ def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
     positions: list[int] = []
     whole = total <= MOST_ROWS
     columns = book.columns if whole else [*book.thin_columns, "error_type", prompt, *_list_marks(result)]
-    for position, row in enumerate(rows_of(result, "instances", columns)):
+    for position, row in enumerate(islice(rows_of(result, "instances", columns), MOST_SCANNED)):
         for name, one in bins.items():
             one.add(row.get(name))
         faults = find(row)
@@ -63,7 +67,9 @@ def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
         for row in pick_rows(result, positions[:MOST_ROWS], book.columns):
             book.complete(row)
     drawn = [one.draw(name.removesuffix("/score")) for name, one in bins.items() if one.count]
-    return Scan(drawn, sorted(groups.values(), key=lambda g: (-g.count, g.name)), len(positions), book)
+    return Scan(
+        drawn, sorted(groups.values(), key=lambda g: (-g.count, g.name)), len(positions), min(total, MOST_SCANNED), book
+    )
 
 
 def _list_marks(result: EvaluationResult) -> list[str]:

@@ -227,8 +227,8 @@ def test_of_many_rows_the_failing_ones_are_held_whole(
     tmp_path: Path, browse: Browse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (packing, scan):
-        monkeypatch.setattr(module, "MOST_ROWS", 10)
-    monkeypatch.setattr(packing, "MOST_THIN", 20)
+        monkeypatch.setattr(module, "MOST_ROWS", 4)
+    monkeypatch.setattr(scan, "MOST_SCANNED", 30)
     rows = [{"prompt": f"p{i}", "reference": "yes", "response": "yes" if i % 4 else "no"} for i in range(60)]
     result = evaluate(rows, ["exact_match"], output=tmp_path / "out", output_options={"shards": 4})
     text = render_page(result)
@@ -236,15 +236,16 @@ def test_of_many_rows_the_failing_ones_are_held_whole(
     assert found
     data = json.loads(found[1])
     table = EvaluationResult.load(result.output).metrics_table
-    failing = list(table[table["exact_match/score"] == 0]["prompt"])
-    kept = 20 + sum(prompt in failing[:10] for prompt in table["prompt"][20:])
-    assert (data["rows"], data["total"], len(data["partial"])) == (kept, 60, kept - 10)
+    first = table[:30]
+    failing = list(first[first["exact_match/score"] == 0]["prompt"])
+    assert len(failing) > 4
+    assert (data["rows"], data["total"], len(data["partial"])) == (30, 60, 26)
     (prompts,) = [unpack(column, data["rows"]) for column in data["columns"] if column["name"] == "prompt"]
-    assert [prompt for prompt in prompts if prompt] == failing[:10]
-    assert f"holds 10 of 60 rows whole, failing ones first, and of {kept} the scores and slices" in re.sub(
-        r"\s+", " ", text
-    )
-    assert count(browse(write_report(result))) == f"{kept} of {kept} rows. The page holds {kept} of 60 rows."
+    assert [prompt for prompt in prompts if prompt] == failing[:4]
+    told = re.sub(r"\s+", " ", text)
+    assert "What follows is of the first 30 of 60 rows" in told
+    assert "holds 4 of 60 rows whole, failing ones first, and of 30 the scores and slices" in told
+    assert count(browse(write_report(result))) == "30 of 30 rows. The page holds 30 of 60 rows."
 
 
 def test_the_bytes_of_the_rows_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
