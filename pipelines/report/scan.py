@@ -17,7 +17,7 @@ from .rows import MOST_ROWS, RowBook, list_scores
 
 BINS = 20
 MOST_SCANNED = 50_000
-"""Rows of the table that are looked at: a page of more takes a browser seconds, and a run of millions would wait for it."""
+"""Rows of the table that are looked at: with more a browser takes seconds, and a run of millions waits for its page."""
 MOST_EXAMPLES = 3
 TOKENS = ("input_tokens", "output_tokens")
 
@@ -33,7 +33,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Scan:
-    """What the pass found: histograms, groups of failures by size, number of failing rows and of rows, rows of the explorer."""
+    """What the pass found: histograms, groups of failures by size, failing rows, rows looked at, rows of the explorer."""
 
     histograms: Sequence[Histogram]
     groups: Sequence[Group]
@@ -43,7 +43,7 @@ class Scan:
 
 
 def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
-    """Reads the first `MOST_SCANNED` rows. Of a table with more than `MOST_ROWS` rows, only failing ones are read whole."""
+    """Reads the first `MOST_SCANNED` rows; of a table of more than `MOST_ROWS`, only failing rows are read whole."""
     total = result.manifest["tables"].get("instances", {}).get("rows", 0)
     book, bins = RowBook(result, total), _make_bins(result, summary)
     find, prompt = make_fault_finder(result, summary), book.roles["prompt"]
