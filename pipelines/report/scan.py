@@ -33,7 +33,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Scan:
-    """What the pass found: histograms, groups of failures by size, failing rows, rows looked at, rows of the explorer."""
+    """What the pass found: histograms, groups of failures by size, failing rows, rows looked at, and the explorer's."""
 
     histograms: Sequence[Histogram]
     groups: Sequence[Group]
