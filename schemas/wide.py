@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 import orjson
 import pyarrow as pa
 
+from .json import Json
 from .tables import PACKED, TYPES, Column, dataset_values, schema
 
-_BYTES = 4 << 20
-"""Approximate bytes of JSON rows in one record batch."""
+_BYTES = 32 << 20
+"""Approximate bytes of JSON rows in one record batch: arrays of few values take more memory than the values."""
 
 
 def unpack_columns(
@@ -25,12 +27,23 @@ def unpack_columns(
     """
     target = schema(columns)
     for group in _group_by_size(records):
-        whole = pa.Table.from_batches(group).combine_chunks().to_batches()[0]
-        place = _find_packed(whole)
-        rows = [orjson.loads(row) for row in whole.column(place).to_pylist()]
-        unpacked = [pa.array(dataset_values([row.get(n) for row in rows], t), TYPES[t]) for n, t in dataset]
-        arrays = whole.columns
-        yield pa.record_batch([*arrays[:place], *unpacked, *arrays[place + 1 :]], schema=target)
+        place = _find_packed(group[0])
+        values = _list_values((b.column(place) for b in group), [name for name, _ in dataset])
+        others = pa.Table.from_batches(group).remove_column(place).combine_chunks().to_batches()[0].columns
+        group.clear()  # the JSON rows and their values go before the arrays come: each takes as much as the others
+        unpacked = [pa.array(dataset_values(values.popleft(), t), TYPES[t]) for _, t in dataset]
+        yield pa.record_batch([*others[:place], *unpacked, *others[place:]], schema=target)
+
+
+def _list_values(packed: Iterable[pa.Array], names: Sequence[str]) -> deque[list[Json]]:
+    """Returns the values of each column in JSON rows."""
+    values: deque[list[Json]] = deque([] for _ in names)
+    for rows in packed:
+        for row in rows:  # one object at a time, since its keys take as much memory as its values
+            found = orjson.loads(row.as_py())
+            for name, column in zip(names, values, strict=True):
+                column.append(found.get(name))
+    return values
 
 
 def _find_packed(batch: pa.RecordBatch) -> int:

@@ -232,7 +232,9 @@ def row_groups(records: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator
             rest = table.slice(end)
             held, sizes = rest.to_batches(), [np.concatenate(sizes)[end:]] if rest.num_rows else []
     if held:
-        yield pa.Table.from_batches(held, schema).combine_chunks().to_batches()[0]
+        rest = pa.Table.from_batches(held, schema).combine_chunks()
+        held.clear()  # what was copied is not kept while the last group is written
+        yield rest.to_batches()[0]
 
 
 def _row_sizes(batch: pa.RecordBatch) -> np.ndarray:
