@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...schemas.config.list_prices import CURRENCY
+from ...schemas.config.list_prices import CURRENCY, choose_price, find_price
 from ...schemas.conversation import is_conversation, pair_turns
 from ...schemas.instance import Chunk, Example, Instance, Invocation, Turn
 from ...schemas.judging import PROMPTS
@@ -13,7 +13,7 @@ from ...transforms.agents.base import add_turns, trajectory_of
 from ...transforms.join_baseline import BASELINE
 from ...transforms.metrics._inputs import Inputs
 from ...transforms.metrics._judged import JudgedMetric
-from ..display.costs import UNKNOWN, describe_list_prices, format_known, format_money, price_of
+from ..display.costs import UNKNOWN, describe_list_prices, format_known, format_money
 from ..display.terminal import plain, table
 from ..run.judges import joined_metrics
 from ..run.plan import Plan
@@ -83,7 +83,7 @@ def _estimate(
     if not counts:
         return JudgeEstimate(metric, judge, model, calls, None, None, None)
     tokens = [(low / CHARACTERS, high / CHARACTERS) for low, high in (given, made)]
-    price = price_of(model, plan.config)
+    price = choose_price(model, plan.config.prices)
     low, high = (price and price.cost(*each, batched=use.mode != "live") for each in zip(*tokens, strict=True))
     cost = None if low is None or high is None else (low, high)
     return JudgeEstimate(metric, judge, model, calls, tokens[0], tokens[1], cost)
@@ -204,7 +204,7 @@ def currency_of(plan: Plan) -> str:
 
 def note_list_prices(plan: Plan, models: Iterable[str]) -> Iterator[str]:
     """Yields a line that says from when the list prices of models are, if they are used."""
-    listed = {m: price for m in models if not plan.config.prices and (price := price_of(m, plan.config)) is not None}
+    listed = {m: price for m in models if not plan.config.prices and (price := find_price(m)) is not None}
     if listed:
         yield f"costs: {describe_list_prices(listed)}, not yours; `prices` sets yours"
 
@@ -220,7 +220,7 @@ def render_agent(plan: Plan, examples: Sequence[Example], looked_at: int, rows: 
         rows: Number of rows of the run; `None` if it is unknown.
     """
     model = plan.agent_model
-    price = price_of(model, plan.config) if model else None
+    price = choose_price(model, plan.config.prices) if model else None
     if model is None or price is None:
         return
     scale = (UNKNOWN_ROWS if rows is None else rows) * plan.config.trials / max(looked_at, 1) / CHARACTERS

@@ -47,9 +47,9 @@ def spent_cells(result: EvaluationResult) -> list[list[str]]:
     ]
 
 
-def price_of(model: str, config: EvaluationConfig) -> PriceConfig | None:
-    """Finds the price of a model: that of the configuration, or a list price if it has no prices at all."""
-    return config.prices.get(model) if config.prices else find_price(model)
+def name_currency(config: EvaluationConfig) -> str:
+    """Names the currency of a run's prices; without any, that of the list prices, and that they are meant."""
+    return config.currency if config.prices else f"{CURRENCY} at list prices"
 
 
 def describe_list_prices(prices: Mapping[str, PriceConfig]) -> str:

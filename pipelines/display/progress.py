@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from ...transforms.calls.prices import NANO
 from ...transforms.runtime import counters
 from .console import remark
+from .costs import format_money
 
 TICK = 0.2
 """Seconds between two readings of the counters."""
@@ -40,6 +42,7 @@ class Progress:
         clock: Returns seconds from an arbitrary start.
         width: Returns the columns of the terminal.
         state: Returns the engine's state of the run in a few words, or "".
+        currency: Unit of what the counters say was spent: "EUR", "USD at list prices", or "" if it is unknown.
         judged: Whether judges are called; the number of their calls is not known beforehand.
     """
 
@@ -52,6 +55,7 @@ class Progress:
     width: Callable[[], int] = lambda: shutil.get_terminal_size().columns
     state: Callable[[], str] = lambda: ""
     judged: bool = False
+    currency: str = ""
     _started: float | None = None
     _phase: str = ""
     _phase_since: float = 0.0
@@ -125,6 +129,8 @@ class Progress:
         if self._phase == CALLING:
             parts += [f"{counts['calls_in_flight']:,} in flight"] if counts["calls_in_flight"] else []
             parts.append(f"{counts['calls_failed']:,} failed")
+        if counts["spent"]:
+            parts.append(f"spent {format_money(counts['spent'] / NANO, self.currency)}")
         if rate is not None:
             parts.append(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
             if total is not None and total > done:
@@ -165,7 +171,7 @@ def format_duration(seconds: float) -> str:
 
 @contextmanager
 def show_progress(
-    stream: TextIO, limit: int | None, trials: int, live: bool, judged: bool = False
+    stream: TextIO, limit: int | None, trials: int, live: bool, judged: bool = False, currency: str = ""
 ) -> Iterator[Progress]:
     """Shows the progress of this process and its child processes during the block.
 
@@ -173,7 +179,7 @@ def show_progress(
         stream: Output stream.
         limit: Maximum number of rows; `None`: all.
         trials: Examples for each row.
-        live, judged: As for `Progress`.
+        live, judged, currency: As for `Progress`.
     """
     with counters.watched() as folder:
         progress = Progress(
@@ -183,6 +189,7 @@ def show_progress(
             expected=lambda rows: (rows if limit is None else min(rows, limit)) * trials,
             live=live,
             judged=judged,
+            currency=currency,
         )
         with tick_regularly(progress, TICK):
             yield progress

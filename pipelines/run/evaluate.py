@@ -161,7 +161,7 @@ def _start(
         plan, fingerprint = _prepare(plan)
         start = name_start(retries(plan.config.output.path))
         context = RunContext(plan.folder, fingerprint or "", engines.processes(options), start=start)
-        context = replace(context, budget=_take_over(plan, context, tell))
+        context = replace(context, budget=_take_over(plan, context, tell), prices=plan.call_prices)
         prepare_job(options, holder, plan.packages)
         with _process_for_bulk(), plain_pipelines(), holding() as held, shuffling(options, plan.folder) as spill:
             try:

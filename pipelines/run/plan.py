@@ -11,17 +11,18 @@ from typing import Any, Literal, TypeAlias
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.json import Json
 from ...schemas.names import PERFORMANCE, is_rating, registered_names, titles
-from ...schemas.run_folder import RunFolder
+from ...schemas.run_folder import AGENT, RunFolder
 from ...schemas.tables import MetricColumns
 from ...transforms.agents.base import Agent, Recording
 from ...transforms.calls.budget import Bounds
 from ...transforms.calls.context import RunContext
+from ...transforms.calls.prices import Prices
 from ...transforms.dialects._rules import RowRules
 from ...transforms.facts import RunLimits
 from ...transforms.finish import HANDED, LEFT, RunRecord
 from ...transforms.invoke import InvokeAgent
 from ...transforms.journal.ranks import retry_of
-from ...transforms.judge import JudgeExamples, JudgeUse
+from ...transforms.judge import ENDPOINT, JudgeExamples, JudgeUse
 from ...transforms.judge_costs import BATCH, LIVE, SIMULATOR
 from ...transforms.judging.needs import Needs
 from ...transforms.labels import PeopleLabels
@@ -76,6 +77,12 @@ class Plan:
         """Model of each judge, and of the simulated user if there is one."""
         user = getattr(self.agent, "simulated_by", None)
         return {name: use.model_name for name, use in self.judges.items()} | ({} if user is None else {SIMULATOR: user})
+
+    @property
+    def call_prices(self) -> Prices:
+        """Prices of the calls to the agent and the judges."""
+        models = {ENDPOINT + name: use.model_name for name, use in self.judges.items()}
+        return Prices(models | ({AGENT: self.agent_model} if self.agent_model else {}), self.config.prices)
 
     @property
     def computed(self) -> tuple[ConfiguredMetric, ...]:

@@ -47,6 +47,11 @@ BATCH_SHARE = 0.5
 _VERSION = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2}|\d{3}|latest|default)$")
 
 
+def choose_price(model: str, prices: Mapping[str, PriceConfig]) -> PriceConfig | None:
+    """Finds the price of a model in the prices of a configuration, or its list price if the configuration has none."""
+    return prices.get(model) if prices else find_price(model)
+
+
 def find_price(model: str) -> PriceConfig | None:
     """Finds the list price of a model, `None` if it is not listed.
 

@@ -150,6 +150,7 @@ class Bench:
     workers: int = 2
     judged: bool = True
     sections: dict[str, Any] = field(default_factory=dict)
+    _started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         (self.folder / "tmp").mkdir(parents=True)
@@ -193,11 +194,20 @@ class Bench:
         path = os.pathsep.join([str(self.folder), *filter(None, [os.environ.get("PYTHONPATH")])])
         heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         with open(self.folder / f"{output}.log", "ab") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [*before, sys.executable, "-m", "evalbeam", *given],
                 stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(self.folder / "tmp"), "PYTHONPATH": path},
                 start_new_session=True, preexec_fn=heeds,
             )  # fmt: skip
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """Kills what a test that failed has left."""
+        for process in self._started:
+            if process.poll() is None:
+                with_all(process.pid, signal.SIGKILL)
+                process.wait()
 
     def log(self, output: str) -> str:
         """What the starts of a run have said, the end of it."""
@@ -217,7 +227,7 @@ def group(leader: int) -> list[int]:
     return sorted(found)
 
 
-def ended(process: subprocess.Popen[bytes], bench: Bench, output: str, seconds: float = 120) -> int:
+def ended(process: subprocess.Popen[bytes], bench: Bench, output: str, seconds: float = 300) -> int:
     """Exit code of a run that has to end, and its processes with it."""
     try:
         code = process.wait(seconds)

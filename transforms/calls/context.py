@@ -8,6 +8,7 @@ from ...schemas.run_folder import RunFolder
 from ..journal.ranks import name_start
 from ..runtime.spill import Spill
 from .budget import Budget
+from .prices import Prices
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class RunContext:
         fingerprint: What the agent's calls are kept under; answers of another fingerprint are not taken over.
         processes: Worker processes the run is declared to have; they share its total limits.
         budget: What this start may spend; `None` is no bound.
+        prices: What progress shows as spent; `None` if nobody looks.
         spill: Where the shuffles of the run keep their bytes.
         start: Stands for this start: it finds all its own results in the journals again, failures too.
     """
@@ -28,6 +30,7 @@ class RunContext:
     fingerprint: str = ""
     processes: int = 1
     budget: Budget | None = None
+    prices: Prices | None = None
     spill: Spill = field(default_factory=Spill)
     start: str = field(default_factory=name_start)
 

@@ -16,6 +16,7 @@ from ...schemas.calls import Call, Outcome
 from ...schemas.config.calls import CallPolicy
 from ..batch_api.outbox import BatchOutbox
 from ..journal.journal import Journal
+from ..runtime import counters
 from ..runtime.dialogue import Asking, Dialogue
 from .budget import SpendTracker
 from .bundle import Bundle
@@ -208,6 +209,8 @@ class _MakeCalls(beam.DoFn):
         for group in bundle.finished():
             outcomes: list[Any] = group.outcomes
             self._count(outcomes)
+            if (prices := self._context.prices) is not None:
+                counters.add("spent", prices.add_up(group.item.dialogue.asked or (), outcomes))
             group.item.dialogue.answer(outcomes)
             yield from self._continue(bundle, group.item)
 

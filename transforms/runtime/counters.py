@@ -23,10 +23,14 @@ NAMES = (
     "calls_in_flight",
     "calls_done",
     "calls_failed",
+    "spent",
     "rows_scored",
     "rows_written",
 )
-"""Names of counters. `calls_in_flight` rises and falls, the others only rise; `calls_done` includes failed calls."""
+"""Names of counters. `calls_in_flight` rises and falls, the others only rise; `calls_done` includes failed calls.
+
+`spent` is in billionths of the currency of the prices.
+"""
 FOLDER = "EVALBEAM_PROGRESS"
 """Environment variable that names the folder."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from .base import CONFIG, PASSED, SLICES, add_form, show_end
 
 if TYPE_CHECKING:
     from ....schemas.config.evaluation import EvaluationConfig
+    from ...display.progress import Progress
     from ...run.plan import Plan
 
 _RUN_ABOUT = """\
@@ -98,36 +100,45 @@ def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> i
         again: The command that resumes the run, for messages.
     """
     from ....transforms.calls.loop import Loop
-    from ...display import progress
-    from ...display import remote_progress as remote
     from ...display.console import logs, note, one_line, silence_workers, stoppable
     from ...report.page import write_report
     from ...run.evaluate import run, submit
     from ...runners import options as engines
     from ...runners.workers import forked_workers
 
-    config, live, path = plan.config, plan.calls, plan.config.output.path
+    path = plan.config.output.path
     count = _fit_workers(args, plan, options)
     hush = engines.has_worker_processes(options) and not args.debug
-    hint = f"; {again} resumes with the remaining calls" if live else ""
+    hint = f"; {again} resumes with the remaining calls" if plan.calls else ""
     if args.no_wait:
         submit(plan, options, note)
         note(f"submitted; follow it with `evalbeam wait {path}`")
         return PASSED
-    with forked_workers(count, quiet=hush), silence_workers(hush), stoppable(hint, Loop.end):
-        limit, trials, judged = config.dataset.limit, config.trials, bool(plan.judges)
-        here = engines.calls_from_here(options)
-        local = progress.show_progress(sys.stderr, limit, trials, live, judged) if here else None
-        with (
-            local or remote.show_remote_progress(sys.stderr, path, live, judged=judged) as bar,
-            logs(args.debug, bar.say),
-        ):
-            result = run(plan, options, lambda text: bar.say(f"evalbeam: {one_line(text)}"))
+    with (
+        forked_workers(count, quiet=hush),  # before any thread is there
+        silence_workers(hush),
+        stoppable(hint, Loop.end),
+        _show_progress(plan, options) as bar,
+        logs(args.debug, bar.say),
+    ):
+        result = run(plan, options, lambda text: bar.say(f"evalbeam: {one_line(text)}"))
     try:
         write_report(result)
     except OSError as error:
         note(f"the report could not be written: {error}")
     return show_end(result, args.form)
+
+
+def _show_progress(plan: Plan, options: Any) -> AbstractContextManager[Progress]:
+    from ...display import progress, remote_progress
+    from ...display.costs import name_currency
+    from ...runners import options as engines
+
+    config, live, judged = plan.config, plan.calls, bool(plan.judges)
+    if not engines.calls_from_here(options):
+        return remote_progress.show_remote_progress(sys.stderr, config.output.path, live, judged=judged)
+    limit, unit = config.dataset.limit, name_currency(config)
+    return progress.show_progress(sys.stderr, limit, config.trials, live, judged, unit)
 
 
 def _fit_workers(args: argparse.Namespace, plan: Plan, options: Any) -> int:

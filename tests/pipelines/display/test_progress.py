@@ -44,6 +44,14 @@ def test_durations(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
+def test_spending_is_shown_in_its_currency() -> None:
+    stage = Stage(bar=False)
+    stage.progress.currency = "EUR"
+    assert "spent" not in stage.at(0, rows_read=10, calls_done=1)
+    assert ", spent 0.042 EUR" in stage.at(10, calls_done=2, spent=42_000_000)
+    assert ", spent 1,234.50 EUR" in stage.at(20, calls_done=3, spent=1_234_500_000_000)
+
+
 @pytest.mark.parametrize(
     ("counts", "live", "phase"),
     [

@@ -33,10 +33,12 @@ def whole(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 @pytest.fixture
-def bench(server: Server, whole: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(server: Server, whole: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     server.forget()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "bench" / "tmp"))
-    return Bench(tmp_path / "bench", server)
+    made = Bench(tmp_path / "bench", server)
+    yield made
+    made.end()
 
 
 def check(bench: Bench, whole: dict[str, bytes]) -> None:
@@ -67,7 +69,7 @@ def test_a_killed_run_with_workers_loses_no_call(
 
 def test_a_worker_that_is_killed_while_it_starts_ends_the_run(bench: Bench, whole: dict[str, bytes]) -> None:
     process = bench.start("out")
-    until(lambda: group(process.pid), 60, "workers")
+    until(lambda: group(process.pid) or process.poll() is not None, 300, "workers")
     os.kill(group(process.pid)[-1], signal.SIGKILL)
     assert ended(process, bench, "out") == 3
     assert "was killed by SIGKILL; run the same command again to resume" in bench.log("out")
