@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,10 +15,13 @@ from apache_beam.pvalue import AsSingleton
 
 from ..schemas.batch import compress, decompress
 from ..schemas.findings import WORST_SLICES
+from ..schemas.identity import HASHES
 from ..schemas.result import ScoredBatch
 from ..schemas.run_folder import SLICES
 from ..schemas.tables import json_text, table
+from ..schemas.values import mean
 from .facts import DatasetStats
+from .statistics.bootstrap import key_of_instance
 from .statistics.slice_columns import describe_example, slice_columns
 from .statistics.slices import MetricFacts
 from .statistics.worst_slices import find_worst, losses_of, worst_slice_rows
@@ -33,8 +34,6 @@ COLUMNS = 200
 """Columns of the dataset that are looked at, the first by name. Pairs of columns are looked at, too."""
 CELLS = 1_000_000
 """Values of them that are looked at, more or less: one worker holds them all."""
-_TWIN = re.compile(r"([0-9a-f]{32})-\d+")
-_HASHES = 1 << 64
 
 
 @dataclass
@@ -68,7 +67,7 @@ class FindWorstSlices(beam.PTransform):
         names = frozenset(sorted(facts.columns)[:COLUMNS])
         cells = len(names) + len(self.metrics) + 1
         wanted = min(SAMPLE, CELLS // cells + 1)
-        below = _HASHES * wanted // max(facts.kept(self.limit), wanted)
+        below = HASHES * wanted // max(facts.kept(self.limit), wanted)
         rows = list(sample_batch(batch, [f.name for f in self.metrics], names, below))
         if rows:
             yield 0, compress(orjson.dumps(rows))
@@ -99,9 +98,7 @@ def sample_batch(batch: ScoredBatch, metrics: list[str], names: Collection[str],
     columns = [batch.scores[name].values for name in metrics]
     numbered = groupby(enumerate(batch.examples), key=lambda one: one[1].instance.instance_id)
     for id_, trials in numbered:
-        twin = _TWIN.fullmatch(id_)
-        name = (twin[1] if twin else id_).encode("utf-8", "surrogatepass")
-        hash_ = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big")
+        hash_ = key_of_instance(id_)
         if hash_ < below:
             same = list(trials)
             scores = [_mean([column[i] for i, _ in same]) for column in columns]
@@ -110,7 +107,7 @@ def sample_batch(batch: ScoredBatch, metrics: list[str], names: Collection[str],
 
 def _mean(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None and math.isfinite(value)]
-    return sum(known) / len(known) if known else None
+    return mean(known) if known else None
 
 
 def _as_text(row: dict[str, Any]) -> dict[str, str]:
