@@ -21,6 +21,7 @@ from ..schemas.run_folder import SLICES
 from ..schemas.tables import json_text, table
 from ..schemas.values import mean
 from .facts import DatasetStats
+from .runtime.gathering import Gather
 from .statistics.bootstrap import key_of_instance
 from .statistics.slice_columns import describe_example, slice_columns
 from .statistics.slices import MetricFacts
@@ -56,21 +57,18 @@ class FindWorstSlices(beam.PTransform):
 
     def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[WrittenFile]:
         """Wires the steps: a sample of each batch, all in one place, one file."""
-        marker = input_or_inputs.pipeline | "SlicesMarker" >> beam.Create([0], reshuffle=False)
-        none = marker | "Marker" >> beam.Map(lambda _: (0, b"")).with_output_types(tuple[int, bytes])
-        sample = beam.FlatMap(self._sample, self.facts).with_output_types(tuple[int, bytes])
+        sample = beam.FlatMap(self._sample, self.facts).with_output_types(bytes)
         write = beam.Map(self._write).with_output_types(WrittenFile)
-        parts = (input_or_inputs | "Sample" >> sample, none) | beam.Flatten()
-        return parts | "MeetSample" >> beam.GroupByKey() | "WriteSlices" >> write  # type: ignore[return-value]  (`|` gives a PValue)
+        return (input_or_inputs | "Sample" >> sample,) | Gather(bytes, b"") | "WriteSlices" >> write  # type: ignore[return-value]  (`|` gives a PValue)
 
-    def _sample(self, batch: ScoredBatch, facts: DatasetStats) -> Iterator[tuple[int, bytes]]:
+    def _sample(self, batch: ScoredBatch, facts: DatasetStats) -> Iterator[bytes]:
         names = frozenset(sorted(facts.columns)[:COLUMNS])
         cells = len(names) + len(self.metrics) + 1
         wanted = min(SAMPLE, CELLS // cells + 1)
         below = HASHES * wanted // max(facts.kept(self.limit), wanted)
         rows = list(sample_batch(batch, [f.name for f in self.metrics], names, below))
         if rows:
-            yield 0, compress(orjson.dumps(rows))
+            yield compress(orjson.dumps(rows))
 
     def _write(self, sampled: tuple[int, Iterable[bytes]]) -> WrittenFile:
         rows = [row for part in sampled[1] if part for row in orjson.loads(decompress(part))]

@@ -15,6 +15,7 @@ from ..schemas.run_folder import FAILURES
 from ..schemas.tables import json_text, table
 from .facts import DatasetStats
 from .runtime.coders import coder_of
+from .runtime.gathering import Gather
 from .runtime.merging import Merge
 from .statistics.failures import FailureTest, Messages, failure_rows, group_batch, group_rejected
 from .write import WrittenFile, write_table
@@ -44,8 +45,7 @@ class GroupFailures(beam.PTransform):
     ) -> beam.PCollection[WrittenFile]:
         """Wires the steps: groups of batches, a lifted combine for each kind, metric and code, one file."""
         rejected, scored = input_or_inputs
-        group, of_table = tuple[str, Messages], tuple[int, tuple[str, Messages]]
-        marker = rejected.pipeline | "FailuresMarker" >> beam.Create([0], reshuffle=False)
+        group = tuple[str, Messages]
         groups = (
             (
                 rejected | "RejectedRows" >> beam.FlatMap(group_rejected).with_output_types(group),
@@ -53,11 +53,9 @@ class GroupFailures(beam.PTransform):
             )
             | beam.Flatten()
             | "MergeGroups" >> beam.CombinePerKey(Merge(Messages)).with_output_types(group)
-            | "OfTable" >> beam.Map(lambda group: (0, group)).with_output_types(of_table)
         )
-        none = marker | "Marker" >> beam.Map(lambda _: (0, ("", Messages()))).with_output_types(of_table)
         write = beam.Map(self._write, self.facts).with_output_types(WrittenFile)
-        return (groups, none) | "All" >> beam.Flatten() | "MeetGroups" >> beam.GroupByKey() | "WriteGroups" >> write  # type: ignore[return-value]  (`|` gives a PValue)
+        return (groups,) | Gather(group, ("", Messages())) | "WriteGroups" >> write  # type: ignore[return-value]  (`|` gives a PValue)
 
     def _write(self, found: tuple[int, Iterable[tuple[str, Messages]]], facts: DatasetStats) -> WrittenFile:
         before = facts.lines_before()
