@@ -44,7 +44,7 @@ class SummarizeScores(beam.PTransform):
         return (  # type: ignore[return-value]  (`|` gives a PValue)
             scored
             | "Partials" >> beam.FlatMap(self._partials).with_output_types(tuple[SliceKey, Accumulator])
-            | "Merge" >> beam.CombinePerKey(Merge(Accumulator)).with_output_types(tuple[SliceKey, Accumulator])
+            | "Merge" >> beam.CombinePerKey(Merge(Accumulator))
             | "Statistics" >> beam.MapTuple(_Summarize(self.facts, self.statistics)).with_output_types(Summary)
         )
 

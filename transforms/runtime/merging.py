@@ -20,6 +20,7 @@ class Merge(beam.CombineFn):
     def __init__(self, kind: type, *given: Any) -> None:
         self.kind: Any = kind
         self.given = given
+        self.with_input_types(kind).with_output_types(kind)
 
     def create_accumulator(self) -> Any:
         return self.kind()
