@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from ..schemas.tables import json_text
 from ..transforms.io import storage
 from ..transforms.statistics.change_points import ChangePoint, find_changes
 from ..transforms.statistics.intervals import normal_quantile
+from ..transforms.statistics.permutation import key_of
 from .compare import write_table
 from .run.result import EvaluationResult
 from .run.tables import rows_of, summary_rows
@@ -166,8 +166,7 @@ def _judging_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iter
 
 def _fingerprint(run: EvaluationResult) -> int:
     """A hash of the ids of a run's rows, whatever their order."""
-    ids = (str(row["instance_id"]).encode() for row in rows_of(run, "instances", ["instance_id"]))
-    return sum(int.from_bytes(hashlib.blake2b(id_, digest_size=8).digest(), "big") for id_ in ids)
+    return sum(key_of(str(row["instance_id"])) for row in rows_of(run, "instances", ["instance_id"]))
 
 
 def _without_places(part: Json) -> Json:

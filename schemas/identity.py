@@ -9,7 +9,7 @@ import orjson
 from .json import Json
 
 HASHES = 1 << 64
-"""Number of values of `selection_hash`."""
+"""Number of values of a hash of 64 bits."""
 _TEXT = {str}
 
 

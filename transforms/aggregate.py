@@ -13,6 +13,7 @@ from apache_beam import coders
 
 from ..schemas.config.evaluation import CompatConfig, StatisticsConfig
 from ..schemas.result import ScoredBatch, SliceKey, Summary
+from .runtime.merging import Merge
 from .statistics.accumulators import Accumulator, Distribution
 from .statistics.bootstrap import interval as resampled_interval
 from .statistics.intervals import about_mean, clipped, normal_quantile, normal_share, t_quantile, wilson, within
@@ -43,7 +44,7 @@ class SummarizeScores(beam.PTransform):
         return (  # type: ignore[return-value]  (`|` gives a PValue)
             scored
             | "Partials" >> beam.FlatMap(self._partials).with_output_types(tuple[SliceKey, Accumulator])
-            | "Merge" >> beam.CombinePerKey(MergeAccumulators())
+            | "Merge" >> beam.CombinePerKey(Merge(Accumulator))
             | "Statistics" >> beam.MapTuple(_Summarize(self.facts, self.statistics)).with_output_types(Summary)
         )
 
@@ -52,36 +53,6 @@ class SummarizeScores(beam.PTransform):
         given = {"on_failure": on_failure, "win_rate_all_rows": all_rows, "labels": self.labels}
         given["resample"] = self.statistics.ci == "bootstrap"
         return partials(batch, self.slices, self.facts, **given)
-
-
-@beam.typehints.with_input_types(Accumulator)
-@beam.typehints.with_output_types(Accumulator)
-class MergeAccumulators(beam.CombineFn):
-    """Merges accumulators."""
-
-    def create_accumulator(self) -> Accumulator:
-        """Returns an accumulator without rows."""
-        return Accumulator()
-
-    def add_input(self, mutable_accumulator: Accumulator, element: Accumulator) -> Accumulator:
-        """Adds the rows of `element`, which stays as it is."""
-        mutable_accumulator.absorb(element)
-        return mutable_accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[Accumulator], *args, **kwargs) -> Accumulator:
-        """Merges accumulators into a new one."""
-        whole = Accumulator()
-        for one in accumulators:
-            whole.absorb(one)
-        return whole
-
-    def extract_output(self, accumulator: Accumulator) -> Accumulator:
-        """Returns the accumulator itself, since its statistics depend on the key."""
-        return accumulator
-
-    def get_accumulator_coder(self) -> coders.Coder:
-        """Returns our own coder, so that Beam does not use pickle."""
-        return AccumulatorCoder()
 
 
 def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: StatisticsConfig) -> Summary:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import apache_beam as beam
 import numpy as np
 import orjson
-from apache_beam import coders
 
 from ..schemas.json import Json
 from ..schemas.values import INFINITIES
 from .calls.budget import Bounds
 from .runtime.coders import coder_of
+from .runtime.merging import Merge
 
 _BOOL, _INT, _FLOAT, _STRING, _NESTED = 1, 2, 4, 8, 16
 _BITS: dict[type, int] = {bool: _BOOL, int: _INT, float: _FLOAT, str: _STRING, list: _NESTED, dict: _NESTED}
@@ -90,7 +90,7 @@ class DatasetStats:
         for name in columns:
             self.columns.setdefault(name, [0, 0])
 
-    def merge(self, other: DatasetStats, limit: int | None = None) -> DatasetStats:
+    def absorb(self, other: DatasetStats, limit: int | None = None) -> DatasetStats:
         """Adds the facts of another part of the dataset; returns itself."""
         self.rows += other.rows
         self.rejected += other.rejected
@@ -218,31 +218,8 @@ class CombineStats(beam.PTransform):
     limit: int | None = None
 
     def expand(self, input_or_inputs: beam.PCollection[DatasetStats]) -> beam.PCollection[DatasetStats]:
-        combined = beam.CombineGlobally(_Merge(self.limit)).with_output_types(DatasetStats)
+        combined = beam.CombineGlobally(Merge(DatasetStats, self.limit)).with_output_types(DatasetStats)
         return input_or_inputs | "DatasetStats" >> combined  # type: ignore[return-value]  (`|` gives a PValue)
-
-
-class _Merge(beam.CombineFn):
-    def __init__(self, limit: int | None) -> None:
-        self.limit = limit
-
-    def create_accumulator(self) -> DatasetStats:
-        return DatasetStats()
-
-    def add_input(self, mutable_accumulator: DatasetStats, element: DatasetStats) -> DatasetStats:
-        return mutable_accumulator.merge(element, self.limit)
-
-    def merge_accumulators(self, accumulators: Iterable[DatasetStats]) -> DatasetStats:
-        merged = DatasetStats()
-        for one in accumulators:
-            merged.merge(one, self.limit)
-        return merged
-
-    def extract_output(self, accumulator: DatasetStats) -> DatasetStats:
-        return accumulator
-
-    def get_accumulator_coder(self) -> coders.Coder:
-        return coders.registry.get_coder(DatasetStats)
 
 
 def select_rows(facts: DatasetStats, limit: int | None, hashes: Iterator[int]) -> list[bool]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,10 +15,14 @@ from apache_beam.pvalue import AsSingleton
 
 from ..schemas.batch import compress, decompress
 from ..schemas.findings import WORST_SLICES
+from ..schemas.identity import HASHES
 from ..schemas.result import ScoredBatch
 from ..schemas.run_folder import SLICES
 from ..schemas.tables import json_text, table
+from ..schemas.values import mean
 from .facts import DatasetStats
+from .runtime.gathering import Gather
+from .statistics.bootstrap import key_of_instance
 from .statistics.slice_columns import describe_example, slice_columns
 from .statistics.slices import MetricFacts
 from .statistics.worst_slices import find_worst, losses_of, worst_slice_rows
@@ -33,8 +35,6 @@ COLUMNS = 200
 """Columns of the dataset that are looked at, the first by name. Pairs of columns are looked at, too."""
 CELLS = 1_000_000
 """Values of them that are looked at, more or less: one worker holds them all."""
-_TWIN = re.compile(r"([0-9a-f]{32})-\d+")
-_HASHES = 1 << 64
 
 
 @dataclass
@@ -57,21 +57,18 @@ class FindWorstSlices(beam.PTransform):
 
     def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[WrittenFile]:
         """Wires the steps: a sample of each batch, all in one place, one file."""
-        marker = input_or_inputs.pipeline | "SlicesMarker" >> beam.Create([0], reshuffle=False)
-        none = marker | "Marker" >> beam.Map(lambda _: (0, b"")).with_output_types(tuple[int, bytes])
-        sample = beam.FlatMap(self._sample, self.facts).with_output_types(tuple[int, bytes])
+        sample = beam.FlatMap(self._sample, self.facts).with_output_types(bytes)
         write = beam.Map(self._write).with_output_types(WrittenFile)
-        parts = (input_or_inputs | "Sample" >> sample, none) | beam.Flatten()
-        return parts | "MeetSample" >> beam.GroupByKey() | "WriteSlices" >> write  # type: ignore[return-value]  (`|` gives a PValue)
+        return (input_or_inputs | "Sample" >> sample,) | Gather(bytes, b"") | "WriteSlices" >> write  # type: ignore[return-value]  (`|` gives a PValue)
 
-    def _sample(self, batch: ScoredBatch, facts: DatasetStats) -> Iterator[tuple[int, bytes]]:
+    def _sample(self, batch: ScoredBatch, facts: DatasetStats) -> Iterator[bytes]:
         names = frozenset(sorted(facts.columns)[:COLUMNS])
         cells = len(names) + len(self.metrics) + 1
         wanted = min(SAMPLE, CELLS // cells + 1)
-        below = _HASHES * wanted // max(facts.kept(self.limit), wanted)
+        below = HASHES * wanted // max(facts.kept(self.limit), wanted)
         rows = list(sample_batch(batch, [f.name for f in self.metrics], names, below))
         if rows:
-            yield 0, compress(orjson.dumps(rows))
+            yield compress(orjson.dumps(rows))
 
     def _write(self, sampled: tuple[int, Iterable[bytes]]) -> WrittenFile:
         rows = [row for part in sampled[1] if part for row in orjson.loads(decompress(part))]
@@ -99,9 +96,7 @@ def sample_batch(batch: ScoredBatch, metrics: list[str], names: Collection[str],
     columns = [batch.scores[name].values for name in metrics]
     numbered = groupby(enumerate(batch.examples), key=lambda one: one[1].instance.instance_id)
     for id_, trials in numbered:
-        twin = _TWIN.fullmatch(id_)
-        name = (twin[1] if twin else id_).encode("utf-8", "surrogatepass")
-        hash_ = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big")
+        hash_ = key_of_instance(id_)
         if hash_ < below:
             same = list(trials)
             scores = [_mean([column[i] for i, _ in same]) for column in columns]
@@ -110,7 +105,7 @@ def sample_batch(batch: ScoredBatch, metrics: list[str], names: Collection[str],
 
 def _mean(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None and math.isfinite(value)]
-    return sum(known) / len(known) if known else None
+    return mean(known) if known else None
 
 
 def _as_text(row: dict[str, Any]) -> dict[str, str]:

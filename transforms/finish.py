@@ -111,7 +111,7 @@ class FinishRun(beam.PTransform):
         facts: PCollection[DatasetStats].
         record: The part of the manifest that is known before the run.
         writer: Writer of the summary table.
-        spent: PCollection[Spent]; `None` if nothing that was spent is known.
+        spent: PCollection[Spent].
     """
 
     files: beam.PCollection[WrittenFile]
@@ -119,12 +119,11 @@ class FinishRun(beam.PTransform):
     facts: beam.PCollection[DatasetStats]
     record: RunRecord
     writer: Writer
-    spent: beam.PCollection[Spent] | None = None
+    spent: beam.PCollection[Spent]
 
     def expand(self, input_or_inputs: PBegin) -> beam.PCollection[bytes]:
-        sides = (AsList(self.files), AsList(self.summaries))
-        spent = () if self.spent is None else (AsList(self.spent),)
-        step = beam.Map(_finish, self.record, self.writer, *sides, AsSingleton(self.facts), *spent)
+        sides = (AsList(self.files), AsList(self.summaries), AsSingleton(self.facts), AsList(self.spent))
+        step = beam.Map(_finish, self.record, self.writer, *sides)
         one = input_or_inputs | "OneRun" >> beam.Create([0], reshuffle=False)
         return one | "Finish" >> step.with_output_types(bytes)  # type: ignore[return-value]  (`|` gives a PValue)
 
@@ -136,7 +135,7 @@ def _finish(
     files: Sequence[WrittenFile],
     summaries: Sequence[Summary],
     facts: DatasetStats,
-    spent: Sequence[Spent] = (),
+    spent: Sequence[Spent],
 ) -> bytes:
     refused = facts.refusal(record.allowed)
     ordered = sort_summaries(summaries, record.facts, record.slices, record.statistics)

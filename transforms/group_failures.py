@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam import coders
 from apache_beam.pvalue import AsSingleton
 
 from ..schemas.findings import FAILURE_GROUPS
@@ -16,41 +15,13 @@ from ..schemas.run_folder import FAILURES
 from ..schemas.tables import json_text, table
 from .facts import DatasetStats
 from .runtime.coders import coder_of
+from .runtime.gathering import Gather
+from .runtime.merging import Merge
 from .statistics.failures import FailureTest, Messages, failure_rows, group_batch, group_rejected
 from .write import WrittenFile, write_table
 from .writers.base import Writer
 
 coder_of(Messages)
-
-
-@beam.typehints.with_input_types(Messages)
-@beam.typehints.with_output_types(Messages)
-class MergeMessages(beam.CombineFn):
-    """Merges the groups of one kind, metric and code."""
-
-    def create_accumulator(self) -> Messages:
-        """Returns no groups."""
-        return Messages()
-
-    def add_input(self, mutable_accumulator: Messages, element: Messages) -> Messages:
-        """Adds the rows of `element`, which stays as it is."""
-        mutable_accumulator.absorb(element)
-        return mutable_accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[Messages], *args, **kwargs) -> Messages:
-        """Merges groups into new ones."""
-        whole = Messages()
-        for one in accumulators:
-            whole.absorb(one)
-        return whole
-
-    def extract_output(self, accumulator: Messages) -> Messages:
-        """Returns the groups themselves."""
-        return accumulator
-
-    def get_accumulator_coder(self) -> coders.Coder:
-        """Returns our own coder, so that Beam does not use pickle."""
-        return coders.registry.get_coder(Messages)
 
 
 @dataclass
@@ -74,20 +45,17 @@ class GroupFailures(beam.PTransform):
     ) -> beam.PCollection[WrittenFile]:
         """Wires the steps: groups of batches, a lifted combine for each kind, metric and code, one file."""
         rejected, scored = input_or_inputs
-        group, of_table = tuple[str, Messages], tuple[int, tuple[str, Messages]]
-        marker = rejected.pipeline | "FailuresMarker" >> beam.Create([0], reshuffle=False)
+        group = tuple[str, Messages]
         groups = (
             (
                 rejected | "RejectedRows" >> beam.FlatMap(group_rejected).with_output_types(group),
                 scored | "FailingRows" >> beam.FlatMap(group_batch, self.tests).with_output_types(group),
             )
             | beam.Flatten()
-            | "MergeGroups" >> beam.CombinePerKey(MergeMessages()).with_output_types(group)
-            | "OfTable" >> beam.Map(lambda group: (0, group)).with_output_types(of_table)
+            | "MergeGroups" >> beam.CombinePerKey(Merge(Messages)).with_output_types(group)
         )
-        none = marker | "Marker" >> beam.Map(lambda _: (0, ("", Messages()))).with_output_types(of_table)
         write = beam.Map(self._write, self.facts).with_output_types(WrittenFile)
-        return (groups, none) | "All" >> beam.Flatten() | "MeetGroups" >> beam.GroupByKey() | "WriteGroups" >> write  # type: ignore[return-value]  (`|` gives a PValue)
+        return (groups,) | Gather(group, ("", Messages())) | "WriteGroups" >> write  # type: ignore[return-value]  (`|` gives a PValue)
 
     def _write(self, found: tuple[int, Iterable[tuple[str, Messages]]], facts: DatasetStats) -> WrittenFile:
         before = facts.lines_before()

@@ -186,29 +186,29 @@ def _parse_trial(value: Any, place: Place) -> int:
 
 @dataclass
 class ReportUnknown(beam.PTransform):
-    """PCollection[ScoredBatch] -> PCollection[tuple[int, bytes]]: packed rows of the errors table.
+    """PCollection[ScoredBatch] -> PCollection[bytes]: packed rows of the errors table.
 
     There is one for each label whose row the run does not have.
     """
 
     labels: PeopleLabels
 
-    def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[tuple[int, bytes]]:
+    def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[bytes]:
         keys = frozenset(self.labels.places)
         met: Any = input_or_inputs | "Met" >> beam.FlatMap(_list_met, keys).with_output_types(tuple[str, int])
         one = input_or_inputs.pipeline | "OneReport" >> beam.Create([0], reshuffle=False)
         report = beam.FlatMap(_report, self.labels.places, AsIter(met))
-        return one | "Report" >> report.with_output_types(tuple[int, bytes])  # type: ignore[return-value]  (`|` gives a PValue)
+        return one | "Report" >> report.with_output_types(bytes)  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 def _list_met(batch: ScoredBatch, keys: frozenset[Key]) -> Iterator[Key]:
     return (key for e in batch.examples if (key := (e.instance.instance_id, e.trial)) in keys)
 
 
-def _report(_: int, places: Mapping[Key, Place], met: Iterable[Key]) -> Iterator[tuple[int, bytes]]:
+def _report(_: int, places: Mapping[Key, Place], met: Iterable[Key]) -> Iterator[bytes]:
     rows = [_unknown(key, places[key]) for key in sorted(places.keys() - set(met))]
     if rows:
-        yield 0, compress(orjson.dumps(rows))
+        yield compress(orjson.dumps(rows))
 
 
 def _unknown(key: Key, place: Place) -> dict[str, Json]:

@@ -27,6 +27,7 @@ from .io import storage
 from .runtime import counters
 from .runtime.background import Background
 from .runtime.coders import coder_of
+from .runtime.gathering import Gather
 from .runtime.spill import Spill, SpillWriter
 from .writers.base import Writer
 
@@ -263,32 +264,23 @@ class WriteErrors(beam.PTransform):
         facts: Singleton side input.
         output: Folder of the run.
         writer: Writer of the format.
-        others: PCollection[tuple[int, bytes]] of further rows, packed; `None` if there are none.
+        others: PCollection[bytes] of further rows, packed; `None` if there are none.
     """
 
     facts: AsSingleton
     output: str
     writer: Writer
-    others: beam.PCollection[tuple[int, bytes]] | None = None
+    others: beam.PCollection[bytes] | None = None
 
     def expand(
         self, input_or_inputs: tuple[beam.PCollection[Rejected], beam.PCollection[ScoredBatch]]
     ) -> beam.PCollection[WrittenFile]:
         rejected, scored = input_or_inputs
-        rows = beam.Map(_pack_rejected).with_output_types(tuple[int, bytes])
-        calls = beam.FlatMap(_pack_failed).with_output_types(tuple[int, bytes])
-        marker = rejected.pipeline | "ErrorsMarker" >> beam.Create([0], reshuffle=False)
-        return (  # type: ignore[return-value]  (`|` gives a PValue)
-            (
-                rejected | "RejectedRows" >> rows,
-                scored | "FailedCalls" >> calls,
-                marker | "Marker" >> beam.Map(lambda _: (0, b"")).with_output_types(tuple[int, bytes]),
-                *(() if self.others is None else (self.others,)),
-            )
-            | beam.Flatten()
-            | "MeetErrors" >> beam.GroupByKey()
-            | "WriteErrors" >> beam.Map(self._write, self.facts).with_output_types(WrittenFile)
-        )
+        rows = rejected | "RejectedRows" >> beam.Map(_pack_rejected).with_output_types(bytes)
+        calls = scored | "FailedCalls" >> beam.FlatMap(_pack_failed).with_output_types(bytes)
+        others = () if self.others is None else (self.others,)
+        write = beam.Map(self._write, self.facts).with_output_types(WrittenFile)
+        return (rows, calls, *others) | Gather(bytes, b"") | "WriteErrors" >> write  # type: ignore[return-value]  (`|` gives a PValue)
 
     def _write(self, errors: tuple[int, Iterable[bytes]], facts: DatasetStats) -> WrittenFile:
         before = facts.lines_before()
@@ -303,12 +295,12 @@ class WriteErrors(beam.PTransform):
         return write_table("errors", name, [record] if rows else [], tables.ERRORS, self.output, self.writer)
 
 
-def _pack_rejected(rejected: Rejected) -> tuple[int, bytes]:
+def _pack_rejected(rejected: Rejected) -> bytes:
     row = {**tables.rejected_row(rejected, rejected.line), "range": rejected.range}
-    return 0, compress(orjson.dumps([row]))
+    return compress(orjson.dumps([row]))
 
 
-def _pack_failed(batch: ScoredBatch) -> Iterator[tuple[int, bytes]]:
+def _pack_failed(batch: ScoredBatch) -> Iterator[bytes]:
     rows = [row for e in batch.examples if (row := tables.failed_call(e)) is not None]
     if rows:
-        yield 0, compress(orjson.dumps(rows))
+        yield compress(orjson.dumps(rows))

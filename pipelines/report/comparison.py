@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from heapq import nsmallest
 from itertools import chain
 from re import findall
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...schemas.json import Json
 from ...transforms.io import storage
@@ -33,6 +33,8 @@ _MOST_CHARACTERS = 4000
 
 Pieces = Sequence[tuple[str, str]]
 """(kind, text): kind is "same", "del" or "ins"."""
+_Changed: TypeAlias = Sequence[tuple[str, Scale, float, float]]
+"""(metric, its scale, score before, score after) of the scores of an instance that changed."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +123,13 @@ def _find_changes(runs: PairedRuns, names: Sequence[str]) -> list[tuple[str, int
     found: dict[str, list[Change]] = {"Newly failing": [], "Fixed": [], "Changed otherwise": []}
     counts = dict.fromkeys(found, 0)
     for old, new in runs.side_by_side(names, [*columns, "error_message"]):
-        kind = _judge(old, new, scales) if old and new else ""
-        if kind and old and new:
-            counts[kind] += 1
-            found[kind].append(_describe(old, new, scales, columns))
-            if len(found[kind]) > 4 * MOST_ROWS:
-                found[kind] = _pick(found[kind])
+        if old is None or new is None or not (changed := _list_changed(old, new, scales)):
+            continue
+        kind = _judge(changed)
+        counts[kind] += 1
+        found[kind].append(_describe(old, new, changed, columns))
+        if len(found[kind]) > 4 * MOST_ROWS:
+            found[kind] = _pick(found[kind])
     return [(kind, counts[kind], _pick(changes)) for kind, changes in found.items() if changes]
 
 
@@ -134,35 +137,23 @@ def _pick(changes: list[Change]) -> list[Change]:
     return nsmallest(MOST_ROWS, changes, key=lambda change: (change.gain, change.id))
 
 
-def _judge(old: PairedInstance, new: PairedInstance, scales: Mapping[str, Scale]) -> str:
-    """Returns the kind of change of an instance; "" if no score changed."""
-    kinds = set()
-    for name, scale in scales.items():
-        before, after = old.scores[name], new.scores[name]
-        if before is None or after is None or before == after:
-            continue
-        passed, passes = scale.passes(before), scale.passes(after)
-        kinds.add("Newly failing" if passed and passes is False else "Fixed" if passes and passed is False else "other")
-    return (
-        "Newly failing"
-        if "Newly failing" in kinds
-        else "Fixed"
-        if "Fixed" in kinds
-        else "Changed otherwise"
-        if kinds
-        else ""
-    )
+def _list_changed(old: PairedInstance, new: PairedInstance, scales: Mapping[str, Scale]) -> _Changed:
+    pairs = ((name, scale, old.scores[name], new.scores[name]) for name, scale in scales.items())
+    return [(name, scale, a, b) for name, scale, a, b in pairs if a is not None and b is not None and a != b]
 
 
-def _describe(old: PairedInstance, new: PairedInstance, scales: Mapping[str, Scale], columns: Sequence[str]) -> Change:
+def _judge(changed: _Changed) -> str:
+    """Returns the kind of change of an instance with scores that changed."""
+    passes = {(scale.passes(before), scale.passes(after)) for _, scale, before, after in changed}
+    if (True, False) in passes:
+        return "Newly failing"
+    return "Fixed" if (False, True) in passes else "Changed otherwise"
+
+
+def _describe(old: PairedInstance, new: PairedInstance, changed: _Changed, columns: Sequence[str]) -> Change:
     scores, gains = [], []
-    for name, scale in scales.items():
-        before, after = old.scores[name], new.scores[name]
-        if before is None or after is None or before == after:
-            continue
-        gain = (before - after if scale.lower_is_better else after - before) / (
-            scale.most or max(abs(before), abs(after))
-        )
+    for name, scale, before, after in changed:
+        gain = scale.gain(before, after) / (scale.most or max(abs(before), abs(after)))
         gains.append(gain)
         scores.append((name, f"{before:.4g}", f"{after:.4g}", gain < 0))
     prompt, reference = (new.row.get(column) for column in columns[:2])

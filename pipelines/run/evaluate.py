@@ -78,8 +78,15 @@ class Evaluate(beam.PTransform):
         side = AsSingleton(facts)
         invoke = plan.invoke(context)
         cut = BatchRows(
-            *(side, plan.shards, output.shards, data.limit, plan.allowed, plan.declared),
-            *(plan.recorded, invoke.rows, context.spill),
+            facts=side,
+            shards=plan.shards,
+            parts=output.shards,
+            limit=data.limit,
+            allowed=plan.allowed,
+            declared=plan.declared,
+            bulk=plan.recorded,
+            rows=invoke.rows,
+            spill=context.spill,
         )
         answered = rows.rows | "Cut" >> cut | "Invoke" >> invoke
         if config.baseline is not None:
@@ -90,19 +97,31 @@ class Evaluate(beam.PTransform):
         summaries = scored | "Summarize" >> SummarizeScores(
             plan.metric_facts, plan.slices, config.statistics, config.compat, plan.labels and plan.labels.said
         )
-        given = (plan.columns, plan.declared, output.shards, data.limit, output.path, plan.writer, context.spill)
-        write = WriteInstances(side, *given)
-        instances = scored | "Instances" >> write
-        unknown = scored | "UnknownLabels" >> ReportUnknown(plan.labels) if plan.labels else None
-        errors = (rows.rejected, scored) | "Errors" >> WriteErrors(side, output.path, plan.writer.beside, unknown)
-        groups = (rows.rejected, scored) | "Failures" >> GroupFailures(
-            plan.failure_tests, side, output.path, plan.writer.beside
-        )
-        find = FindWorstSlices(side, plan.sliced_facts, data.limit, output.path, plan.writer.beside)
-        files = (instances, errors, groups, scored | "WorstSlices" >> find) | "Files" >> beam.Flatten()
+        files = self._write_tables(rows.rejected, scored, side)
         spent = scored | "Spending" >> SumSpending()
         last = FinishRun(files, summaries, facts, plan.record(context), plan.writer.beside, spent)
         return input_or_inputs | "FinishRun" >> last  # type: ignore[return-value]  (`|` gives a PValue)
+
+    def _write_tables(self, rejected: Any, scored: Any, facts: AsSingleton) -> Any:
+        """Wires the steps that write tables, each of which gives its files; returns the files of all."""
+        plan, beside, output = self.plan, self.plan.writer.beside, self.plan.config.output
+        limit = plan.config.dataset.limit
+        write = WriteInstances(
+            facts=facts,
+            metrics=plan.columns,
+            declared=plan.declared,
+            shards=output.shards,
+            limit=limit,
+            output=output.path,
+            writer=plan.writer,
+            spill=self.context.spill,
+        )
+        instances = scored | "Instances" >> write
+        unknown = scored | "UnknownLabels" >> ReportUnknown(plan.labels) if plan.labels else None
+        errors = (rejected, scored) | "Errors" >> WriteErrors(facts, output.path, beside, unknown)
+        groups = (rejected, scored) | "Failures" >> GroupFailures(plan.failure_tests, facts, output.path, beside)
+        find = FindWorstSlices(facts, plan.sliced_facts, limit, output.path, beside)
+        return (instances, errors, groups, scored | "WorstSlices" >> find) | "Files" >> beam.Flatten()
 
 
 def run(

@@ -155,9 +155,8 @@ class Plan:
     @property
     def failure_tests(self) -> tuple[FailureTest, ...]:
         """When a score of each metric is a failure; measured scores, which differ between two runs, are none."""
-        return tuple(
-            test_of(u, self.metric_facts) for u in self.metrics if not u.metric.measured and u.name not in PERFORMANCE
-        )
+        facts = self.metric_facts
+        return tuple(test_of(u, facts) for u in self.metrics if not u.metric.measured and u.name not in PERFORMANCE)
 
     @property
     def sliced_facts(self) -> tuple[MetricFacts, ...]:

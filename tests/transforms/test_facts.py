@@ -34,7 +34,7 @@ def test_any_split_and_order_give_the_same_bytes(rows, data):
     whole = facts_of(rows).to_bytes()
     order = data.draw(st.permutations(rows))
     at = data.draw(st.integers(0, len(rows)))
-    merged = DatasetStats().merge(facts_of(order[at:])).merge(DatasetStats()).merge(facts_of(order[:at]))
+    merged = DatasetStats().absorb(facts_of(order[at:])).absorb(DatasetStats()).absorb(facts_of(order[:at]))
     assert merged.to_bytes() == whole
     assert DatasetStats.from_bytes(whole).to_bytes() == whole
 
@@ -131,7 +131,7 @@ def test_rows_that_a_limit_leaves_out_may_be_those_that_need_most():
 
 def test_what_judges_are_asked_travels_and_merges():
     one, two = DatasetStats(rows=1, asked=[1, 10]), DatasetStats(rows=2, asked=[2, 5])
-    assert DatasetStats.from_bytes(one.merge(two).to_bytes()).asked == [3, 15]
+    assert DatasetStats.from_bytes(one.absorb(two).to_bytes()).asked == [3, 15]
 
 
 def test_more_columns_than_a_table_can_have_are_refused_with_their_number():

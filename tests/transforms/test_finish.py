@@ -44,7 +44,7 @@ def errors(output: Path) -> WrittenFile:
 def run(output: Path, files: list[WrittenFile], *criteria: CriterionConfig, facts: DatasetStats | None = None) -> dict:
     summaries = [Summary((), "m", 3, 2, 1, 0, mean=0.5)]
     facts = facts or DatasetStats(rows=3)
-    return orjson.loads(finish._finish(0, record(output, *criteria), ParquetFiles(), files, summaries, facts))
+    return orjson.loads(finish._finish(0, record(output, *criteria), ParquetFiles(), files, summaries, facts, []))
 
 
 def tree(output: Path) -> list[str]:

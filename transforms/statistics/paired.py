@@ -38,6 +38,10 @@ class Scale:
             return self.threshold.met(score)
         return (score == 0) == self.lower_is_better if score in (0, 1) else None
 
+    def gain(self, before: float, after: float) -> float:
+        """Returns by how much a score became better."""
+        return before - after if self.lower_is_better else after - before
+
     @property
     def most(self) -> float | None:
         """The largest possible change of a score; `None` without a range."""
@@ -219,7 +223,7 @@ class Pairs:
             if before is not after:
                 self._add_single(unit, before, after)
             return
-        gain = before - after if self.scale.lower_is_better else after - before
+        gain = self.scale.gain(before, after)
         self._look_at(before)
         if gain:
             self._look_at(after)
@@ -278,13 +282,12 @@ class Pairs:
         low, high = (1.0, 0.0) if self.scale.lower_is_better else (0.0, 1.0)
         if self.scale.worst is not None and self.scale.best is not None:
             low, high = self.scale.worst, self.scale.best
-        sign = -1.0 if self.scale.lower_is_better else 1.0
         for gains, end in ((self.worst, low), (self.best, high)):
             if before is not None:
-                gains.add(unit, sign * (end - before))
+                gains.add(unit, self.scale.gain(before, end))
         for gains, end in ((self.worst, high), (self.best, low)):
             if after is not None:
-                gains.add(unit, sign * (after - end))
+                gains.add(unit, self.scale.gain(end, after))
 
     def _flush(self) -> None:
         for i, values in enumerate(zip(*self._held, strict=True)):
