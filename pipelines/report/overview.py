@@ -13,7 +13,6 @@ from ..display.differences import explain_verdict
 from ..display.digest import find_examples, locate_error
 from ..display.terminal import judged_name, outcome, tables_of, unscored
 from ..drawing.figures import Table
-from ..drawing.words import count_parts, state_verdict
 from ..run.result import EvaluationResult
 from ..run.tables import Row, rows_of
 
@@ -29,12 +28,6 @@ class Judged:
     name: str
     why: Sequence[str]
     examples: Sequence[str] = ()
-
-
-def build_headline(result: EvaluationResult) -> tuple[str, list[str]]:
-    """Returns the verdict, or the state, and the other parts of the sentence."""
-    verdict, criteria = state_verdict(result.manifest)
-    return verdict, [part for part in (criteria.replace("/", " of "), *count_parts(result.manifest)) if part]
 
 
 def list_facts(result: EvaluationResult) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from ..compare import Comparison
 from ..display.digest import note_empty_columns
 from ..display.terminal import FAULTS
 from ..drawing.figures import build_statistics, draw_metrics, draw_slices
+from ..drawing.words import build_headline
 from ..run.result import EvaluationResult
 from ..run.tables import summary_rows
 from . import overview
@@ -44,7 +45,7 @@ def render_page(result: EvaluationResult, gate: Comparison | ConfigError | None 
         "report.html",
         scripted=True,
         title=f"Evaluation {result.output}",
-        head=overview.build_headline(result),
+        head=build_headline(result.manifest),
         reason=result.reason,
         facts=overview.list_facts(result),
         criteria=overview.list_criteria(result, gate),
