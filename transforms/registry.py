@@ -10,6 +10,7 @@ import dataclasses
 import importlib
 import importlib.metadata
 import importlib.util
+import inspect
 import pkgutil
 import sys
 import typing
@@ -186,6 +187,14 @@ def load_object(target: str, where: str) -> Any:
             raise name_error(f"{module_name!r} has no {path!r}", step, public, where, ", ".join(public[:5]))
         found = getattr(found, step)
     return found
+
+
+def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
+    """Returns the parameters of a callable by name; none for builtins without a signature."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
 
 
 def has_module(name: str) -> bool:

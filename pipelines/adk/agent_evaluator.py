@@ -15,7 +15,7 @@ from ...schemas.formats.adk_config import AdkConfig, read_config
 from ...schemas.json import Json
 from .assert_eval import assert_eval, check_evaluations, evaluate_folders, find_target
 from .eval_sets import adk_migrate
-from .evaluate import TEST_CONFIG, choose_config
+from .evaluate import choose_config
 
 _ELSEWHERE = {
     "output_file": "nothing: adk_evaluate(...).run.metrics_table is the table",
@@ -98,8 +98,7 @@ class AgentEvaluator:
     @staticmethod
     def find_config_for_test_file(test_file: str) -> AdkConfig:
         """Returns the criteria of a test file: those of the test_config.json beside it, else ADK's defaults."""
-        path = os.path.join(os.path.dirname(test_file), TEST_CONFIG)
-        return choose_config([test_file], path if os.path.isfile(path) else None)
+        return choose_config([test_file], None)
 
     @staticmethod
     def migrate_eval_data_to_new_schema(

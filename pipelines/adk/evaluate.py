@@ -30,7 +30,6 @@ from ..run.result import EvaluationResult
 from ..run.tables import rows_of
 from ..runners.options import pipeline_options
 
-TEST_CONFIG = "test_config.json"
 TURN_TIMEOUT = 300.0
 """Default timeout of a turn, in seconds."""
 _CONVERSATION_TIMEOUT = 3600.0
@@ -206,7 +205,7 @@ def choose_config(files: Sequence[str], config_file_path: str | None) -> AdkConf
     """
     if config_file_path is not None:
         return read_config(load_test_config(config_file_path), config_file_path)
-    beside = os.path.join(os.path.dirname(selection(files[0])[0]), TEST_CONFIG) if len(files) == 1 else ""
+    beside = os.path.join(os.path.dirname(selection(files[0])[0]), "test_config.json") if len(files) == 1 else ""
     return read_config(load_test_config(beside), beside) if beside and os.path.isfile(beside) else default_config()
 
 

@@ -10,7 +10,7 @@ from .figures import build_statistics, draw_metrics
 from .gains import count_verdicts, draw_gains
 from .plots import Row
 from .templates import fill, read_plots
-from .words import count_parts, state_verdict
+from .words import build_headline
 
 MOST_METRICS = 40
 """Metrics drawn; the tables have all."""
@@ -25,11 +25,10 @@ def draw_run(manifest: Mapping[str, Json], summary: Iterable[Row], place: str) -
         place: Its folder.
     """
     whole = [row for row in summary if not row["slice"]]
-    verdict, criteria = state_verdict(manifest)
-    head = verdict, [part for part in (criteria.replace("/", " of "), *count_parts(manifest)) if part]
     shown = whole[:MOST_METRICS]
     forests, table = draw_metrics(manifest, shown), build_statistics(shown)
-    return _fill(head=head, place=place, forests=forests, gains=(), table=table, hidden=len(whole) - len(shown))
+    head, hidden = build_headline(manifest), len(whole) - len(shown)
+    return _fill(head=head, place=place, forests=forests, gains=(), table=table, hidden=hidden)
 
 
 def draw_comparison(

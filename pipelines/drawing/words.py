@@ -75,6 +75,12 @@ def count_parts(manifest: Mapping[str, Any]) -> list[str]:
     return [*parts, f"{manifest['measured']['seconds']:,.1f} s"]
 
 
+def build_headline(manifest: Mapping[str, Json]) -> tuple[str, list[str]]:
+    """Returns the verdict of a run, or its state, and the other parts of the sentence."""
+    verdict, criteria = state_verdict(manifest)
+    return verdict, [part for part in (criteria.replace("/", " of "), *count_parts(manifest)) if part]
+
+
 def count(number: int, noun: str) -> str:
     """Formats a number of things, in the plural if it is not one."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

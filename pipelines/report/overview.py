@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ...schemas.errors import ConfigError
-from ...schemas.run_folder import FINISHED
-from ..compare import compare
+from ..compare import Comparison
 from ..display.costs import HEADINGS, NUMBERS, spent_cells
 from ..display.differences import explain_verdict
 from ..display.digest import find_examples, locate_error
 from ..display.terminal import judged_name, outcome, tables_of, unscored
 from ..drawing.figures import Table
-from ..drawing.words import count_parts, state_verdict
 from ..run.result import EvaluationResult
 from ..run.tables import Row, rows_of
 
@@ -32,12 +30,6 @@ class Judged:
     examples: Sequence[str] = ()
 
 
-def build_headline(result: EvaluationResult) -> tuple[str, list[str]]:
-    """Returns the verdict, or the state, and the other parts of the sentence."""
-    verdict, criteria = state_verdict(result.manifest)
-    return verdict, [part for part in (criteria.replace("/", " of "), *count_parts(result.manifest)) if part]
-
-
 def list_facts(result: EvaluationResult) -> list[tuple[str, str]]:
     """Lists the files of the run by table."""
     facts = []
@@ -47,8 +39,8 @@ def list_facts(result: EvaluationResult) -> list[tuple[str, str]]:
     return facts
 
 
-def list_criteria(result: EvaluationResult) -> list[Judged]:
-    """Lists the criteria, failed ones first, and the gate."""
+def list_criteria(result: EvaluationResult, gate: Comparison | ConfigError | None) -> list[Judged]:
+    """Lists the gate, and the criteria, failed ones first."""
     found = [
         Judged(
             j["verdict"],
@@ -59,22 +51,18 @@ def list_criteria(result: EvaluationResult) -> list[Judged]:
         for j in result.manifest.get("criteria") or ()
     ]
     ranks = ("FAILED", "NOT_EVALUATED", "PASSED")
-    return [*_list_gate(result), *sorted(found, key=lambda one: ranks.index(one.verdict))]
+    return [*_list_gate(result, gate), *sorted(found, key=lambda one: ranks.index(one.verdict))]
 
 
-def _list_gate(result: EvaluationResult) -> Iterator[Judged]:
-    """Yields the verdict of the comparison with the run that the gate names, if it names one."""
-    against = ((result.manifest.get("config") or {}).get("gate") or {}).get("against")
-    if against is None or result.state != FINISHED or result.reason:
+def _list_gate(result: EvaluationResult, gate: Comparison | ConfigError | None) -> Iterator[Judged]:
+    """Yields the verdict of the gate, if there is one."""
+    if gate is None:
         return
-    name = f"gate, against {against}"
-    try:
-        found = compare(against, result.output)
-    except ConfigError as error:
-        yield Judged("NOT_EVALUATED", name, [str(error)])
-        return
-    why = list(explain_verdict(found)) or ["every metric that decides is no worse"]
-    yield Judged(found.verdict, name, why)
+    name = f"gate, against {result.manifest['config']['gate']['against']}"
+    if isinstance(gate, ConfigError):
+        yield Judged("NOT_EVALUATED", name, [str(gate)])
+    else:
+        yield Judged(gate.verdict, name, list(explain_verdict(gate)) or ["every metric that decides is no worse"])
 
 
 def build_unscored(result: EvaluationResult, summary: Sequence[Row]) -> Table:

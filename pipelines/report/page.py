@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from ...schemas.errors import ConfigError
 from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
+from ..compare import Comparison
 from ..display.digest import note_empty_columns
 from ..display.terminal import FAULTS
 from ..drawing.figures import build_statistics, draw_metrics, draw_slices
+from ..drawing.words import build_headline
 from ..run.result import EvaluationResult
 from ..run.tables import summary_rows
 from . import overview
@@ -17,19 +20,23 @@ MOST_GROUPS = 12
 """Groups of failures on the page."""
 
 
-def write_report(result: EvaluationResult) -> str:
+def write_report(result: EvaluationResult, gate: Comparison | ConfigError | None = None) -> str:
     """Writes the page next to the tables of a run, replacing an existing one; the same run gives the same bytes.
+
+    Args:
+        result: The run.
+        gate: The comparison with the run of its gate, or why there is none.
 
     Returns:
         The path of the page.
     """
     path = RunFolder(result.output).report
-    storage.write_whole(path, render_page(result).encode("utf-8", "replace"))
+    storage.write_whole(path, render_page(result, gate).encode("utf-8", "replace"))
     return path
 
 
-def render_page(result: EvaluationResult) -> str:
-    """Renders the whole page."""
+def render_page(result: EvaluationResult, gate: Comparison | ConfigError | None = None) -> str:
+    """Renders the whole page, see `write_report`."""
     summary = summary_rows(result)
     whole = [r for r in summary if not r["slice"]]
     found = scan(result, summary)
@@ -38,10 +45,10 @@ def render_page(result: EvaluationResult) -> str:
         "report.html",
         scripted=True,
         title=f"Evaluation {result.output}",
-        head=overview.build_headline(result),
+        head=build_headline(result.manifest),
         reason=result.reason,
         facts=overview.list_facts(result),
-        criteria=overview.list_criteria(result),
+        criteria=overview.list_criteria(result, gate),
         statistics=build_statistics(whole),
         forests=draw_metrics(result.manifest, whole),
         slices=[

@@ -126,6 +126,7 @@ def test_a_run_is_compared_as_soon_as_it_has_finished(
     assert "Gate: PASSED" in capsys.readouterr().out
     assert run(gated, "worse", tmp_path, *gate, "--gate-against", str(gated / "main")) == 1
     assert "Gate: FAILED" in capsys.readouterr().out
+    assert f"gate, against {gated / 'main'}" in (tmp_path / "worse" / "report.html").read_text()
     again = compare(gated / "main", tmp_path / "worse")
     assert (again.exit_code, again.gate.margin, again.deciding) == (1, 0.05, ("exact_match",))
     assert {dict(d.slice).get("reference") for d in again.differences} == {None, "y"}

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
+from ..registry import parameters_of
 from .base import Agent, Ask, load_target, register
 
 _ROW_NAMES = ("row", "instance", "example")
@@ -51,7 +52,7 @@ class FunctionAgent(Agent):
     def whole_row(self) -> bool:
         if self.gives != "auto":
             return self.gives == "row"
-        parameters = _parameters(load_target(self.target))
+        parameters = parameters_of(load_target(self.target))
         first = next((p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)), None)
         return first is not None and (first.name in _ROW_NAMES or _is_mapping(first.annotation))
 
@@ -61,7 +62,7 @@ class FunctionAgent(Agent):
 
     def connect(self) -> Ask:
         function = load_target(self.target)
-        keyed = _KEY in _parameters(function)
+        keyed = _KEY in parameters_of(function)
 
         def ask(given: Json, key: str) -> Any:
             return function(given, idempotency_key=key) if keyed else function(given)
@@ -71,13 +72,6 @@ class FunctionAgent(Agent):
 
         asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
         return ask_async if asynchronous else ask
-
-
-def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some builtins have no signature
-        return {}
 
 
 def _explain_mismatch(function: Any) -> str | None:

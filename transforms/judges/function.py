@@ -11,7 +11,7 @@ from typing import Any
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
-from ..registry import load_object
+from ..registry import load_object, parameters_of
 from ..runtime.local_objects import original
 from .base import Consult, Judge, Question, Reply, register
 
@@ -41,7 +41,7 @@ class FunctionJudge(Judge):
 
     def connect(self) -> Consult:
         function = self._function()
-        with_vote = "vote" in _parameters(function)
+        with_vote = "vote" in parameters_of(function)
 
         def given(question: Question) -> tuple[Any, ...]:
             return [m._asdict() for m in question.messages], dict(question.schema)
@@ -70,13 +70,6 @@ def _to_reply(found: Any) -> Reply:
     if isinstance(found, Reply):
         return found
     return Reply(text=found) if isinstance(found, str) else Reply(value=found)
-
-
-def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return {}
 
 
 def _hash_source(function: Any) -> str | None:

@@ -12,6 +12,8 @@ from ...schemas.instance import Example
 from ...schemas.result import Score, ScoreColumn
 from .base import Metric, ScoringBatch
 
+MISSING_TURNS = Score.failed("missing_turns", "the answer has fewer turns than the conversation")
+
 
 @dataclass(frozen=True)
 class ConfiguredMetric:

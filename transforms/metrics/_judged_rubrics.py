@@ -1,4 +1,4 @@
-"""The base class of ADK's rubric criteria: properties that are present or not."""
+"""The base classes of ADK's rubric criteria: properties that are present or not."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ...schemas.result import Score
 from ...schemas.values import mean
 from ..judging.panel import Vote, find_unasked
 from ..judging.shapes import TEXT, list_of, object_of, one_of
-from ._judged_turns import NOT_TOLD, JointTurnJudge, average
+from ._judged_turns import NOT_TOLD, CaseJudge, TurnJudge, average
 
 RUBRICS = object_of(verdicts=list_of(object_of(rubric_id=TEXT, rationale=TEXT, verdict=one_of("yes", "no"))))
 
 
 @dataclass(frozen=True, kw_only=True)
-class RubricJudge(JointTurnJudge):
+class RubricJudge(CaseJudge):
     """Base of the rubric criteria; each rubric is a property that is present or not.
 
-    A turn is judged by the criterion's own rubrics, and by those of its case and of the turn that have the criterion's
-    type. The score of a turn is the share of its rubrics that are met; that of a case, the share over all turns.
+    The criterion's own rubrics are judged, and those of a case and its turns that have the criterion's type. The score
+    is the share of rubrics that are met.
 
     Attributes:
         rubrics: Rubrics for all rows: a list of `{rubric_id, rubric_content: {text_property}}`.
@@ -41,18 +41,15 @@ class RubricJudge(JointTurnJudge):
         for rubric in self.rubrics:
             read_rubric(rubric)
 
-    def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
-        own = (*(example.instance.get("rubrics") or ()), *expected.rubrics)
-        named = [read_rubric(r) for r in (*self.rubrics, *(r for r in own if r.get("type") == self.kind))]
-        return self.rate(dict(named), self.values(example, actual), len(named)) if named else None
+    def select(self, example: Example, *turns: Turn) -> list[tuple[str, str]]:
+        """Returns (id, property) of the rubrics that count for some turns of a case."""
+        own = (*(example.instance.get("rubrics") or ()), *(rubric for turn in turns for rubric in turn.rubrics))
+        return [read_rubric(r) for r in (*self.rubrics, *(r for r in own if r.get("type") == self.kind))]
 
-    @abstractmethod
-    def values(self, example: Example, actual: Turn) -> dict[str, Json]:
-        """Returns the values of the prompt besides the rubrics."""
-
-    def rate(self, named: Mapping[str, str], values: dict[str, Json], count: int) -> Judging:
-        """Asks which of the named properties are met; `count` is the number of rubrics, to find equal ids."""
-        if len(named) < count:
+    def rate(self, rubrics: Sequence[tuple[str, str]], values: dict[str, Json]) -> Judging:
+        """Asks which of the selected properties are met; `values` are those of the prompt besides the rubrics."""
+        named = dict(rubrics)
+        if len(named) < len(rubrics):
             return Score.failed("duplicate_rubric", "two rubrics of a turn have the same rubric_id")
 
         def read(value: Any) -> list[Vote]:
@@ -82,6 +79,19 @@ class RubricJudge(JointTurnJudge):
 
     def mean(self, turns: Sequence[Score]) -> float:
         return statistics.mean(value for _, value in _iter_rubric_scores(turns))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnRubricJudge(RubricJudge, TurnJudge):
+    """Base of the rubric criteria that are judged turn by turn; the score of a case is the share over all turns."""
+
+    def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
+        rubrics = self.select(example, expected)
+        return self.rate(rubrics, self.values(example, actual)) if rubrics else None
+
+    @abstractmethod
+    def values(self, example: Example, actual: Turn) -> dict[str, Json]:
+        """Returns the values of the prompt besides the rubrics."""
 
 
 def _iter_rubric_scores(turns: Sequence[Score | None]) -> Iterator[tuple[str, float]]:

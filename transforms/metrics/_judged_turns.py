@@ -1,4 +1,4 @@
-"""The base classes of criteria that judges score turn by turn; a case is the mean over the turns with a verdict."""
+"""The base classes of criteria on turns; the score of a case is the mean over its turns with a verdict."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from ..judging.panel import Rule, Vote, find_unasked
 from ..judging.prompts import Prompt, load_prompt
 from ..judging.shapes import Schema
 from ..runtime.dialogue import run_together
+from ._inputs import MISSING_TURNS
 from ._judged import JudgedMetric
 
 NOT_TOLD = Vote(error=ScoreError("invalid_verdict", "the judge's answer does not speak of it"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnJudge(JudgedMetric):
-    """Base of criteria that judges score turn by turn.
+class CaseJudge(JudgedMetric):
+    """Base of criteria whose score of a case is the mean over its turns with a score.
 
     Attributes:
-        samples: Number of votes per judge on a turn; ADK's `num_samples`.
+        samples: Number of votes per judge on a question; ADK's `num_samples`.
     """
 
     samples: int = 5
@@ -38,8 +39,8 @@ class TurnJudge(JudgedMetric):
     outputs: ClassVar[tuple[str, ...]] = ("explanation", "details")
     prompt: ClassVar[str]
     missing: ClassVar[str] = "response"
-    expecting: ClassVar[bool] = False
-    """True if it compares with the expectations of a case; it does not apply to scenarios then."""
+    tie: ClassVar[float | None] = 0.0
+    """The score of a tie of votes; `None`: the lower median."""
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
@@ -51,26 +52,12 @@ class TurnJudge(JudgedMetric):
 
     @property
     def rule(self) -> Rule:
-        return Rule(self.aggregate, 0.0)
+        return Rule(self.aggregate, self.tie)
 
-    def judged(self, example: Example) -> Judging:
-        get = example.instance.get
-        if self.expecting and get("scenario") is not None and get("conversation") is None:
-            return Score(status="not_applicable")
-        turns = pair_turns(example)
-        if not turns or any(actual is None for _, actual in turns):
-            return Score.failed("missing_turns", "the answer has fewer turns than the conversation")
-        judgings = [self.turn(example, expected, actual) for expected, actual in turns if actual is not None]
-        places = [i for i, judging in enumerate(judgings) if judging is not None]
-        scores = yield from run_together([j for j in judgings if j is not None])
-        if open_ := find_unasked(scores):
-            return open_
-        found = dict(zip(places, scores, strict=True))
-        return self.case([found.get(i) for i in range(len(judgings))])
-
-    @abstractmethod
-    def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
-        """Judges one turn; returns `None` if there is nothing to judge."""
+    def ask_jointly(self, values: Mapping[str, Json], schema: Schema, read: Any, things: int) -> Any:
+        """Runs the panel on several items in one question, see `run_joint_panel`."""
+        ask = self.prompts[0].bind(schema, values)
+        return run_joint_panel(self.slots, ask, read, things, self.rule)
 
     def case(self, turns: Sequence[Score | None]) -> Score:
         """Aggregates the scores of the turns to the score of a case."""
@@ -96,13 +83,36 @@ def _describe(score: Score) -> Json:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JointTurnJudge(TurnJudge):
-    """Base of criteria that ask about several items in one question; a tie of votes on an item counts 0."""
+class TurnJudge(CaseJudge):
+    """Base of criteria that judges score turn by turn."""
 
-    def ask_jointly(self, values: Mapping[str, Json], schema: Schema, read: Any, things: int) -> Any:
-        """Runs the panel on several items, see `run_joint_panel`."""
-        ask = self.prompts[0].bind(schema, values)
-        return run_joint_panel(self.slots, ask, read, things, self.rule)
+    expecting: ClassVar[bool] = False
+    """True if it compares with the expectations of a case; it does not apply to scenarios then."""
+
+    def judged(self, example: Example) -> Judging:
+        get = example.instance.get
+        if self.expecting and get("scenario") is not None and get("conversation") is None:
+            return Score(status="not_applicable")
+        turns = pair_answered(example)
+        if not turns:
+            return MISSING_TURNS
+        judgings = [self.turn(example, expected, actual) for expected, actual in turns]
+        places = [i for i, judging in enumerate(judgings) if judging is not None]
+        scores = yield from run_together([j for j in judgings if j is not None])
+        if open_ := find_unasked(scores):
+            return open_
+        found = dict(zip(places, scores, strict=True))
+        return self.case([found.get(i) for i in range(len(judgings))])
+
+    @abstractmethod
+    def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
+        """Judges one turn; returns `None` if there is nothing to judge."""
+
+
+def pair_answered(example: Example) -> list[tuple[Turn, Turn]]:
+    """Returns (expected, actual) of every turn; an empty list if the answer has fewer turns than the conversation."""
+    turns = [(expected, actual) for expected, actual in pair_turns(example) if actual is not None]
+    return turns if len(turns) == len(pair_turns(example)) else []
 
 
 def average(scores: Sequence[Score], details: dict[str, Json]) -> Score:

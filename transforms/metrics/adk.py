@@ -17,6 +17,7 @@ from ...schemas.instance import Example, Instance, Invocation, Turn
 from ...schemas.result import Score, ScoreColumn
 from ...schemas.values import mean
 from .. import registry
+from ._inputs import MISSING_TURNS
 from .base import Metric, ScoringBatch, register
 
 Turns = tuple[tuple[Turn, Turn | None], ...]
@@ -42,7 +43,7 @@ class TurnMean(Metric):
                 places.append(Score(status="not_applicable"))
                 continue
             if any(actual is None for _, actual in turns):
-                places.append(Score.failed("missing_turns", "the answer has fewer turns than the conversation"))
+                places.append(MISSING_TURNS)
                 continue
             ones = [self._one(example, expected, actual) for expected, actual in turns if actual is not None]
             places.append([None if one is None else len(singles) + i for i, one in _number_present(ones)])

@@ -6,59 +6,66 @@ turns have none. The prompts are evalbeam's own: scores may differ from those of
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ...schemas.conversation import pair_turns
 from ...schemas.instance import Example, Turn
 from ...schemas.json import Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score
-from ..judging.panel import PanelSlot, Rule, Vote, find_unasked
+from ..judging.panel import PanelSlot, Vote, find_unasked
 from ..judging.shapes import TEXT, object_of, one_of
 from ..runtime.dialogue import run_together
+from ._inputs import MISSING_TURNS
 from ._judged import make_rating, read_score
-from ._judged_rubrics import RubricJudge, read_rubric
-from ._judged_turns import TurnJudge, list_steps, read_setting
+from ._judged_rubrics import RubricJudge
+from ._judged_turns import CaseJudge, TurnJudge, list_steps, pair_answered, read_setting
 from .base import register
 
-_MISSING_TURNS = Score.failed("missing_turns", "the answer has fewer turns than the conversation")
 VALID = object_of(reasoning=TEXT, is_valid=one_of("valid", "invalid"))
 _FULL = 4
 """Highest rating of a conversation; the score is the rating's share of it."""
 
 
-def _list_turns(example: Example) -> list[Turn] | None:
-    """Returns the turns of an answer; `None` if there are fewer than expected."""
-    turns = [actual for _, actual in pair_turns(example) if actual is not None]
-    return turns if turns and len(turns) == len(pair_turns(example)) else None
+@dataclass(frozen=True, kw_only=True)
+class ConversationJudge(CaseJudge):
+    """Base of criteria that judge a whole conversation at once."""
+
+    def judged(self, example: Example) -> Judging:
+        turns = pair_answered(example)
+        if not turns:
+            return MISSING_TURNS
+        judging = self.whole(example, turns)
+        if judging is None:
+            return self.case([None])
+        score = yield from judging
+        return score if find_unasked([score]) else self.case([*[None] * (len(turns) - 1), score])
+
+    @abstractmethod
+    def whole(self, example: Example, turns: Sequence[tuple[Turn, Turn]]) -> Judging | None:
+        """Judges the (expected, actual) turns of a conversation; returns `None` if there is nothing to judge."""
 
 
-def _show(turns: Sequence[Turn]) -> list[dict[str, Json]]:
-    return [{"turn": i, "user": t.prompt, "steps": list_steps(t), "agent": t.response} for i, t in enumerate(turns, 1)]
+def _show(example: Example, turns: Sequence[tuple[Turn, Turn]]) -> dict[str, Json]:
+    """Returns the values that show a conversation in a prompt."""
+    shown = [
+        {"turn": i, "user": t.prompt, "steps": list_steps(t), "agent": t.response} for i, (_, t) in enumerate(turns, 1)
+    ]
+    return {**read_setting(example), "conversation": shown}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConversationJudge(TurnJudge):
+class RatedConversation(ConversationJudge):
     """Base of criteria that rate a whole conversation from 0 to 4; the score is the share of 4."""
 
     samples: int = 1
 
-    @property
-    def rule(self) -> Rule:
-        return Rule(self.aggregate, None)
+    tie: ClassVar[float | None] = None
 
-    def judged(self, example: Example) -> Judging:
-        turns = _list_turns(example)
-        if turns is None:
-            return _MISSING_TURNS
-        values = {**read_setting(example), "conversation": _show(turns)}
-        score = yield from self.poll(self.prompts[0], make_rating(*range(_FULL + 1)), values, _read_share)
-        return score if find_unasked([score]) else self.case([*[None] * (len(turns) - 1), score])
-
-    def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
-        raise NotImplementedError("the conversation is judged as a whole")
+    def whole(self, example: Example, turns: Sequence[tuple[Turn, Turn]]) -> Judging | None:
+        return self.poll(self.prompts[0], make_rating(*range(_FULL + 1)), _show(example, turns), _read_share)
 
 
 def _read_share(value: Any, slot: PanelSlot) -> Vote:
@@ -67,7 +74,7 @@ def _read_share(value: Any, slot: PanelSlot) -> Vote:
 
 @register("metric", "adk/multi_turn_task_success_v1")
 @dataclass(frozen=True, kw_only=True)
-class MultiTurnTaskSuccessV1(ConversationJudge):
+class MultiTurnTaskSuccessV1(RatedConversation):
     """How far the user's goals were reached at the end of the conversation, in [0, 1]; higher is better.
 
     A judge decides, where ADK calls Vertex AI.
@@ -78,7 +85,7 @@ class MultiTurnTaskSuccessV1(ConversationJudge):
 
 @register("metric", "adk/multi_turn_trajectory_quality_v1")
 @dataclass(frozen=True, kw_only=True)
-class MultiTurnTrajectoryQualityV1(ConversationJudge):
+class MultiTurnTrajectoryQualityV1(RatedConversation):
     """How good the agent's way through the conversation was, in [0, 1]; higher is better.
 
     A judge decides, where ADK calls Vertex AI.
@@ -89,7 +96,7 @@ class MultiTurnTrajectoryQualityV1(ConversationJudge):
 
 @register("metric", "adk/multi_turn_tool_use_quality_v1")
 @dataclass(frozen=True, kw_only=True)
-class MultiTurnToolUseQualityV1(ConversationJudge):
+class MultiTurnToolUseQualityV1(RatedConversation):
     """How well the agent used its tools in the conversation, in [0, 1]; higher is better.
 
     A judge decides, where ADK calls Vertex AI.
@@ -111,10 +118,7 @@ class ResponseEvaluationScore(TurnJudge):
     range: ClassVar[tuple[float, float] | None] = (1.0, 5.0)
     prompt: ClassVar[str] = "rapid/coherence"
     expecting: ClassVar[bool] = True
-
-    @property
-    def rule(self) -> Rule:
-        return Rule(self.aggregate, None)
+    tie: ClassVar[float | None] = None
 
     def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
         return self.poll(self.prompts[0], make_rating(1, 2, 3, 4, 5), {"prediction": actual.response or ""}, read_score)
@@ -122,7 +126,7 @@ class ResponseEvaluationScore(TurnJudge):
 
 @register("metric", "adk/rubric_based_multi_turn_trajectory_quality_v1")
 @dataclass(frozen=True, kw_only=True)
-class RubricBasedMultiTurnTrajectoryQualityV1(RubricJudge):
+class RubricBasedMultiTurnTrajectoryQualityV1(RubricJudge, ConversationJudge):
     """Share of rubrics that the agent's conduct meets over the whole conversation, in [0, 1]; higher is better.
 
     Rubrics of cases and turns count only if their type is TRAJECTORY_QUALITY.
@@ -131,25 +135,14 @@ class RubricBasedMultiTurnTrajectoryQualityV1(RubricJudge):
     prompt: ClassVar[str] = "adk/rubrics_of_trajectory"
     kind: ClassVar[str] = "TRAJECTORY_QUALITY"
 
-    def judged(self, example: Example) -> Judging:
-        turns = _list_turns(example)
-        if turns is None:
-            return _MISSING_TURNS
-        own = [*(example.instance.get("rubrics") or ()), *(r for t, _ in pair_turns(example) for r in t.rubrics)]
-        named = [read_rubric(r) for r in (*self.rubrics, *(r for r in own if r.get("type") == self.kind))]
-        if not named:
-            return self.case([None])
-        values = {**read_setting(example), "conversation": _show(turns)}
-        score = yield from self.rate(dict(named), values, len(named))
-        return score if find_unasked([score]) else self.case([*[None] * (len(turns) - 1), score])
-
-    def values(self, example: Example, actual: Turn) -> dict[str, Json]:
-        raise NotImplementedError("the conversation is judged as a whole")
+    def whole(self, example: Example, turns: Sequence[tuple[Turn, Turn]]) -> Judging | None:
+        rubrics = self.select(example, *(expected for expected, _ in turns))
+        return self.rate(rubrics, _show(example, turns)) if rubrics else None
 
 
 @register("metric", "adk/per_turn_user_simulator_quality_v1")
 @dataclass(frozen=True, kw_only=True)
-class PerTurnUserSimulatorQualityV1(TurnJudge):
+class PerTurnUserSimulatorQualityV1(CaseJudge):
     """Share of a simulated user's messages that keep to the scenario, in [0, 1]; higher is better.
 
     The first message must be the scenario's; a judge decides on the others and on the end of the conversation, and a
@@ -165,11 +158,11 @@ class PerTurnUserSimulatorQualityV1(TurnJudge):
 
     def judged(self, example: Example) -> Judging:
         scenario: Any = example.instance.get("scenario")
-        turns = _list_turns(example)
+        turns = [actual for _, actual in pair_answered(example)]
         if scenario is None:
             return Score(status="not_applicable")
-        if turns is None:
-            return _MISSING_TURNS
+        if not turns:
+            return MISSING_TURNS
         first = Score(float(turns[0].prompt.strip() == str(scenario["starting_prompt"]).strip()))
         said = [*[t.prompt for t in turns[1:]], self.stop_signal]
         judgings = [self._judge(scenario, turns[: i + 1], message) for i, message in enumerate(said)]
@@ -193,9 +186,6 @@ class PerTurnUserSimulatorQualityV1(TurnJudge):
             "message": message,
         }
         return self.poll(self.prompts[0], VALID, values, _read_valid)
-
-    def turn(self, example: Example, expected: Turn, actual: Turn) -> Judging | None:
-        raise NotImplementedError("the conversation is judged as a whole")
 
 
 def _read_valid(value: Any, slot: PanelSlot) -> Vote:

@@ -19,8 +19,8 @@ from ..judging.panel import PanelSlot, Vote, find_unasked
 from ..judging.shapes import TEXT, list_of, object_of, one_of
 from ..runtime.dialogue import run_together
 from ._judged import make_rating, read_score
-from ._judged_rubrics import RubricJudge
-from ._judged_turns import NOT_TOLD, JointTurnJudge, TurnJudge, average, join_texts, list_steps, read_setting
+from ._judged_rubrics import TurnRubricJudge
+from ._judged_turns import NOT_TOLD, TurnJudge, average, join_texts, list_steps, read_setting
 from .base import register
 from .kernels.sentences import splitter_of
 
@@ -84,7 +84,7 @@ class SafetyV1(TurnJudge):
 
 @register("metric", "adk/rubric_based_final_response_quality_v1")
 @dataclass(frozen=True, kw_only=True)
-class RubricBasedFinalResponseQualityV1(RubricJudge):
+class RubricBasedFinalResponseQualityV1(TurnRubricJudge):
     """Share of rubrics that the final responses meet, in [0, 1]; higher is better.
 
     Rubrics of cases and turns count only if their type is FINAL_RESPONSE_QUALITY.
@@ -105,7 +105,7 @@ class RubricBasedFinalResponseQualityV1(RubricJudge):
 
 @register("metric", "adk/rubric_based_tool_use_quality_v1")
 @dataclass(frozen=True, kw_only=True)
-class RubricBasedToolUseQualityV1(RubricJudge):
+class RubricBasedToolUseQualityV1(TurnRubricJudge):
     """Share of rubrics that the use of tools meets, in [0, 1]; higher is better.
 
     Rubrics of cases and turns count only if their type is TOOL_USE_QUALITY. No response is needed.
@@ -122,7 +122,7 @@ class RubricBasedToolUseQualityV1(RubricJudge):
 
 @register("metric", "adk/hallucinations_v1")
 @dataclass(frozen=True, kw_only=True)
-class HallucinationsV1(JointTurnJudge):
+class HallucinationsV1(TurnJudge):
     """Share of the responses' sentences that the agent's context supports, in [0, 1]; higher is better.
 
     A response is split into sentences by code, where ADK asks the model to do it. Each sentence gets a verdict:

@@ -87,7 +87,8 @@ def as_metric(target: Any, name: str, params: Mapping[str, Any], where: str) -> 
         found = f"{name} takes no parameters" if isinstance(target, Metric) else f"found {type(target).__name__}"
         allowed = "a function of the row, a Metric, or an object with score(example)"
         raise ConfigError(found, where=where, allowed="no parameters, since it is an object" if params else allowed)
-    bound = params.pop("max_in_flight", MAX_IN_FLIGHT) if not _takes(function, "max_in_flight") else MAX_IN_FLIGHT
+    takes_it = "max_in_flight" in registry.parameters_of(function)
+    bound = MAX_IN_FLIGHT if takes_it else params.pop("max_in_flight", MAX_IN_FLIGHT)
     _check_call(function, name, params, where)
     kind = CustomMetric if function is target else ScoringObject
     call = partial(function, **params) if params else function
@@ -102,13 +103,6 @@ def _make(target: type, name: str, params: Mapping[str, Any], where: str) -> Any
         raise
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{target.__name__} cannot be created: {error}", where=where) from None
-
-
-def _takes(function: Any, name: str) -> bool:
-    try:
-        return name in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # builtins without a signature
-        return False
 
 
 def _check_call(function: Any, name: str, params: Mapping[str, Any], where: str) -> None:

@@ -12,7 +12,6 @@ Sources: `mlflow.genai.scorers.scorer`, and custom metrics of Databricks Agent E
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from ...schemas.instance import Example
 from ...schemas.json import Json
 from ...schemas.result import Score
 from ...schemas.values import json_or_text
+from ..registry import parameters_of
 from ._own import MAX_IN_FLIGHT, FunctionMetric, InvalidScore, make_row, to_score
 from .base import Metric
 
@@ -77,7 +77,7 @@ def _takes_names(function: Any, bound: Mapping[str, Any]) -> bool:
     """
     if is_scorer(function):
         return True
-    named = [p for p in _parameters(function).values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    named = [p for p in parameters_of(function).values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     needed = [p.name for p in named if p.default is p.empty and p.name not in bound]
     positional = any(p.kind is p.POSITIONAL_ONLY for p in named)
     return bool(needed) and not positional and all(name in PARAMETERS for name in needed)
@@ -104,7 +104,7 @@ class ScorerMetric(FunctionMetric):
             return NO_SESSION if session is None else function.run(session=session, expectations=expectations)
         if is_scorer(function):
             return function.run(**{name: given.of(name) for name in _MLFLOW})
-        names = _parameters(function)
+        names = parameters_of(function)
         every = any(p.kind is p.VAR_KEYWORD for p in names.values())
         return function(**{name: given.of(name) for name in PARAMETERS if every or name in names})
 
@@ -226,10 +226,3 @@ def load_trace(value: Any) -> Any:
         return Trace.from_dict({"info": value["info"], "data": value["data"]})
     except Exception as error:  # traces of other versions may lack what this one needs
         raise RowError("malformed_trace", f"MLflow cannot read the trace: {type(error).__name__}: {error}") from None
-
-
-def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some builtins have no signature
-        return {}

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ....schemas.errors import ConfigError, name_error
-from .base import CRITERION, PASSED
+from .base import CRITERION, PASSED, write_page
 from .run import read_setting
 
 _ABOUT = """\
@@ -136,15 +136,11 @@ def _show(args: argparse.Namespace, evaluation: Any, store: str) -> None:
     """Shows the verdicts, and writes the page and ADK's result files, these below `store` unless it is empty."""
     from ...adk.report import render_details, render_summary
     from ...display.console import note, say
-    from ...report.page import write_report
 
     if args.print_detailed_results:
         say("\n".join(render_details(evaluation)))
     say("\n".join(render_summary(evaluation)))
-    try:
-        write_report(evaluation.run)
-    except OSError as error:
-        note(f"the report could not be written: {error}")
+    write_page(evaluation.run)
     if store:
         _write_results(f"{store}/eval_history", _app_name(args.agent), evaluation)
     note(f"tables: {evaluation.run.output}")

@@ -80,20 +80,40 @@ def add_to_job(markdown: str) -> None:
         note(f"the summary of the CI job could not be written: {error}")
 
 
-def show_end(result: Any, form: str = "text") -> int:
+def write_page(result: Any, gate: Any = None) -> None:
+    """Writes the page of a run and the comparison with its gate's, or its error; a failure is only reported."""
+    from ...display.console import note
+    from ...report.page import write_report
+
+    try:
+        write_report(result, gate)
+    except OSError as error:
+        note(f"the report could not be written: {error}")
+
+
+def show_end(result: Any, form: str = "text", page: bool = False) -> int:
     """Shows the summary of a run, the comparison with the run of its gate and, if it failed, the reason.
+
+    Args:
+        result: The run.
+        form: One of `FORMS`.
+        page: Write the page of the run, too.
 
     Returns:
         The exit code: the worse one of the run's and the comparison's.
+
+    Raises:
+        ConfigError: The run cannot be compared; everything else is shown.
     """
     from ...display.console import fault, note
     from ...display.exports import render_markdown
 
-    try:
-        gate = _compare_gate(result)
-    except ConfigError:
+    gate = _compare_gate(result)
+    if page:
+        write_page(result, gate)
+    if isinstance(gate, ConfigError):
         show_result(result, form)
-        raise
+        raise gate
     show_result(result, form, gate=gate)
     add_to_job(render_markdown(result, gate))
     if result.exit_code == RUN:
@@ -105,7 +125,7 @@ def show_end(result: Any, form: str = "text") -> int:
 
 
 def _compare_gate(result: Any) -> Any:
-    """Compares a run with the one of its gate; `None` if there is none, or the run has no result."""
+    """Compares a run with the one of its gate; `None` if there is none or the run has no result, or the error."""
     against = (result.manifest["config"].get("gate") or {}).get("against")
     if against is None:
         return None
@@ -115,4 +135,7 @@ def _compare_gate(result: Any) -> Any:
     if result.exit_code not in (PASSED, CRITERION):
         note(f"not compared with {against}: the run has no result")
         return None
-    return compare(against, result.output)
+    try:
+        return compare(against, result.output)
+    except ConfigError as error:
+        return error

@@ -101,7 +101,6 @@ def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> i
     """
     from ....transforms.calls.loop import Loop
     from ...display.console import logs, note, one_line, silence_workers, stoppable
-    from ...report.page import write_report
     from ...run.evaluate import run, submit
     from ...runners import options as engines
     from ...runners.workers import forked_workers
@@ -122,11 +121,7 @@ def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> i
         logs(args.debug, bar.say),
     ):
         result = run(plan, options, lambda text: bar.say(f"evalbeam: {one_line(text)}"))
-    try:
-        write_report(result)
-    except OSError as error:
-        note(f"the report could not be written: {error}")
-    return show_end(result, args.form)
+    return show_end(result, args.form, page=True)
 
 
 def _show_progress(plan: Plan, options: Any) -> AbstractContextManager[Progress]:
