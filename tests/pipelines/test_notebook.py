@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from apache_beam import pipeline as beams
-from notebooks import check_first_hour
+from notebooks import CELLS, COLAB, check_first_hour, execute
 
 from evalbeam.pipelines.notebook import plain_pipelines
 
@@ -49,6 +49,17 @@ def test_a_first_hour_in_a_notebook(tmp_path: Path) -> None:
     for name in ("nbclient", "ipykernel"):
         pytest.importorskip(name)
     check_first_hour(tmp_path, int(pd.__version__.partition(".")[0]))
+
+
+def test_a_kernel_that_looks_like_colab(tmp_path: Path) -> None:
+    for name in ("nbclient", "ipykernel"):
+        pytest.importorskip(name)
+    found, *printed = execute([COLAB, *CELLS[:3], "print(type(get_ipython()).__module__)\nresult"], tmp_path)
+    assert found == []
+    assert [output["name"] for outputs in printed[:-1] for output in outputs] == ["stdout"] * 3
+    shown, result = printed[-1]
+    assert "".join(shown["text"]) == "google.colab._shell\n"
+    assert "://" not in "".join(result["data"]["text/html"])  # nothing is loaded from elsewhere
 
 
 def test_what_is_replaced_in_beam_is_put_back_after_the_last_of_several_runs() -> None:

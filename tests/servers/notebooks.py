@@ -66,6 +66,18 @@ result
 )
 """A first hour: recorded answers, an agent, threads, 50 runs in all, a pipeline of one's own, and a shown result."""
 
+COLAB = """
+import sys, types
+from ipykernel.zmqshell import ZMQInteractiveShell
+class Shell(ZMQInteractiveShell): pass
+Shell.__module__ = "google.colab._shell"
+for name in ("google.colab", "google.colab._shell"):
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["google.colab._shell"].Shell = Shell
+get_ipython().__class__ = Shell
+"""
+"""Makes a kernel look like Colab's, a fake of it: by these modules and this class of shell libraries tell it."""
+
 
 def execute(cells: Sequence[str], folder: Path, env: Mapping[str, str] = {}) -> list[list[dict[str, Any]]]:
     """Executes cells in a folder and returns the outputs of each, as the executed notebook holds them.
