@@ -15,14 +15,13 @@ other products do not have (status, confidence) keep evalbeam's names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from .formats.databricks import JUDGES as _JUDGES
 from .formats.databricks import OVERALL
 from .json import Json
 
 Style: TypeAlias = Literal["flat", "databricks", "mlflow3"]
-STYLES: tuple[str, ...] = get_args(Style)
 
 PERFORMANCE = ("latency_in_seconds", "failure")
 """Metrics whose column is `<metric>` instead of `<metric>/score`."""

@@ -8,15 +8,13 @@ from typing import Any, ClassVar
 
 from ..batch_api.anthropic import AnthropicBatches, read_line, request_line
 from .base import (
-    Batched,
+    BatchedModelJudge,
     Consult,
-    ModelJudge,
     Question,
     Reply,
     Unanswered,
     Usage,
     attach_close,
-    find_file_obstacle,
     merge_extra_body,
     register,
 )
@@ -28,7 +26,7 @@ _LONG = 3600.0
 
 @register("judge", "anthropic")
 @dataclass(frozen=True, kw_only=True)
-class AnthropicJudge(ModelJudge, Batched):
+class AnthropicJudge(BatchedModelJudge):
     """Calls a model of Anthropic; `max_tokens` is 4096 by default."""
 
     extra: ClassVar[str] = "anthropic"
@@ -44,9 +42,6 @@ class AnthropicJudge(ModelJudge, Batched):
             return _to_reply(await client.messages.create(**{**self._request(question), "extra_headers": headers}))
 
         return attach_close(consult, client.close)
-
-    def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
-        return find_file_obstacle(self.request)
 
     def batch_line(self, asked: Question, key: str) -> Any:
         return request_line(key, merge_extra_body(self._request(asked)))

@@ -34,7 +34,7 @@ from ..io.secrets import Secrets, check_reference, check_text, resolved
 from ..registry import register, require_module
 
 __all__ = [
-    "Batched",
+    "BatchedModelJudge",
     "Consult",
     "Judge",
     "Message",
@@ -46,7 +46,6 @@ __all__ = [
     "Unanswered",
     "Usage",
     "attach_close",
-    "find_file_obstacle",
     "merge_extra_body",
     "register",
 ]
@@ -180,12 +179,14 @@ class ModelJudge(Judge):
         return {**{k: v for k, v in named.items() if v is not None}, **self.request}
 
 
-def find_file_obstacle(request: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Returns (problem, what is allowed) if `request` has a key that is not part of the body, else `None`."""
-    unsupported = [key for key in ("extra_headers", "extra_query", "http_options", "timeout") if key in request]
-    return (
-        (f"request has {unsupported[0]}, which batches do not support", "live; or without it") if unsupported else None
-    )
+@dataclass(frozen=True, kw_only=True)
+class BatchedModelJudge(ModelJudge, Batched):
+    """Base of judges whose provider has a batch API."""
+
+    def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
+        unsupported = ("extra_headers", "extra_query", "http_options", "timeout")  # they are not part of the body
+        found = next((key for key in unsupported if key in self.request), None)
+        return (f"request has {found}, which batches do not support", "live; or without it") if found else None
 
 
 def merge_extra_body(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,15 +10,13 @@ from ...schemas.errors import ConfigError
 from ..batch_api.google import GeminiBatches, VertexBatches, read_line, request_line, wire
 from ..io.google_genai import make_client
 from .base import (
-    Batched,
+    BatchedModelJudge,
     Consult,
-    ModelJudge,
     Question,
     Reply,
     Unanswered,
     Usage,
     attach_close,
-    find_file_obstacle,
     register,
 )
 
@@ -27,7 +25,7 @@ _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "
 
 @register("judge", "google")
 @dataclass(frozen=True, kw_only=True)
-class GoogleJudge(ModelJudge, Batched):
+class GoogleJudge(BatchedModelJudge):
     """Calls a Gemini model through the Gemini API, or through Vertex AI if `project` or `vertex` is set.
 
     Without `api_key` the client reads GOOGLE_API_KEY or GEMINI_API_KEY; Vertex AI uses the worker's own credentials.
@@ -63,7 +61,7 @@ class GoogleJudge(ModelJudge, Batched):
 
     def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
         if mode != "batch" or not self._vertex or output.startswith("gs://"):
-            return find_file_obstacle(self.request)
+            return super().batch_obstacle(mode, output)
         found = f"Vertex AI reads batches only from Cloud Storage, but output.path is {output}"
         return found, "output.path: gs://...; or batch_files"
 

@@ -8,15 +8,13 @@ from typing import Any, ClassVar
 
 from ..batch_api.openai import OpenAIBatches, read_line, request_line
 from .base import (
-    Batched,
+    BatchedModelJudge,
     Consult,
-    ModelJudge,
     Question,
     Reply,
     Unanswered,
     Usage,
     attach_close,
-    find_file_obstacle,
     merge_extra_body,
     register,
 )
@@ -35,7 +33,7 @@ _ERRORS = {
 
 @register("judge", "openai")
 @dataclass(frozen=True, kw_only=True)
-class OpenAIJudge(ModelJudge, Batched):
+class OpenAIJudge(BatchedModelJudge):
     """Calls a model of OpenAI, or of any server with the same protocol (`base_url`).
 
     Servers without structured output need `structured: false`.
@@ -56,9 +54,6 @@ class OpenAIJudge(ModelJudge, Batched):
             )
 
         return attach_close(consult, client.close)
-
-    def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
-        return find_file_obstacle(self.request)
 
     def batch_line(self, asked: Question, key: str) -> Any:
         return request_line(key, merge_extra_body(self._request(asked)))

@@ -31,7 +31,8 @@ from typing import Any, ClassVar
 
 from ...schemas.instance import Example
 from ...schemas.json import Json
-from ...schemas.judging import PROMPTS, Judging
+from ...schemas.json_text import jsonable
+from ...schemas.judging import PROMPTS, Ask, Judging, Message
 from ...schemas.result import Score
 from ..judging.panel import MAX_SAMPLES, Aggregate, PanelSlot, Rule, Vote, make_slots, run_panel
 from ..judging.prompts import Prompt
@@ -131,6 +132,15 @@ class JudgedMetric(Metric):
             flipped: Values for slots that see the answers in the other order.
         """
         return run_panel(self.slots, prompt.bind(schema, values, flipped), read, self.rule)
+
+    def poll_service(self, request: Json, schema: Schema, read: Callable[[Any, PanelSlot], Vote]) -> Judging:
+        """Runs the panel on one request of a service's API; `schema` and `read` are those of `poll`."""
+        message = Message("user", jsonable(request).decode())
+
+        def ask(slot: PanelSlot) -> Ask:
+            return Ask((message,), schema, slot.judge, slot.vote)
+
+        return run_panel(self.slots, ask, read, self.rule)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,7 +78,7 @@ def as_metric(target: Any, name: str, params: Mapping[str, Any], where: str) -> 
         ConfigError: The object is none of these, or does not accept the parameters.
     """
     if isinstance(target, type):
-        target, params = _make(target, name, params, where), {}
+        target, params = registry.build(registry.Part(name or target.__name__, target, {}), params, where), {}
     if isinstance(target, Metric) and not params:
         return target
     params = dict(params)
@@ -94,15 +94,6 @@ def as_metric(target: Any, name: str, params: Mapping[str, Any], where: str) -> 
     call = partial(function, **params) if params else function
     part = registry.Part(name, kind, {"name": name or getattr(function, "__name__", "custom"), "metric_function": call})
     return registry.build(part, {"max_in_flight": bound}, where)
-
-
-def _make(target: type, name: str, params: Mapping[str, Any], where: str) -> Any:
-    try:
-        return registry.build(registry.Part(name or target.__name__, target, {}), params, where)
-    except ConfigError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{target.__name__} cannot be created: {error}", where=where) from None
 
 
 def _check_call(function: Any, name: str, params: Mapping[str, Any], where: str) -> None:

@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 
 from ...schemas.instance import Example
 from ...schemas.json import Json
-from ...schemas.json_text import jsonable
-from ...schemas.judging import EVALUATE_INSTANCES, PROMPTS, Ask, Judging, Message
+from ...schemas.judging import EVALUATE_INSTANCES, PROMPTS, Judging
 from ...schemas.result import ScoreError
-from ..judging.panel import PanelSlot, Vote, run_panel
+from ..judging.panel import PanelSlot, Vote
 from ..judging.prompts import Prompt, as_text, load_prompt
 from ..judging.shapes import TEXT, Schema, object_of, one_of
 from ._judged import JudgedMetric, PairwiseJudge, make_rating, read_score
@@ -72,12 +71,7 @@ class _Rapid(JudgedMetric):
         instance = {name: as_text(value) for name, value in self.values(example).items()}
         spec = {"use_reference": True} if self.use_reference else {}
         request = {f"{self.task}_input": {"metric_spec": spec, "instance": instance}}
-        message = Message("user", jsonable(request).decode())
-
-        def ask(slot: PanelSlot) -> Ask:
-            return Ask((message,), shape, slot.judge, slot.vote)
-
-        return run_panel(self.slots, ask, self._read_service, self.rule)
+        return self.poll_service(request, shape, self._read_service)
 
     def _read_service(self, value: Any, slot: PanelSlot) -> Vote:
         verdict = value.get("pairwise_choice", value.get("score"))

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...schemas.instance import Example
-from ...schemas.json_text import jsonable
-from ...schemas.judging import EVALUATE_INSTANCES, Ask, Judging, Message
-from ..judging.panel import PanelSlot, Vote, run_panel
+from ...schemas.judging import EVALUATE_INSTANCES, Judging
+from ..judging.panel import PanelSlot, Vote
 from ..judging.prompts import as_text
 from ..judging.shapes import object_of
 from ._judged import JudgedMetric
@@ -56,12 +55,7 @@ class _Translation(JudgedMetric):
         given = {"source_language": self.source_language, "target_language": self.target_language}
         spec = {"version": self.version, **{k: v for k, v in given.items() if v is not None}}
         request = {f"{self.task}_input": {"metric_spec": spec, "instance": instance}}
-        message = Message("user", jsonable(request).decode())
-
-        def ask(slot: PanelSlot) -> Ask:
-            return Ask((message,), _SCORE, slot.judge, slot.vote)
-
-        return run_panel(self.slots, ask, _read_score, self.rule)
+        return self.poll_service(request, _SCORE, _read_score)
 
 
 def _read_score(value: Any, slot: PanelSlot) -> Vote:
