@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 
 from ..schemas.errors import ConfigError, name_error
 from ..schemas.json import Json
-from ..schemas.run_folder import FINISHED
 from ..schemas.tables import Column
 from ..transforms.io import storage
 from ..transforms.statistics.permutation import key_of
 from .compare import write_table
-from .run.result import EvaluationResult
-from .run.tables import columns_of_instances, rows_of
+from .run.result import EvaluationResult, require_finished
+from .run.tables import columns_of_instances, pick_rows, rows_of, types_of_instances
 
 STRATA = 10
 """Most strata: a score with more different values is cut at its deciles."""
@@ -71,8 +69,7 @@ def choose_labels(
     if n < 1:
         raise ConfigError(f"found {n}", where="n", allowed="a number of rows, 1 or more")
     run = EvaluationResult.load(folder)
-    if run.state != FINISHED:
-        raise ConfigError(f"the run at {run.output!r} is {run.state}", where="label", allowed="a finished run")
+    require_finished(run, "label")
     names = _find_metrics(run, metrics)
     base = storage.join(run.output, "to_label") if output is None else output
     files = tuple(base + ending for ending in ENDINGS)
@@ -80,8 +77,9 @@ def choose_labels(
         if storage.exists(path):
             raise ConfigError(f"{path} exists and may hold labels", where="output", allowed="another path")
     places, probabilities, strata = _choose(run, names[0], n)
+    rows, columns = _read(run, places, probabilities), _columns(run, names)
     for path in files:
-        write_table(_rows(run, names, places, probabilities), _columns(run, names), path, "output")
+        write_table(iter(rows), columns, path, "output")
     return Chosen(files, len(places), strata, names)
 
 
@@ -150,7 +148,7 @@ def allocate(sizes: Mapping[int, int], n: int) -> dict[int, int]:
 
 
 def _columns(run: EvaluationResult, metrics: Sequence[str]) -> list[Column]:
-    types = {c.get("is", c["name"]): c["type"] for c in run.manifest["tables"]["instances"]["columns"]}
+    types = types_of_instances(run)
     shown = [Column(name, types[name]) for name in _list_shown(run)]
     labels = [Column(f"{name}/label", "float64") for name in metrics]
     return [
@@ -169,12 +167,7 @@ def _list_shown(run: EvaluationResult) -> list[str]:
     return [*dataset, *(name for name in SHOWN if name in every)]
 
 
-def _rows(
-    run: EvaluationResult, metrics: Sequence[str], places: Sequence[int], probabilities: Sequence[float]
-) -> Iterator[dict[str, Json]]:
+def _read(run: EvaluationResult, places: Sequence[int], probabilities: Sequence[float]) -> list[dict[str, Json]]:
     shown = ["instance_id", "trial", *_list_shown(run)]
-    wanted = dict(zip(places, probabilities, strict=True))
-    table = islice(enumerate(rows_of(run, "instances", shown)), places[-1] + 1)
-    for place, row in table:
-        if place in wanted:
-            yield {**{name: row.get(name) for name in shown}, "probability": wanted[place]}
+    chosen = zip(pick_rows(run, places, shown), probabilities, strict=True)
+    return [{**{name: row.get(name) for name in shown}, "probability": probability} for row, probability in chosen]

@@ -18,7 +18,7 @@ from ..transforms.statistics import criteria
 from ..transforms.statistics.paired import Scale
 from ..transforms.statistics.slices import SliceValues, slice_order
 from .run.result import EvaluationResult
-from .run.tables import columns_of_instances, rows_of
+from .run.tables import columns_of_instances, measured_of_instances, rows_of
 
 
 class PairedInstance(NamedTuple):
@@ -62,8 +62,7 @@ class PairedRuns(NamedTuple):
 
     def measured(self, metric: str) -> bool:
         """Returns true if a metric's scores are measured, so that they differ from run to run."""
-        columns = self.after.manifest["tables"]["instances"]["columns"]
-        return any(c.get("volatile", False) for c in columns if c.get("is", c["name"]) == _column(metric))
+        return _column(metric) in measured_of_instances(self.after)
 
     def facts(self) -> dict[str, dict[str, Json]]:
         """Returns the metrics of the second run's manifest by name: which scores are better, and the best one.

@@ -13,7 +13,6 @@ from ..schemas.config.evaluation import PriceConfig
 from ..schemas.errors import ConfigError, name_error
 from ..schemas.json import Json
 from ..schemas.names import PERFORMANCE
-from ..schemas.run_folder import FINISHED
 from ..transforms.statistics.components import (
     Components,
     Prices,
@@ -23,8 +22,8 @@ from ..transforms.statistics.components import (
     purchases,
     rows_needed,
 )
-from .run.result import EvaluationResult
-from .run.tables import columns_of_instances, rows_of
+from .run.result import EvaluationResult, require_finished
+from .run.tables import columns_of_instances, measured_of_instances, rows_of
 
 
 @dataclass(frozen=True)
@@ -99,8 +98,7 @@ def plan_next(
         if not valid:
             raise ConfigError(f"found {value}", where=where, allowed=allowed)
     run = EvaluationResult.load(folder)
-    if run.state != FINISHED:
-        raise ConfigError(f"the run at {run.output!r} is {run.state}", where="plan", allowed="a finished run")
+    require_finished(run, "plan")
     names = _find_metrics(run, metrics)
     alpha = (1 - confidence) / max(len(names), 1)
     scores, usage = _read(run, names)
@@ -130,9 +128,7 @@ def _plan_metric(name: str, found: Components | None, prices: Prices, margin: fl
 
 
 def _find_metrics(run: EvaluationResult, asked: Sequence[str]) -> list[str]:
-    columns = run.manifest["tables"].get("instances", {}).get("columns", ())
-    known = [c.get("is", c["name"]) for c in columns]
-    measured = {c.get("is", c["name"]) for c in columns if c.get("volatile", False)}
+    known, measured = columns_of_instances(run), measured_of_instances(run)
     usual = [name.removesuffix("/score") for name in known if name.endswith("/score") and name not in measured]
     every = [name.removesuffix("/score") for name in known if name.endswith("/score") or name in PERFORMANCE]
     for name in asked:

@@ -149,18 +149,13 @@ def turn_out(turn: Turn) -> dict[str, Json]:
 
 def turn_in(value: Mapping[str, Json]) -> Turn:
     """Reads a turn from the JSON of `turn_out`, of a recording or of an agent."""
-    prompt, response = value.get("prompt"), value.get("response")
-    calls, why = _trajectory(value.get("predicted_trajectory"))
-    return Turn(
-        prompt="" if prompt is None else _text(prompt),
-        response=None if response is None else _text(response),
-        trajectory=calls,
-        steps=tuple(map(step_in, value.get("steps") or ())),
+    return _read_turn(
+        value,
+        "response",
+        "predicted_trajectory",
+        error=value.get("trajectory_error"),
         usage=usage_of(value.get("usage")),
-        trajectory_error=why or value.get("trajectory_error"),
-        content=value.get("content"),
         latency_in_seconds=seconds_of(value.get("latency_in_seconds")),
-        extra=value.get("extra"),
     )
 
 
@@ -216,17 +211,22 @@ def step_in(value: Mapping[str, Json]) -> Step:
 
 
 def _expected(turn: Mapping[str, Json]) -> Turn:
-    prompt, reference = turn.get("prompt"), turn.get("reference")
-    calls, why = _trajectory(turn.get("reference_trajectory"))
+    return _read_turn(turn, "reference", "reference_trajectory", rubrics=tuple(turn.get("rubrics") or ()))
+
+
+def _read_turn(turn: Mapping[str, Json], answer: str, calls: str, error: str | None = None, **more: Any) -> Turn:
+    """Reads what turns given and turns expected share; `more` are the other fields."""
+    prompt, response = turn.get("prompt"), turn.get(answer)
+    trajectory, why = _trajectory(turn.get(calls))
     return Turn(
         prompt="" if prompt is None else _text(prompt),
-        response=None if reference is None else _text(reference),
-        trajectory=calls,
+        response=None if response is None else _text(response),
+        trajectory=trajectory,
         steps=tuple(map(step_in, turn.get("steps") or ())),
+        trajectory_error=why or error,
         content=turn.get("content"),
-        rubrics=tuple(turn.get("rubrics") or ()),
-        trajectory_error=why,
         extra=turn.get("extra"),
+        **more,
     )
 
 

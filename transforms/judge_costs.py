@@ -47,27 +47,24 @@ class SumSpending(beam.PTransform):
 def _list_spending(batch: ScoredBatch) -> Iterator[Spent]:
     for key, tally in batch.spent.items():
         yield key, astuple(tally)
-    own: dict[str, Tally] = {}
+    own: dict[str, list[Invocation]] = {}
     for example in batch.examples:
         call = example.invocation
-        model = (call.usage and call.usage.model) or ""
-        own[model] = own.get(model, Tally()) + _tally(call)
+        own.setdefault((call.usage and call.usage.model) or "", []).append(call)
         used: Any = (call.extra or {}).get(SIMULATED)
         if isinstance(used, Mapping) and used.keys() == _SIMULATOR:
             tokens = used["input_tokens"], used["output_tokens"]
             yield ("agent", SIMULATOR, LIVE), astuple(Tally(used["calls"], 0, used["unknown"], *tokens))
-    for model, tally in own.items():
-        yield (AGENT, model, LIVE), astuple(tally)
+    for model, calls in own.items():
+        yield (AGENT, model, LIVE), astuple(_tally(calls))
 
 
-def _tally(call: Invocation) -> Tally:
-    """Counts an answer, recorded or given; the tokens of failed calls are unknown, and not counted as such."""
-    if not call.answered:
-        return Tally(failed=int(call.status == "failed"))
-    used = call.usage
-    if used is None or used.input_tokens is None or used.output_tokens is None:
-        return Tally(1, unknown=1)
-    return Tally(1, 0, 0, used.input_tokens, used.output_tokens)
+def _tally(calls: Sequence[Invocation]) -> Tally:
+    """Counts answers, recorded or given; the tokens of failed calls are unknown, and not counted as such."""
+    used = [call.usage for call in calls if call.answered]
+    known = [(u.input_tokens, u.output_tokens) for u in used if u and None not in (u.input_tokens, u.output_tokens)]
+    failed = sum(call.status == "failed" for call in calls)
+    return Tally(len(used), failed, len(used) - len(known), *map(sum, zip(*known, strict=True)))
 
 
 def _sum_tallies(tallies: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from ...transforms.readers.base import selection
 from ..config.files import load
 from ..run.parts import build_rules
 from ..run.result import EvaluationResult
-from ..run.tables import rows_of
+from ..run.tables import rows_of, types_of_instances
 from .evaluate import load_cases
 
 _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
@@ -75,8 +75,7 @@ def to_evalset(source: str, destination: str, eval_set_id: str | None = None) ->
     result = EvaluationResult.load(source)
     config = EvaluationConfig.parse(result.manifest["config"])
     rules = build_rules(config, RecordedAgent())
-    kept = [c for c in result.manifest["tables"]["instances"]["columns"] if c.get("is", c["name"]) not in OWN_NAMES]
-    types = {c.get("is", c["name"]): c["type"] for c in kept}
+    types = {name: type_ for name, type_ in types_of_instances(result).items() if name not in OWN_NAMES}
     rows = _sort_rows(rows_of(result, "instances"), config)
     cases = list(_convert_rows(rows, lambda row: _read_prompt(row, types, rules)))
     _write(destination, encode_eval_set(set_id, cases))

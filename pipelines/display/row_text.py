@@ -11,7 +11,7 @@ from ...schemas.errors import ConfigError
 from ...schemas.json import Json
 from ..drawing.words import NOTHING
 from ..run.result import EvaluationResult
-from ..run.tables import Row, find_rows
+from ..run.tables import Row, find_rows, types_of_instances
 from .terminal import plain
 
 _ONE_LINE = 100
@@ -27,7 +27,7 @@ def render_row(result: EvaluationResult, instance_id: str) -> str:
     rows = list(find_rows(result, instance_id))
     if not rows:
         raise ConfigError(f"no instance {instance_id!r}", where=result.output, allowed="an instance_id of its tables")
-    kinds = {c.get("is", c["name"]): c["type"] for c in result.manifest["tables"]["instances"]["columns"]}
+    kinds = types_of_instances(result)
     return "\n\n".join("\n".join(_lines(row, kinds)) for row in rows) + "\n"
 
 

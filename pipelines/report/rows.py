@@ -11,7 +11,7 @@ import orjson
 from ...schemas.json import Json
 from ...schemas.tables import PERFORMANCE
 from ..run.result import EvaluationResult
-from ..run.tables import Row, columns_of_instances
+from ..run.tables import Row, columns_of_instances, types_of_instances
 
 MOST_ROWS = 10_000
 """Rows that the page holds whole."""
@@ -57,7 +57,6 @@ class RowBook:
     def __init__(self, result: EvaluationResult, total: int) -> None:
         self.total = total
         known = columns_of_instances(result)
-        described = result.manifest["tables"].get("instances", {}).get("columns", ())
         config = result.manifest.get("config") or {}
         self.roles = find_roles(result)
         self.slices = [c for c in dict.fromkeys(c for one in config.get("slices") or () for c in one) if c in known]
@@ -65,7 +64,7 @@ class RowBook:
         shown = {*given[:MOST_COLUMNS], *known[len(given) :], *self.slices, *self.roles.values()}
         self.columns = [name for name in known if name in shown]
         self.left_out = len(known) - len(self.columns)
-        types = {c.get("is", c["name"]): c["type"] for c in described}
+        types = types_of_instances(result)
         self._types = {name: types[name] for name in self.columns}
         scores = list_scores(result)
         self.thin_columns = list(dict.fromkeys(["instance_id", "trial", "status", *self.slices, *scores]))

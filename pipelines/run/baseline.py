@@ -6,9 +6,8 @@ from collections.abc import Collection
 
 from ...schemas.config.gate import GateConfig
 from ...schemas.errors import ConfigError
-from ...schemas.run_folder import FINISHED
 from ...transforms.statistics.slices import MetricFacts
-from .result import EvaluationResult
+from .result import EvaluationResult, require_finished
 
 
 def baseline_files(folder: str) -> tuple[str, ...]:
@@ -21,8 +20,7 @@ def baseline_files(folder: str) -> tuple[str, ...]:
         run = EvaluationResult.load(folder)
     except ConfigError:
         raise ConfigError(f"no finished run at {folder!r}", where="baseline") from None
-    if run.state != FINISHED:
-        raise ConfigError(f"the run at {folder!r} is {run.state}", where="baseline", allowed="a finished run")
+    require_finished(run, "baseline")
     files = run.files("instances")
     if not files or not all(path.endswith(".parquet") for path in files):
         shown = files[0] if files else "no instances table"

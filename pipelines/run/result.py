@@ -273,3 +273,9 @@ def _loaded(value: Any) -> Any:
 
 
 __all__ = ["EXIT_CONFIG", "EXIT_CRITERION", "EXIT_PASSED", "EXIT_RUN", "FAILED", "EvaluationResult"]
+
+
+def require_finished(run: EvaluationResult, where: str) -> None:
+    """Raises the ConfigError, at the option `where`, of a run that did not finish."""
+    if run.state != FINISHED:
+        raise ConfigError(f"the run at {run.output!r} is {run.state}", where=where, allowed="a finished run")

@@ -56,8 +56,7 @@ def pick_rows(
     """
     wanted, first = list(positions), 0
     shown = None if columns is None else set(columns)
-    described = result.manifest["tables"].get("instances", {}).get("columns", ())
-    ours = {c["name"]: c.get("is", c["name"]) for c in described}
+    ours = {column["name"]: own for own, column in _describe_instances(result)}
     named = [name for name, own in ours.items() if shown is None or own in shown]
     if not all(path.endswith(".parquet") for path in result.files("instances")):
         chosen = set(wanted)
@@ -114,7 +113,23 @@ def summary_rows(result: EvaluationResult) -> list[Row]:
 
 def columns_of_instances(result: EvaluationResult) -> list[str]:
     """Columns of the instances table, under our own names."""
-    return [c.get("is", c["name"]) for c in result.manifest["tables"].get("instances", {}).get("columns", ())]
+    return [own for own, _ in _describe_instances(result)]
+
+
+def types_of_instances(result: EvaluationResult) -> dict[str, str]:
+    """Types of the columns of the instances table, by our own names."""
+    return {own: column["type"] for own, column in _describe_instances(result)}
+
+
+def measured_of_instances(result: EvaluationResult) -> frozenset[str]:
+    """Columns of the instances table that differ between equal runs, under our own names."""
+    return frozenset(own for own, column in _describe_instances(result) if column.get("volatile", False))
+
+
+def _describe_instances(result: EvaluationResult) -> list[tuple[str, Mapping[str, Json]]]:
+    """Lists (our own name, what the manifest says) of each column of the instances table."""
+    columns = result.manifest["tables"].get("instances", {}).get("columns", ())
+    return [(c.get("is", c["name"]), c) for c in columns]
 
 
 def _parquet(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:

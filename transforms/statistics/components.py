@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
-POWER = 0.8
-"""Probability with which a difference is to be shown."""
+from .intervals import detectable_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +116,12 @@ def detectable(deviation: float, rows: int, alpha: float) -> float:
         rows: Number of rows.
         alpha: Two-sided level of the test.
     """
-    return _quantiles(alpha) * deviation / math.sqrt(rows)
+    return detectable_errors(alpha) * deviation / math.sqrt(rows)
 
 
 def rows_needed(deviation: float, margin: float, alpha: float) -> int:
     """Returns the rows that show a gain of `margin`, or exclude a loss of it, with a probability of 80 %."""
-    return max(math.ceil((_quantiles(alpha) * deviation / margin) ** 2), 2)
-
-
-def _quantiles(alpha: float) -> float:
-    normal = NormalDist()
-    return normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(POWER)
+    return max(math.ceil((detectable_errors(alpha) * deviation / margin) ** 2), 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,18 @@ from functools import lru_cache
 from statistics import NormalDist
 
 _SERIES_UP_TO = 400
+_POWER = 0.8
 
 
 @lru_cache(maxsize=64)
 def normal_quantile(confidence: float) -> float:
     """Returns z with P(|Z| <= z) = confidence for a standard normal Z."""
     return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def detectable_errors(alpha: float) -> float:
+    """Returns how many standard errors a gain must be so that a two-sided test shows it with a probability of 80 %."""
+    return NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(_POWER)
 
 
 @lru_cache(maxsize=65536)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
-from statistics import NormalDist
 
 from .criteria import Threshold
+from .intervals import detectable_errors
 from .paired_intervals import Part, square_and_add, tango
 from .permutation import BUCKETS, FLIPS, bucket_of, fold, key_of, sign_flip, sign_test
 
 _HELD = 4096
-_POWER = 0.8
 _ROUNDING = 1e-12
 """A variance this small, relative to the squares from which it is computed, is a rounding error of 0."""
 
@@ -309,7 +308,5 @@ def detectable_gain(seen: Evidence, most: float | None, alpha: float) -> float |
     if step is None or seen.error is None:
         return None
     needed = 1 + math.ceil(-math.log2(alpha))
-    normal = NormalDist()
-    quantiles = normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(_POWER)
-    found = max(quantiles * seen.error, step * needed / seen.pairs)
+    found = max(detectable_errors(alpha) * seen.error, step * needed / seen.pairs)
     return None if needed > seen.pairs or (most is not None and found > most) else found
