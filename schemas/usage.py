@@ -29,8 +29,15 @@ def usage_in(answer: Json) -> Usage | None:
     return Usage.total((own, earlier))
 
 
-def add_earlier_usage(answer: Json, earlier: Usage | None) -> Json:
-    """Adds the usage of earlier attempts to an answer or to the value of a failed call (`None`: no usage)."""
+def add_earlier_usage(answer: Json, attempts: Iterable[Json]) -> Json:
+    """Adds the usage of earlier attempts, by their values, to an answer or to the value of a failed call."""
+    earlier: Usage | None = None
+    for spent in attempts:
+        earlier = usage_in(_add_usage(spent, earlier))
+    return _add_usage(answer, earlier)
+
+
+def _add_usage(answer: Json, earlier: Usage | None) -> Json:
     if earlier is None or not isinstance(answer, dict | None):
         return answer
     told = {"input_tokens": earlier.input_tokens, "output_tokens": earlier.output_tokens}

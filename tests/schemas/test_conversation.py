@@ -188,7 +188,7 @@ def test_tokens_that_one_turn_does_not_say_are_unknown_of_the_conversation():
     answer = read_answer({"turns": turns}, 1000)
     assert recorded == invocation_of(Outcome(answer, "ok")).usage == Usage(None, 6)
     assert tokens_of(answer) == 7
-    assert tokens_of(add_earlier_usage(answer, Usage(10, None))) == 17
+    assert tokens_of(add_earlier_usage(answer, [{"usage": {"input_tokens": 10}}])) == 17
     silent = [turns[0], {"response": "b"}]
     assert RecordedAgent().recall(Instance("0", {"turns": silent})).usage is None
     assert tokens_of(read_answer({"turns": silent}, 1000)) == 3

@@ -28,7 +28,7 @@ from typing import Any
 from ...schemas.calls import NOT_MADE, CallClass, Outcome
 from ...schemas.config.calls import CallPolicy
 from ...schemas.errors import RunError
-from ...schemas.usage import add_earlier_usage, tokens_of, usage_in
+from ...schemas.usage import add_earlier_usage, tokens_of
 from ..runtime import counters
 from .endpoint_client import EndpointClient
 from .errors import RETRIED, ClassifiedError, is_shutdown_error
@@ -338,7 +338,8 @@ class EndpointQueue:
         if wait is None:
             self._ended(pending, error.spent, error.kind, error.error_type, error.message)
         else:
-            pending.earlier = usage_in(add_earlier_usage(error.spent, pending.earlier))
+            if error.spent is not None:
+                pending.earlier = (*pending.earlier, error.spent)
             pending.backoff += wait
             self._backing_off[pending] = self.loop.call_later(wait, self._retry, pending)
 
@@ -354,7 +355,7 @@ class EndpointQueue:
         """Gives the outcome of a call to its sink."""
         if self.loop.ended:  # answers of a process that is ending say nothing of the agent
             return
-        if pending.earlier is not None:
+        if pending.earlier:
             value = add_earlier_usage(value, pending.earlier)
         queued, backoff, refusals = pending.queued, pending.backoff, pending.refusals
         outcome = Outcome(value, kind, error_type, message, pending.attempts, latency, queued, backoff, refusals)

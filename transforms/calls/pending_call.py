@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ...schemas.calls import Call, Outcome
-from ...schemas.instance import Usage
+from ...schemas.json import Json
 from .endpoint_client import EndpointClient
 from .threads import Job
 
@@ -47,7 +48,7 @@ class PendingCall:
         tokens: Tokens that the current attempt was expected to use when it began.
         attempt: The task or job that runs; `None` if none does, or if it was abandoned.
         alarm: Timer of the row's deadline, if it comes before the timeout.
-        earlier: Usage of the attempts before this one.
+        earlier: What the attempts before this one used: their values, as those of failed calls.
     """
 
     __slots__ = (
@@ -64,7 +65,7 @@ class PendingCall:
         self.first = self.began = self.queued = self.backoff = self.tokens = 0.0
         self.attempt: asyncio.Task[Any] | Job | None = None
         self.alarm: asyncio.TimerHandle | None = None
-        self.earlier: Usage | None = None
+        self.earlier: Sequence[Json] = ()
 
 
 class CallGroup:
