@@ -17,10 +17,10 @@ from ...schemas.errors import ConfigError, ConfigErrors, EvalbeamError, require_
 from ...transforms.runtime.collector import relax_collector
 from ..display.console import open_streams
 from ..runners.ending import end_with
-from .commands import adk, compare, grounding, history, info, label, lifecycle, plan, rapid, retry, run
+from .commands import adk, compare, completion, grounding, history, info, label, lifecycle, plan, rapid, retry, run
 from .commands.base import CONFIG, RUN
 
-COMMANDS = (run, retry, info, compare, history, label, plan, lifecycle, adk, rapid, grounding)
+COMMANDS = (run, retry, info, compare, history, label, plan, lifecycle, adk, rapid, grounding, completion)
 """Modules of the commands, in the order of the help."""
 
 _ABOUT = """\
@@ -113,6 +113,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="evalbeam", description=_ABOUT, epilog=_START)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser.set_defaults(parser=parser)
     for module in COMMANDS:
         module.add(commands)
     for command in (parser, *commands.choices.values()):
