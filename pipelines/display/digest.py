@@ -72,18 +72,19 @@ def make_fault_finder(result: EvaluationResult, summary: Sequence[Row]) -> Calla
     whole = {r["metric"]: r for r in summary if not r["slice"]}
     bounded = any(whole.get(name, {}).get("threshold") is not None for name in metrics)
     tests = {name: _make_test(whole.get(name, {}), ends, bounded) for name, ends in metrics.items()}
-    return lambda row: list(_find_faults(row, tests))
+    named = [(name, f"{name}/status", f"{name}/score", *test) for name, test in tests.items()]
+    return lambda row: list(_find_faults(row, named))
 
 
-def _find_faults(row: Row, tests: Mapping[str, tuple[Callable[[float], bool], str]]) -> Iterator[Fault]:
+def _find_faults(row: Row, tests: Iterable[tuple[str, str, str, Callable[[float], bool], str]]) -> Iterator[Fault]:
     if row["status"] != "ok":
         kind = row["error_type"] or row["status"]
         yield Fault(f"call: {kind}", f"call: {kind}")
-    for name, (is_worse, words) in tests.items():
-        if row.get(f"{name}/status") == "error":
+    for name, status, score_column, is_worse, words in tests:
+        if row.get(status) == "error":
             error = row[f"{name}/error"] or ""
             yield Fault(f"{name}: {error.partition(':')[0]}", f"{name}: {error}")
-        elif (score := row.get(f"{name}/score")) is not None and is_worse(score):
+        elif (score := row.get(score_column)) is not None and is_worse(score):
             yield Fault(f"{name}{words}", f"{name}: {score:g}")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -18,6 +19,8 @@ from .rows import MOST_ROWS, RowBook, list_scores
 BINS = 20
 MOST_SCANNED = 50_000
 """Rows of the table that are looked at: with more a browser takes seconds, and a run of millions waits for its page."""
+COUNTED_ROWS = 4_096
+"""Rows whose values are counted at once."""
 MOST_EXAMPLES = 3
 TOKENS = ("input_tokens", "output_tokens")
 
@@ -51,9 +54,7 @@ def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
     positions: list[int] = []
     whole = total <= MOST_ROWS
     columns = book.columns if whole else [*book.thin_columns, "error_type", prompt, *_list_marks(result)]
-    for position, row in enumerate(islice(rows_of(result, "instances", columns), MOST_SCANNED)):
-        for name, one in bins.items():
-            one.add(row.get(name))
+    for position, row in enumerate(_counting(islice(rows_of(result, "instances", columns), MOST_SCANNED), bins)):
         faults = find(row)
         for fault in faults:
             group = groups.setdefault(fault.group, Group(fault.group))
@@ -72,6 +73,15 @@ def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
     )
 
 
+def _counting(rows: Iterator[Row], bins: Mapping[str, Bins]) -> Iterator[Row]:
+    """Yields the rows, and counts their values: many rows at once, since most scores have few different values."""
+    while some := list(islice(rows, COUNTED_ROWS)):
+        for name, one in bins.items():
+            for value, count in Counter(row.get(name) for row in some).items():
+                one.add(value, count)
+        yield from some
+
+
 def _list_marks(result: EvaluationResult) -> list[str]:
     """Lists the columns that say why a row has no score."""
     return [name for name in columns_of_instances(result) if name.endswith(("/status", "/error"))]
@@ -87,8 +97,8 @@ class Bins:
         self.counts = [0] * BINS
         self.count = 0
 
-    def add(self, value: Json) -> None:
-        """Counts a value; others than finite numbers are ignored."""
+    def add(self, value: Json, count: int = 1) -> None:
+        """Counts a value, as often as it occurs; others than finite numbers are ignored."""
         if not isinstance(value, int | float) or not math.isfinite(value):
             return
         while not self.fixed and value >= self.axis.high:
@@ -96,8 +106,8 @@ class Bins:
             self.counts = [sum(pair) for pair in pairs] + [0] * (BINS // 2)
             self.axis = Axis(0.0, self.axis.high * 2)
         share = (value - self.axis.low) / (self.axis.high - self.axis.low)
-        self.counts[min(max(int(share * BINS), 0), BINS - 1)] += 1
-        self.count += 1
+        self.counts[min(max(int(share * BINS), 0), BINS - 1)] += count
+        self.count += count
 
     def draw(self, title: str) -> Histogram:
         """Draws the counts."""

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...schemas.json import Json
@@ -71,7 +73,8 @@ def pick_rows(
                 first += count
                 if here:
                     found = file.read_row_group(number, columns=named, use_threads=False).take(here)
-                    yield from ({ours[n]: _plain(row[n], ours[n]) for n in named} for row in found.to_pylist())
+                    for batch in found.to_batches():
+                        yield from _rows_of_batch(batch, ours)
 
 
 def _rows_of_file(result: EvaluationResult, table: str, path: str, columns: Sequence[str] | None) -> Iterator[Row]:
@@ -81,8 +84,11 @@ def _rows_of_file(result: EvaluationResult, table: str, path: str, columns: Sequ
     wanted = columns and [name for name, own in ours.items() if own in columns]
     if path.endswith(".evalset_result.json"):  # ADK's results stand there instead of a table
         return
-    read = _parquet if path.endswith(".parquet") else _jsonl if ".jsonl" in path else _csv
-    for row in read(path, types, wanted):
+    if path.endswith(".parquet"):
+        for batch in _parquet(path, types, wanted):
+            yield from _rows_of_batch(batch, ours)
+        return
+    for row in (_jsonl if ".jsonl" in path else _csv)(path, types):
         yield {own: _plain(row[name], own) for name, own in ours.items() if name in row}
 
 
@@ -132,24 +138,39 @@ def _describe_instances(result: EvaluationResult) -> list[tuple[str, Mapping[str
     return [(c.get("is", c["name"]), c) for c in columns]
 
 
-def _parquet(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:
+def _rows_of_batch(batch: pa.RecordBatch, ours: Mapping[str, str]) -> Iterator[Row]:
+    """The rows of a batch as `_plain` makes their values, but column by column, which takes a third of the time."""
+    names = [ours[name] for name in batch.schema.names]
+    columns = [_plain_column(column, name) for column, name in zip(batch.columns, names, strict=True)]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
 
+
+def _plain_column(column: pa.Array, name: str) -> list[Json]:
+    values = column.to_pylist()
+    is_nan: Any = pc.is_nan  # type: ignore[attr-defined]
+    rated = pa.types.is_string(column.type) and name.endswith("/score")
+    if rated or (pa.types.is_floating(column.type) and is_nan(column).true_count):
+        return [_plain(value, name) for value in values]
+    return values
+
+
+def _parquet(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
     with storage.opened(path) as stream:
         file = pq.ParquetFile(stream)
         if not file.num_row_groups:  # older versions of pyarrow would read the first all the same
             return
         size = min(1024, _CELLS // len(columns or types) + 1)
-        for batch in file.iter_batches(size, columns=columns and list(columns), use_threads=False):
-            yield from batch.to_pylist()
+        yield from file.iter_batches(size, columns=columns and list(columns), use_threads=False)
 
 
-def _jsonl(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:
+def _jsonl(path: str, types: Mapping[str, str]) -> Iterator[Row]:
     with _text(path) as stream:
         for line in stream:
             yield {**dict.fromkeys(types), **orjson.loads(line)}
 
 
-def _csv(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[Row]:
+def _csv(path: str, types: Mapping[str, str]) -> Iterator[Row]:
     csv.field_size_limit(1 << 30)
     with _text(path) as stream:
         cells = csv.reader(stream)

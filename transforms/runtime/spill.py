@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from ...schemas.batch import compress
+from ...schemas.batch import compress, size_head
 from ..io import storage
 
 _REFERENCE = b"\xff" * 8
@@ -55,17 +55,19 @@ class SpillWriter:
 
     def put(self, raw: bytes | bytearray | pa.Buffer) -> bytes:
         """Returns what to shuffle instead of bytes: their compressed form, or a reference to it."""
-        data = compress(raw, fast=self.spill.folder is not None)
-        self._total += len(data)
-        if self.spill.folder is None or self._total <= self.spill.held:
-            return data
+        size = len(raw)
+        if self.spill.folder is None or self._total + size <= self.spill.held:
+            self._total += size
+            return compress(raw, fast=self.spill.folder is not None)
+        self._total = self.spill.held
         if self._file is None:
             self._name, self._end = uuid.uuid4().hex, 0
             self._file = storage.create(os.path.join(self.spill.folder, self._name))
-        start, self._end = self._end, self._end + len(data)
-        self._file.write(data)
+        start, size = self._end, self._file.write(size_head(size)) + size
+        self._end += size
+        self._file.write(raw)
         self._file.flush()
-        return b"".join((_REFERENCE, self._name.encode(), start.to_bytes(8, "little"), len(data).to_bytes(8, "little")))
+        return b"".join((_REFERENCE, self._name.encode(), start.to_bytes(8, "little"), size.to_bytes(8, "little")))
 
     def close(self) -> None:
         """Closes the file; what comes later goes to another one."""
