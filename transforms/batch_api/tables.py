@@ -36,7 +36,7 @@ def find_dataset_obstacle(clients: Clients, dataset: str, location: str | None) 
     allowed = f"batch_into: the project.dataset of a dataset of {region}"
     with closing(clients.tables(dataset.rpartition(".")[0])) as client:
         try:
-            found = client.get_dataset(dataset, retry=briefly()).location
+            found = client.get_dataset(dataset, retry=briefly()).location or ""
         except GoogleAPIError as error:
             return f"{dataset}: {reason(error)}", allowed
     if location != "global" and found.lower() != location.lower():
