@@ -32,6 +32,9 @@ _OPENERS = frozenset('{["-0123456789tfn')
 _SPARE_DEPTH = 254 - MAX_DEPTH
 
 
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+
 class Infinity(str):
     """The JSON text of an infinity; the class distinguishes it from an ordinary string."""
 
@@ -46,6 +49,14 @@ def parse_infinity(word: str) -> Infinity | None:
 
 def _no_number(_: str) -> None:
     return None
+
+
+def number_in(text: str) -> int | float | None:
+    """Returns the number that a text is as JSON writes it ("4", " 0.5 "), or `None` if the text is anything else."""
+    text = text.strip()
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    return int(text) if len(text) < len(LONG) and text.lstrip("-").isdigit() else float(text)
 
 
 def parse_json(data: bytes, constant: Callable[[str], Json] = _no_number) -> Json:

@@ -144,7 +144,11 @@ def to_snake(key: str) -> str:
     return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda match: "_" + match[0].lower(), key)
 
 
-KEYS: Mapping[str, str] = {write(f"{name}_input"): name for name in INPUTS for write in (str, _to_camel)}
+_NAMES = {**{name: name for name in INPUTS}, "question_answering_relevancy": "question_answering_relevance"}
+"""The API's names of the metrics by the names that its documents write."""
+KEYS: Mapping[str, str] = {
+    write(f"{written}_input"): name for written, name in _NAMES.items() for write in (str, _to_camel)
+}
 """Keys of a request's metrics, in both cases, and the API's name of the metric."""
 
 
@@ -173,6 +177,20 @@ def build_response(asked: Asked, scores: Sequence[Score]) -> dict[str, Json]:
         result = {key: value for key, value in values[0].items() if key in INPUTS[asked.name].results}
         return write_keys({f"{asked.name}_result": result}, asked.camel)
     return write_keys({f"{asked.name}_results": {f"{asked.name}_metric_values": values}}, asked.camel)
+
+
+def read_result(response: Json) -> Json:
+    """Returns the fields of the only result in a response for one instance, such as {"fluency_result": {"score": 4}}.
+
+    The API omits fields that have their default: explanation and confidence are always there. Anything else is returned
+    unchanged.
+    """
+    if not isinstance(response, Mapping) or len(response) != 1:
+        return response
+    ((key, result),) = response.items()
+    if to_snake(key).removesuffix("_result") not in _NAMES or not isinstance(result, Mapping):
+        return response
+    return {"explanation": "", "confidence": 1.0, **{to_snake(name): value for name, value in result.items()}}
 
 
 def write_keys(value: Any, camel: bool) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalbeam.schemas.values import json_or_text, mean, slice_text
+from evalbeam.schemas.values import json_or_text, mean, number_in, slice_text
 
 values = st.recursive(st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3), st.lists, max_leaves=4)
 texts = st.text(st.sampled_from(' \t\n\u00a0\ufeff{}[]"tn-1,:a'), max_size=6) | st.builds(json.dumps, values)
@@ -50,3 +50,17 @@ def test_a_mean_is_the_same_in_every_version_of_python(scores: list[float]) -> N
 )
 def test_slice_text(value: Any, text: str | None) -> None:
     assert slice_text(value) == text
+
+
+@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False), st.text(" \n\t", max_size=2))
+def test_a_number_in_text_is_that_number(number: float, space: str) -> None:
+    assert number_in(space + json.dumps(number) + space) == number
+
+
+@given(st.text("0123456789+-.eE_x ١naif", max_size=6))
+def test_only_what_json_calls_a_number_is_one(text: str) -> None:
+    try:
+        expected = json.loads(text.strip(), parse_constant=lambda _: None)
+    except ValueError:
+        expected = None
+    assert number_in(text) == expected

@@ -1,7 +1,8 @@
 """Batches of google-genai: lines of requests and results of the Gemini API and of Vertex AI, and their jobs.
 
 A request line of the Gemini API is `{"key", "request"}`, a result line `{"key", "response"}` or `{"key", "error"}`.
-Vertex AI has no key: it repeats the request beside `response` and `status`, so the key is a label of the request.
+Vertex AI has no key in files: it repeats the request beside `response` and `status`, so the key is a label of the
+request. In tables of BigQuery it repeats all columns, so the key is one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 import orjson
 
 from ...schemas.json import Json
+from ..io.bigquery import Clients
 from .base import Job, Requests
+from .tables import SCHEME, load_requests, read_answers
 
 _LABEL = "evalbeam_key"
 _SUCCEEDED = "JOB_STATE_SUCCEEDED"
@@ -81,7 +84,7 @@ def wire(vertex: bool) -> Wire:
     return Wire(vertex)
 
 
-def request_line(key: str, request: dict[str, Json], vertex: bool) -> Json:
+def request_line(key: str, request: dict[str, Json], vertex: bool) -> dict[str, Json]:
     """Builds the line of a request."""
     if not vertex:
         return {"key": key, "request": request}
@@ -92,7 +95,10 @@ def request_line(key: str, request: dict[str, Json], vertex: bool) -> Json:
 def read_line(line: Mapping[str, Any]) -> tuple[str, tuple[int, Any] | None]:
     """Reads a line of the results: (key, (HTTP status, body)), with `None` if the request was not processed."""
     key = line["key"] if "key" in line else _key_in(line["request"]["labels"][_LABEL])
-    if response := line.get("response"):
+    response = line.get("response")
+    if isinstance(response, str) and response:  # a column may hold JSON as text
+        response = orjson.loads(response)
+    if response:
         return key, (200, response)
     status, body = _read_error(line.get("error") or line.get("status") or {"code": 1})
     return key, None if status == _CANCELLED else (status, body)
@@ -138,13 +144,16 @@ class _Batches:
         if state not in _ENDED:
             return Job(False)
         reason = f": {batch.error.message}" if batch.error and batch.error.message else ""
-        return Job(True, self._files(batch), None if state == _SUCCEEDED else state + reason)
+        files = self._files(batch)
+        lost = "its results are not there" if files is None else None
+        return Job(True, files or (), lost if state == _SUCCEEDED else state + reason)
 
     def close(self) -> None:
         """Closes the connections."""
         self.client.close()
 
-    def _files(self, job: Any) -> tuple[bytes, ...]:
+    def _files(self, job: Any) -> tuple[bytes, ...] | None:
+        """Result files; `None` if they should be there and are not."""
         return ()
 
 
@@ -165,12 +174,36 @@ class GeminiBatches(_Batches):
 
 @dataclass(frozen=True)
 class VertexBatches(_Batches):
-    """Vertex AI's batch prediction jobs, which read and write Cloud Storage."""
+    """Vertex AI's batch prediction jobs, which read and write Cloud Storage or BigQuery.
+
+    Attributes:
+        dataset: "project.dataset" of BigQuery for tables of requests and of answers; `None` for Cloud Storage.
+        clients: Creates BigQuery's clients.
+    """
+
+    dataset: str | None = None
+    clients: Clients = Clients()
 
     def submit(self, name: str, requests: Requests) -> str:
-        """Starts a job of that name, which reads the file in Cloud Storage and writes its results beside it."""
-        source = {"format": "jsonl", "gcs_uri": [requests.path]}
-        dest = {"format": "jsonl", "gcs_uri": f"{requests.folder}/results"}
+        """Starts a job of that name, whose results are beside the requests: in the folder, or in the dataset."""
+        source, dest = self._in_files(requests) if self.dataset is None else self._in_tables(name, requests)
         return self.client.batches.create(
             model=self.model, src=source, config={"display_name": name, "dest": dest}
         ).name
+
+    def _in_files(self, requests: Requests) -> tuple[dict[str, Any], dict[str, Any]]:
+        source = {"format": "jsonl", "gcs_uri": [requests.path]}
+        return source, {"format": "jsonl", "gcs_uri": f"{requests.folder}/results"}
+
+    def _in_tables(self, name: str, requests: Requests) -> tuple[dict[str, Any], dict[str, Any]]:
+        table = f"{self.dataset}.evalbeam_{name}"
+        load_requests(self.clients, table, requests.data)
+        uri = SCHEME + table
+        return {"format": "bigquery", "bigquery_uri": uri}, {"format": "bigquery", "bigquery_uri": f"{uri}_answers"}
+
+    def _files(self, job: Any) -> tuple[bytes, ...] | None:
+        uri = job.dest and job.dest.bigquery_uri
+        if not uri:
+            return ()
+        found = read_answers(self.clients, uri.removeprefix(SCHEME))
+        return None if found is None else (found,)

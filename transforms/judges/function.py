@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...schemas.errors import ConfigError
+from ...schemas.formats.rapid import read_result
 from ...schemas.json import Json
 from ..registry import load_object, parameters_of
 from ..runtime.local_objects import original
@@ -22,8 +23,8 @@ class FunctionJudge(Judge):
     """Calls a Python function with the messages and the JSON schema of the answer.
 
     The function gets a list of {role, content} and the schema. It returns the answer: an object that matches the
-    schema, a text that contains one, or a `Reply`. If it has a parameter `vote`, it gets the number of the vote. It may
-    be a coroutine function; other functions run on threads.
+    schema, a text that contains one, a response of evaluateInstances with one result, or a `Reply`. If it has a
+    parameter `vote`, it gets the number of the vote. It may be a coroutine function; other functions run on threads.
 
     Attributes:
         target: The function, or `"module:name"` of it.
@@ -69,7 +70,7 @@ class FunctionJudge(Judge):
 def _to_reply(found: Any) -> Reply:
     if isinstance(found, Reply):
         return found
-    return Reply(text=found) if isinstance(found, str) else Reply(value=found)
+    return Reply(text=found) if isinstance(found, str) else Reply(value=read_result(found))
 
 
 def _hash_source(function: Any) -> str | None:

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 from ...schemas.errors import ConfigError
 from ..batch_api.google import GeminiBatches, VertexBatches, read_line, request_line, wire
+from ..batch_api.tables import find_dataset_obstacle
+from ..io.bigquery import Clients, check_dataset
 from ..io.google_genai import make_client
 from .base import (
     BatchedModelJudge,
@@ -34,12 +36,16 @@ class GoogleJudge(BatchedModelJudge):
         project: Google Cloud project; selects Vertex AI.
         location: Location of the model, such as "europe-west4" or "global".
         vertex: True to use Vertex AI.
+        batch_into: "project.dataset" of BigQuery, in the region of the model, whose tables hand over batches of Vertex
+            AI; default: files on `gs://`.
     """
 
     project: str | None = None
     location: str | None = None
     vertex: bool = False
+    batch_into: str | None = None
 
+    secret: ClassVar[tuple[str, ...]] = (*ModelJudge.secret, "batch_into")
     extra: ClassVar[str] = "google"
     module: ClassVar[str] = "google.genai"
 
@@ -47,6 +53,10 @@ class GoogleJudge(BatchedModelJudge):
         super().__post_init__()
         if "headers" in (self.request.get("http_options") or ()):
             raise ConfigError("found headers", where="request.http_options", allowed="request.extra_headers")
+        if self.batch_into is not None:
+            check_dataset(self.batch_into, "batch_into")
+            if not self._vertex:
+                raise ConfigError("only Vertex AI reads BigQuery", where="batch_into", allowed="with project or vertex")
 
     def connect(self) -> Consult:
         import httpx
@@ -60,13 +70,19 @@ class GoogleJudge(BatchedModelJudge):
         return attach_close(consult, pool.aclose)
 
     def batch_obstacle(self, mode: str, output: str) -> tuple[str, str] | None:
-        if mode != "batch" or not self._vertex or output.startswith("gs://"):
-            return super().batch_obstacle(mode, output)
-        found = f"Vertex AI reads batches only from Cloud Storage, but output.path is {output}"
-        return found, "output.path: gs://...; or batch_files"
+        obstacle = super().batch_obstacle(mode, output)
+        if mode != "batch" or not self._vertex or obstacle is not None:
+            return obstacle
+        if self.batch_into is not None:
+            return find_dataset_obstacle(Clients(), self.batch_into, self.location)
+        if output.startswith("gs://"):
+            return None
+        found = f"Vertex AI reads batches only from Cloud Storage or BigQuery, but output.path is {output}"
+        return found, "output.path: gs://...; batch_into: project.dataset; or batch_files"
 
     def batch_line(self, asked: Question, key: str) -> Any:
-        return request_line(key, wire(self._vertex).request(**self._request(asked)), self._vertex)
+        line = request_line(key, wire(self._vertex).request(**self._request(asked)), self._vertex)
+        return line if self.batch_into is None else {"key": key, **line}
 
     def batch_reply(self, line: Mapping[str, Any]) -> tuple[str, Reply | Unanswered | None]:
         from google.genai.errors import APIError
@@ -80,7 +96,9 @@ class GoogleJudge(BatchedModelJudge):
             return key, Unanswered(error.code, type(error).__name__, str(error))
 
     def batch_client(self) -> GeminiBatches | VertexBatches:
-        return (VertexBatches if self._vertex else GeminiBatches)(self._client(), self.model)
+        if self._vertex:
+            return VertexBatches(self._client(), self.model, self.batch_into)
+        return GeminiBatches(self._client(), self.model)
 
     @property
     def _vertex(self) -> bool:

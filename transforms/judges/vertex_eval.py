@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...schemas.errors import JudgeError
+from ...schemas.formats.rapid import read_result
 from ...schemas.judging import EVALUATE_INSTANCES
 from ..registry import require_module
 from ..runtime.local_objects import original
@@ -86,7 +87,7 @@ class VertexEval(Judge):
                 raise Starting(f"the service is not up yet ({type(error).__name__})", self.pause) from error
             answered = True
             message = type(response).pb(response)
-            return Reply(value=_verdict(json_format.MessageToDict(message, preserving_proto_field_name=True)))
+            return Reply(value=read_result(json_format.MessageToDict(message, preserving_proto_field_name=True)))
 
         async def close() -> None:
             client.transport.close()
@@ -106,9 +107,3 @@ class VertexEval(Judge):
             return aiplatform_v1.EvaluationServiceClient(transport=transport(channel=original(self.channel)()))
         host = self.endpoint or f"{self.location}-aiplatform.googleapis.com"
         return aiplatform_v1.EvaluationServiceClient(transport=transport(host=host))
-
-
-def _verdict(response: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of the only result in a response; the service omits fields that have their default."""
-    result = next(iter(response.values()), {})
-    return {"explanation": "", "confidence": 1.0, **result}

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ...schemas.json_text import jsonable
 from ...schemas.judging import Ask, Judging
 from ...schemas.result import Score
-from ...schemas.values import quick_json
+from ...schemas.values import number_in, quick_json
 from .panel import PanelSlot
 
 _CHOICES = {"A": "BASELINE", "B": "CANDIDATE", "SAME": "TIE", **{n: n for n in ("BASELINE", "CANDIDATE", "TIE")}}
@@ -69,7 +69,10 @@ def _to_score(found: dict[str, Any], without: Score) -> Score:
     if choice is not None and label is None:
         words = f"pairwise_choice is {str(choice)[:100]!r} (allowed: BASELINE, CANDIDATE, TIE)"
         return Score.failed("invalid_verdict", words)
-    number = None if value is None else float(value)
+    said = number_in(value) if isinstance(value, str) else value
+    if said is None and value is not None:
+        return Score.failed("invalid_score", f"the score is {value[:100]!r} (allowed: a number)")
+    number = None if said is None else float(said)
     if number is not None and not math.isfinite(number):
         return Score.failed("invalid_score", f"the score is {number} (allowed: a finite number)")
     score = without if number is None and label is None else Score(number, label)

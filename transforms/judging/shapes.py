@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...schemas.json import Json
+from ...schemas.values import number_in
 
 Schema = Mapping[str, Any]
 
@@ -25,6 +26,8 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "array": (list,),
     "object": (dict,),
 }
+
+_SHOWN = 100
 
 
 class SchemaMismatch(ValueError):
@@ -54,7 +57,7 @@ def object_of(**properties: Schema) -> Schema:
 def fit(value: Json, schema: Schema, place: str = "the answer") -> Json:
     """Validates a value and converts it to the schema's types.
 
-    An integer may be given as 4.0; lone surrogates become U+FFFD; unknown keys are dropped.
+    An integer may be given as 4.0, and a number as text ("4"); lone surrogates become U+FFFD; unknown keys are dropped.
 
     Raises:
         SchemaMismatch: The value does not match, or is a number that JSON cannot hold (NaN, infinite, beyond 64 bits).
@@ -62,6 +65,8 @@ def fit(value: Json, schema: Schema, place: str = "the answer") -> Json:
     kind = schema["type"]
     if isinstance(value, str):
         value = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, str) and kind in ("integer", "number"):
+        value = _number(value, kind, place)
     whole = kind == "integer" and isinstance(value, float) and value.is_integer()
     value = int(value) if whole else value
     if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind != "boolean"):
@@ -79,6 +84,13 @@ def fit(value: Json, schema: Schema, place: str = "the answer") -> Json:
         inner = schema["properties"]
         return {name: fit(value[name], shape, name) for name, shape in inner.items() if name in value}
     return value
+
+
+def _number(text: str, kind: str, place: str) -> int | float:
+    number = number_in(text)
+    if number is None:
+        raise SchemaMismatch(f"{place} is {text[:_SHOWN]!r} (allowed: {kind})")
+    return number
 
 
 def _is_json_number(value: Json) -> bool:

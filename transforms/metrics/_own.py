@@ -19,6 +19,7 @@ from ...schemas.instance import Example, Trajectory
 from ...schemas.json import Json
 from ...schemas.result import Score, ScoreColumn
 from ...schemas.trajectory import parse_trajectory
+from ...schemas.values import number_in
 from .. import registry
 from ..calls.call_each import call_each
 from ..runtime.local_objects import original
@@ -107,7 +108,7 @@ def to_score(value: Any, names: tuple[str, ...]) -> Score:
     if key is None:
         found = ", ".join(sorted(map(str, rest))) or "nothing"
         raise InvalidScore(f"the function returned a mapping with {found} (allowed: the key {names[0]!r} or 'score')")
-    number = _to_number(rest.pop(key))
+    number = _to_number(_untext(rest.pop(key)))
     explanation = rest.pop("explanation") if isinstance(rest.get("explanation"), str) else None
     return Score(number, explanation=explanation, details=_to_json(rest) if rest else None)
 
@@ -143,6 +144,12 @@ def _copy(value: Json) -> Json:
     if type(value) is dict:
         return {k: _copy(v) for k, v in value.items()}
     return [_copy(v) for v in value] if type(value) is list else value
+
+
+def _untext(value: Any) -> Any:
+    """Returns the number that a text is; anything else unchanged."""
+    number = number_in(value) if isinstance(value, str) else None
+    return value if number is None else number
 
 
 def _to_number(value: Any) -> float:

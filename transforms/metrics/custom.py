@@ -35,7 +35,7 @@ class CustomMetric(FunctionMetric):
     (lists of {tool_name, tool_input}), latency_in_seconds, failure, instance_id and trial; if known also
     retrieved_context, usage and what else the agent returned. It returns a number or bool; or a mapping with the score
     under the metric's name, the function's name or "score", an optional text under "explanation", and other JSON
-    values, which become the details; or a `Score`.
+    values, which become the details; or a `Score`. In a mapping the score may be text, as "4".
 
     Async functions run concurrently on an event loop; sync functions run one after the other, and on threads if they
     are slow.

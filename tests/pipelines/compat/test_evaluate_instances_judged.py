@@ -85,6 +85,26 @@ def test_pairwise_inputs(name: str) -> None:
         ask(name, {k: v for k, v in PAIR.items() if k != "baseline_prediction"})
 
 
+def test_the_documented_comparison_of_two_summaries() -> None:
+    """The reference's first example as it prints it for curl: with a trailing comma."""
+    request = """{
+    "pairwise_summarization_quality_input": {
+      "metric_spec": {},
+      "instance": {
+        "prediction": "France is a country located in Western Europe.",
+        "baseline_prediction": "France is a country.",
+        "instruction": "Summarize the context.",
+        "context": "France is a country located in Western Europe. It's bordered by Belgium.",
+      }
+    }
+  }"""
+    found = evaluate_instances(request, judges={"default": fake_judge})
+    won = {"pairwise_choice": "CANDIDATE", "explanation": "B is better", "confidence": 1.0}
+    assert found == {"pairwise_summarization_quality_result": won}
+    (shown,) = SEEN
+    assert shown.index("France is a country.\n") < shown.index("located in Western Europe.\n")
+
+
 def test_the_documents_key_of_the_pairwise_question() -> None:
     found = ask("pairwise_question_answering_quality", PAIR, key="question_answering_quality")
     assert found["pairwise_choice"] == "CANDIDATE"

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from anthropic_batch_server import AnthropicBatchServer
 from batch_server import BatchServer, serving_batches
-from gemini_batch_server import GeminiBatchServer
+from gemini_batch_server import GeminiBatchServer, VertexTableServer, serving_tables
 from model_server import Asked, Said, verdict
 from written import tables
 
@@ -27,7 +28,14 @@ from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError, RunError
 from evalbeam.transforms.journal.summary import summarize
 
-KINDS = {BatchServer: "openai", GeminiBatchServer: "google", AnthropicBatchServer: "anthropic"}
+KEY = {"api_key": "${env:JUDGE_KEY}"}
+TABLES = {"project": "p", "location": "europe-west4", "batch_into": "p.scratch"}
+KINDS: dict[type[BatchServer], dict[str, str]] = {
+    BatchServer: {"type": "openai", **KEY},
+    GeminiBatchServer: {"type": "google", **KEY},
+    AnthropicBatchServer: {"type": "anthropic", **KEY},
+    VertexTableServer: {"type": "google", **TABLES},
+}
 ROWS = [{"prompt": f"question {i}", "response": f"answer {i}"} for i in range(500)]
 
 
@@ -37,6 +45,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
     with serving_batches() as batches:
         batches.model.said = said
         yield batches
+
+
+def serving(kind: type[BatchServer], patch: pytest.MonkeyPatch) -> AbstractContextManager[BatchServer]:
+    """A server of this kind."""
+    return serving_tables(patch) if kind is VertexTableServer else serving_batches(kind)
 
 
 def said(asked: Asked) -> Said:
@@ -51,8 +64,7 @@ def said(asked: Asked) -> Said:
 
 def run(server: BatchServer, path: Path, mode: str, rows: Any = ROWS, metric: Any = "fluency", **more: Any) -> Any:
     judge = {
-        "type": KINDS[type(server)], "model": "fake-1", "api_key": "${env:JUDGE_KEY}", "base_url": server.url,
-        "mode": mode, "max_attempts": 2,
+        **KINDS[type(server)], "model": "fake-1", "base_url": server.url, "mode": mode, "max_attempts": 2,
     }  # fmt: skip
     return evaluate(rows, [metric], judges={"default": judge}, output=str(path), **more)
 
@@ -74,9 +86,10 @@ def asked(server: BatchServer, path: Path, mode: str, rows: Any = ROWS, metrics:
         (BatchServer, run, 500, "questions to judges were not asked"),
         (GeminiBatchServer, run, 200, "questions to judges were not asked"),
         (AnthropicBatchServer, run, 200, "questions to judges were not asked"),
+        (VertexTableServer, run, 200, "questions to judges were not asked"),
         (BatchServer, asked, 200, "rows were not called"),
     ],
-    ids=["openai judge", "gemini judge", "anthropic judge", "agent"],
+    ids=["openai judge", "gemini judge", "anthropic judge", "vertex judge by tables", "agent"],
 )
 def test_a_batch_run_gives_the_tables_of_a_live_run(
     kind: type[BatchServer],
@@ -88,7 +101,7 @@ def test_a_batch_run_gives_the_tables_of_a_live_run(
 ) -> None:
     monkeypatch.setenv("JUDGE_KEY", "k-123")
     rows, lost, served = ROWS[:count], count // 20, count // 50
-    with serving_batches(kind) as server:
+    with serving(kind, monkeypatch) as server:
         server.model.said = said
         live = start(server, tmp_path / "live", "live", rows)
         assert (live.state, len(server.model.asked)) == ("finished", count)
@@ -319,7 +332,7 @@ def test_a_batch_is_submitted_once_although_a_start_was_killed(
     kind: type[BatchServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUDGE_KEY", "k-123")
-    with serving_batches(kind) as server:
+    with serving(kind, monkeypatch) as server:
         run(server, tmp_path, "batch", ROWS[:3])
         job = tmp_path / "batch" / "judges" / "default" / "0001" / "job.json"
         known = json.loads(job.read_text())
@@ -333,7 +346,7 @@ def test_a_batch_of_whose_start_nobody_heard_is_neither_started_twice_nor_lost(
     kind: type[BatchServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUDGE_KEY", "k-123")
-    with serving_batches(kind) as server:
+    with serving(kind, monkeypatch) as server:
         post = server.post
 
         def drop(path: str, body: bytes, headers: Any) -> Any:
@@ -393,8 +406,8 @@ def test_a_failed_batch_says_why_and_its_questions_are_open_again(
         ),
         (
             {"type": "google", "model": "m", "project": "p"},
-            "Vertex AI reads batches only from Cloud Storage, but output.path is out "
-            "(allowed: output.path: gs://...; or batch_files)",
+            "Vertex AI reads batches only from Cloud Storage or BigQuery, but output.path is out "
+            "(allowed: output.path: gs://...; batch_into: project.dataset; or batch_files)",
         ),
     ],
 )

@@ -1,6 +1,7 @@
 """Requests and answers, against the messages of google-cloud-aiplatform."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalbeam.schemas.errors import RowError
-from evalbeam.schemas.formats.rapid import INPUTS, build_response, float32, read_request
+from evalbeam.schemas.formats.rapid import INPUTS, build_response, float32, read_request, read_result
 from evalbeam.schemas.result import Score
 
 APIS = {"v1": aiplatform_v1, "v1beta1": aiplatform_v1beta1}
@@ -145,3 +146,28 @@ def test_names_inside_a_tools_input_stay_as_they_are():
 def test_what_is_no_request_is_told_with_its_place(request_, found):
     with pytest.raises(RowError, match=found):
         read_request(request_)
+
+
+@pytest.mark.parametrize("key", ["question_answering_relevancy_input", "questionAnsweringRelevancyInput"])
+def test_the_misprint_of_the_documents_is_read_as_what_it_means(key: str) -> None:
+    body = {"instance": {"prediction": "p", "instruction": "i", "context": "c"}}
+    ((asked,), _) = read_request({key: body})
+    assert (asked.name, asked.metric) == ("question_answering_relevance", "rapid/question_answering_relevance")
+
+
+@pytest.mark.parametrize(
+    ("response", "read"),
+    [
+        ({"question_answering_relevancy_result": {"score": "4"}}, {"explanation": "", "confidence": 1.0, "score": "4"}),
+        (
+            {"pairwiseSummarizationQualityResult": {"pairwiseChoice": "TIE", "explanation": "e", "confidence": 0.5}},
+            {"pairwise_choice": "TIE", "explanation": "e", "confidence": 0.5},
+        ),
+        ({"score": 4}, {"score": 4}),
+        ({"some_result": {"score": 4}}, {"some_result": {"score": 4}}),
+        ({"fluency_result": 4}, {"fluency_result": 4}),
+        ("text", "text"),
+    ],
+)
+def test_a_result_of_the_api_is_the_answer_in_it(response: Any, read: Any) -> None:
+    assert read_result(response) == read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -97,3 +98,25 @@ def test_the_order_of_two_answers_is_the_services() -> None:
     part = registry.find("metric", "rapid/pairwise_summarization_quality")
     with pytest.raises(ConfigError, match="flip is true, allowed: false"):
         registry.build(part, {"service": True, "flip": True}, "metrics.0")
+
+
+def answer_as_rest(messages: Any, schema: Any) -> Any:
+    """The JSON of the service, as its documents write it: with a number as text, and relevancy for relevance."""
+    ((key, _),) = json.loads(messages[0]["content"]).items()
+    name = key.removesuffix("_input").replace("relevance", "relevancy")
+    number = {"fluency": "four", "coherence": ""}.get(name, "4")
+    return {f"{name}_result": {"score": number, "explanation": "why", "confidence": "0.5"}}
+
+
+def test_recorded_answers_of_the_service_are_read(tmp_path: Path) -> None:
+    names = ("question_answering_relevance", "fulfillment", "fluency", "coherence")
+    rows = [{"prompt": "p", "response": "r", "context": "c"}]
+    judges = {"default": {"type": "function", "target": answer_as_rest, "max_attempts": 1}}
+    metrics = [{"metric": name, "service": True} for name in names]
+    with pytest.warns(UserWarning, match="no row was scored"):
+        table = evaluate(rows, metrics, judges=judges, output=str(tmp_path / "out")).metrics_table
+    for name in names[:2]:
+        row = table.iloc[0]
+        assert (row[f"{name}/score"], row[f"{name}/explanation"], row[f"{name}/confidence"]) == (4.0, "why", 0.5)
+    assert "score is 'four' (allowed: number)" in table["fluency/error"][0]
+    assert "score is '' (allowed: number)" in table["coherence/error"][0]

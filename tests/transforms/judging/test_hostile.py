@@ -122,7 +122,7 @@ def test_a_judge_that_quotes_what_it_judges_still_gives_its_own_verdict() -> Non
         '{"explanation": "a", "score": 2} or {"explanation": "b", "score": 3}',
         '{"explanation": "a", "score": 2.5}',
         '{"explanation": "a", "score": true}',
-        '{"explanation": "a", "score": "5"}',
+        '{"explanation": "a", "score": "five"}',
         '{"explanation": null, "score": 5}',
         "score: 4\nscore: 5",
         "Perhaps a 4 or a 5.",

@@ -148,6 +148,10 @@ def test_what_may_be_returned(value: Any, score: Score) -> None:
         ("0.5", "str '0.5'"),
         ([1], "list"),
         (object(), "object"),
+        ({"m": "four"}, "str 'four'"),
+        ({"m": ""}, "str ''"),
+        ({"m": "4/5"}, "str '4/5'"),
+        ({"m": "nan"}, "str 'nan'"),
         (1j, "complex"),
         (math.nan, "nan"),
         (-math.inf, "-inf"),
@@ -168,6 +172,12 @@ def test_anything_else_is_an_error_of_its_row(value: Any, found: str) -> None:
     assert found in bad.error.message
     assert "0x" not in bad.error.message
     assert good == Score(1.0)
+
+
+@pytest.mark.parametrize(("said", "number"), [("4", 4.0), (" 0.25 ", 0.25), ("-1e2", -100.0)])
+def test_a_score_in_a_mapping_may_be_text(said: str, number: float) -> None:
+    (result,) = scored(lambda row: {"score": said, "why": "3"})
+    assert result == Score(number, details={"why": "3"})
 
 
 @given(st.floats() | st.integers() | st.booleans())
