@@ -80,6 +80,14 @@ def add_to_job(markdown: str) -> None:
         note(f"the summary of the CI job could not be written: {error}")
 
 
+def publish_with_notes(result: Any) -> Any:
+    """Sends a finished run to the sinks of its configuration; returns the result with the new manifest."""
+    from ...display.console import note
+    from ...run.publish import publish
+
+    return publish(result, tell=lambda text: note(f"warning: {text}"))
+
+
 def show_end(result: Any, form: str = "text") -> int:
     """Shows the summary of a run, the comparison with the run of its gate and, if it failed, the reason.
 

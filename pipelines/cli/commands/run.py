@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ....schemas.errors import ConfigError
 from ....transforms.io import storage
 from ...config.placeholders import make_run_id
-from .base import CONFIG, PASSED, SLICES, add_form, show_end
+from .base import CONFIG, PASSED, SLICES, add_form, publish_with_notes, show_end
 
 if TYPE_CHECKING:
     from ....schemas.config.evaluation import EvaluationConfig
@@ -127,7 +127,7 @@ def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> i
         write_report(result)
     except OSError as error:
         note(f"the report could not be written: {error}")
-    return show_end(result, args.form)
+    return show_end(publish_with_notes(result), args.form)
 
 
 def _fit_workers(args: argparse.Namespace, plan: Plan, options: Any) -> int:
