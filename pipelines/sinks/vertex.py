@@ -17,8 +17,8 @@ from .base import FinishedRun, SinkError, quieting
 from .values import RATES, build_params, list_statistics
 
 RUN_PARAM = "evalbeam.run_id"
-_MOST_ID = 128
-"""Characters of the name of an experiment and of its run together, with a hyphen between them."""
+_MOST_ID = 121
+"""Characters of the names of an experiment and its run together with a hyphen, as the SDK allows them."""
 _MOST_PARAM = 500
 _LOST = "NaN"
 """What the Vertex AI SDK logs for a statistic that is not defined."""
