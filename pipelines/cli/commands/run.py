@@ -220,7 +220,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run (output.overwrite)")
     text = "resume an unfinished run even if its agent has changed (output.resume_anyway)"
     parser.add_argument("--resume-anyway", action="store_true", help=text)
-    text = "value of {run_date} in paths, queries and the keys of output.bigquery"
+    text = "value of {run_date} in paths, queries, the keys of output.bigquery and of sinks"
     parser.add_argument("--run-date", metavar="DAY", type=_parse_day, help=text)
     setting("--replay", "replay", "RUN", "score the answers of the run in folder RUN; no agent is called")
     setting("--gate-against", "gate.against", "RUN", "compare with that run, too; end with the worse exit code")
