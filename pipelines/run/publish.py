@@ -43,6 +43,7 @@ def publish(
     result: EvaluationResult,
     output: OutputConfig | None = None,
     tell: Callable[[str], None] = warn,
+    announce: Callable[[str], None] = lambda _: None,
     clock: Clock | None = None,
 ) -> EvaluationResult:
     """Sends a run that has finished to its sinks; does nothing with any other run.
@@ -53,6 +54,7 @@ def publish(
         result: The run.
         output: The section of a configuration that names the sinks; default: that of the run.
         tell: Is told one line of each sink that failed.
+        announce: Is told before the run is sent, which may take a minute.
         clock: The time.
 
     Returns:
@@ -64,6 +66,7 @@ def publish(
         sinks = sinks_of(output or OutputConfig.model_validate(result.manifest["config"]["output"]))
         if not sinks:
             return result
+        announce(f"sending the run to {', '.join(sink.name for sink in sinks)}")
         run = FinishedRun(
             _name_run(result),
             result.output,

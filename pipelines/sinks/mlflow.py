@@ -73,9 +73,14 @@ class MlflowSink:
                 raise
 
     def _send(self, run: FinishedRun) -> dict[str, Json]:
-        from mlflow import MlflowClient
+        from mlflow import MlflowClient, get_tracking_uri
+        from mlflow.tracking._tracking_service.utils import _use_tracking_uri
 
-        client = MlflowClient(self.config.tracking_uri)
+        uri = self.config.tracking_uri or get_tracking_uri()
+        with _use_tracking_uri(uri):  # artifacts of traces go to the server of the process, not to that of a client
+            return self._send_with(MlflowClient(uri), run)
+
+    def _send_with(self, client: MlflowClient, run: FinishedRun) -> dict[str, Json]:
         experiment = _find_experiment(client, self.config.experiment)
         found = survey(run, self.config.max_traces)
         shown = _find_run(client, experiment, run, self.config.run_name or run.name)
@@ -152,7 +157,7 @@ def _build_tags(run: FinishedRun) -> dict[str, str]:
 
 def build_mlflow_params(run: FinishedRun, fingerprint: str) -> dict[str, str]:
     """Builds the parameters of a run and its dataset, under names that MLflow allows."""
-    values = {**build_params(run), "dataset.fingerprint": fingerprint}
+    values = {**build_params(run), "evalbeam.dataset_fingerprint": fingerprint}
     return {name: value[:_MOST_PARAM] for name, value in zip(name_all(values), values.values(), strict=True)}
 
 

@@ -19,7 +19,7 @@ def build_params(run: FinishedRun) -> dict[str, str]:
     agent = run.config.get("agent") or {}
     own = {
         "agent": agent.get("target") or agent.get("type"),
-        "agent.fingerprint": run.manifest.get("fingerprint"),
+        "evalbeam.agent_fingerprint": run.manifest.get("fingerprint"),
         "metrics": ", ".join(one["name"] for one in run.config.get("metrics") or ()),
         "evalbeam.version": run.version,
     }

@@ -80,12 +80,16 @@ def add_to_job(markdown: str) -> None:
         note(f"the summary of the CI job could not be written: {error}")
 
 
-def publish_with_notes(result: Any) -> Any:
-    """Sends a finished run to the sinks of its configuration; returns the result with the new manifest."""
+def publish_with_notes(result: Any, output: Any = None) -> Any:
+    """Sends a finished run to its sinks, named by a configuration's output section or else by the run's own.
+
+    Returns:
+        The result with the new manifest.
+    """
     from ...display.console import note
     from ...run.publish import publish
 
-    return publish(result, tell=lambda text: note(f"warning: {text}"))
+    return publish(result, output, tell=lambda text: note(f"warning: {text}"), announce=note)
 
 
 def show_end(result: Any, form: str = "text") -> int:

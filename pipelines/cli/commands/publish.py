@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .base import PASSED, RUN
+from .base import PASSED, RUN, publish_with_notes, reject_arguments
 from .run import read_setting
 
 _ABOUT = """\
@@ -37,9 +37,8 @@ def _publish(args: argparse.Namespace, rest: list[str]) -> int:
     from ...config.settings import build, split
     from ...display.console import note, say
     from ...report.page import write_report
-    from ...run.publish import SINKS, load_finished, publish, require_named
+    from ...run.publish import SINKS, load_finished, require_named
     from ...run.retry import config_at
-    from .base import reject_arguments
 
     source, flags = split(rest)
     reject_arguments(flags)
@@ -52,7 +51,7 @@ def _publish(args: argparse.Namespace, rest: list[str]) -> int:
         write_report(result)
     except OSError as error:
         note(f"the report could not be written: {error}")
-    result = publish(result, output, tell=lambda text: note(f"warning: {text}"))
+    result = publish_with_notes(result, output)
     sent = {name: one for name, one in (result.manifest.get(SINKS) or {}).items() if name in names}
     for name, one in sent.items():
         place = ", ".join(f"{key} {value}" for key, value in one.items() if key not in ("state", "attempts", "reason"))

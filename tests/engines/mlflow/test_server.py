@@ -129,7 +129,7 @@ def test_the_pages_show_metrics_and_rows(server: str, look: Callable[[str], str]
         if row["metric"] in ("exact_match", "rouge_l"):
             for name in ("mean", "ci_low", "ci_high"):
                 assert f"{row['metric']}/{name} {row[name]!r} " in overview
-    assert "dataset.fingerprint" in overview
+    assert "evalbeam.dataset_fingerprint" in overview
     evaluation = words(look(f"{page}/runs/{sent['run_id']}/traces"))
     assert "12 of 12" in evaluation
     assert all(f"question {i}" in evaluation for i in range(12))

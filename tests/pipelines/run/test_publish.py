@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from evalbeam import ConfigError, EvaluationConfig, EvaluationResult, evaluate
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.run import publish as publishing
 from evalbeam.pipelines.run.publish import load_finished, publish
+from evalbeam.pipelines.runners import lease
 from evalbeam.pipelines.sinks import send
 from evalbeam.pipelines.sinks.send import Clock
 
@@ -155,3 +157,22 @@ def test_a_missing_package_is_told_before_the_first_call(monkeypatch: pytest.Mon
     monkeypatch.setattr(registry, "has_module", lambda name: name != "mlflow")
     with pytest.raises(ConfigError, match=r"output.mlflow: .*pip install 'evalbeam\[mlflow\]'"):
         evaluate(ROWS, ["exact_match"], output_options={"mlflow": {"experiment": "e"}})
+
+
+def test_a_run_that_nobody_waited_for_is_sent_by_wait(collector: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert start(collector.url) == 0
+    collector.seen.clear()
+    manifest = json.loads(Path("out/manifest.json").read_text())
+    Path("out/report.html").unlink()
+    del manifest["sinks"]
+    Path("out/manifest.json").write_text(json.dumps(manifest))
+    assert main(["wait", "out"]) == 0
+    assert not collector.seen  # the process that started it gave its lease back, and publishes itself
+    left = lease.latest("out")
+    assert left is not None
+    monkeypatch.setattr(lease, "latest", lambda _: replace(left, released=False))
+    monkeypatch.setattr(lease.Holder, "state", lambda _: "gone")
+    for _ in range(2):
+        assert main(["wait", "out"]) == 0
+    assert len(collector.seen) == 1
+    assert Path("out/report.html").exists()

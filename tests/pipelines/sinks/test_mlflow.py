@@ -64,7 +64,7 @@ def test_params_and_tags_say_what_ran(run: FinishedRun, store: str) -> None:
     assert (params["dataset.path"], params["metrics.1.metric"]) == (run.config["dataset"]["path"], "rouge_l")
     assert (tags["evalbeam.run_id"], tags["evalbeam.folder"]) == (run.run_id, run.output)
     assert (tags["evalbeam.verdict"], found.info.run_name, found.info.status) == ("PASSED", "nightly", "FINISHED")
-    assert len(params["dataset.fingerprint"]) == 16
+    assert len(params["evalbeam.dataset_fingerprint"]) == 16
 
 
 def test_the_fingerprint_is_the_datasets(tmp_path: Path, store: str) -> None:
@@ -72,7 +72,7 @@ def test_the_fingerprint_is_the_datasets(tmp_path: Path, store: str) -> None:
         result = evaluate(rows, ["exact_match"], output=tmp_path / folder, **given)
         own = MlflowSink(MlflowConfig(tracking_uri=f"{store}-{folder}", experiment="bot"))
         own.send(view(result))
-        return read(f"{store}-{folder}")[1].data.params["dataset.fingerprint"]
+        return read(f"{store}-{folder}")[1].data.params["evalbeam.dataset_fingerprint"]
 
     first = fingerprint(ROWS, "a")
     assert fingerprint(ROWS[::-1], "b", shards=4, output_options={"format": "csv"}) == first
@@ -146,6 +146,26 @@ def test_what_a_rescoring_has_changed_is_shown(run: FinishedRun, store: str) -> 
     assert left == {
         f"tables/{name}" for name in ("instances", "summary.parquet", "errors.parquet", "failure_groups.parquet")
     }
+
+
+@pytest.mark.parametrize("output", [{"format": "csv"}, {"format": "jsonl"}, {"column_style": "databricks"}])
+def test_other_tables_are_shown_alike(output: dict[str, Any], tmp_path: Path, store: str) -> None:
+    result = evaluate(ROWS, METRICS, output=tmp_path / "out", output_options=output)
+    make_sink(store).send(view(result))
+    _, found, traces = read(store)
+    scores = {(t.info.client_request_id, a.name): a.value for t in traces for a in t.info.assessments}
+    assert len(traces) == len(ROWS)
+    assert {name for _, name in scores} == {*METRICS, "expected_response", "reference_trajectory"}
+    mean = sum(value for (_, name), value in scores.items() if name == "exact_match") / 11
+    assert found.data.metrics["exact_match/mean"] == pytest.approx(mean)
+    assert all(t.data.spans[0].inputs["prompt"].startswith("question") for t in traces)
+
+
+def test_a_run_without_a_table_of_rows_has_no_traces(tmp_path: Path, store: str) -> None:
+    given = {"output_options": {"format": "adk_result"}}
+    result = evaluate(ROWS, ["exact_match"], output=tmp_path / "out", **given)  # type: ignore[arg-type]
+    assert make_sink(store).send(view(result))["traces"] == 0
+    assert read(store)[1].data.metrics["exact_match/n"] == 11
 
 
 def test_a_deleted_experiment_is_refused(run: FinishedRun, store: str) -> None:
