@@ -25,7 +25,7 @@ import evalbeam
 from evalbeam.pipelines.cli import catalogue
 from evalbeam.pipelines.cli.main import make_parser
 from evalbeam.schemas import findings, summary_tables, tables
-from evalbeam.schemas.config import calls, evaluation, gate, labels, storage
+from evalbeam.schemas.config import calls, evaluation, gate, labels, sinks, storage
 from evalbeam.transforms import registry
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,6 +48,9 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     "statistics": (evaluation.StatisticsConfig, ""),
     "output": (storage.OutputConfig, ""),
     "output.bigquery": (storage.BigQueryConfig, ""),
+    "output.mlflow": (sinks.MlflowConfig, "See [Sinks](../how-to/sinks.md)."),
+    "output.otel": (sinks.OtelConfig, "See [Sinks](../how-to/sinks.md)."),
+    "output.vertex_experiment": (sinks.VertexExperimentConfig, "See [Sinks](../how-to/sinks.md)."),
     "compat": (evaluation.CompatConfig, ""),
 }
 """Section of a configuration -> (its model, a sentence about it)."""

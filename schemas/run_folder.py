@@ -14,7 +14,8 @@ OF_ONE_FILE = (SUMMARY, ERRORS, FAILURES, SLICES, VALIDITY)
 """Tables of one file; validity only if there are labels of people."""
 AGENT, JUDGES = "agent", "judges"
 """Names of the agent's endpoint, and of the folders that belong to it and to the judges."""
-FINGERPRINT_RECORD, JUDGES_RECORD, _RETRIES = "fingerprint.json", "judges.json", "retries.json"
+FINGERPRINT_RECORD, JUDGES_RECORD = "fingerprint.json", "judges.json"
+_RETRIES, _SINKS = "retries.json", "sinks.json"
 
 _JOURNAL, _BATCH, _TEMPORARY, _LEASE = "journal", "batch", ".tmp", "lease"
 _MANIFEST, _STOP, _REPORT = "manifest.json", "stop", "report.html"
@@ -35,6 +36,7 @@ class RunFolder:
     journal/<fingerprint>/ the agent's finished calls; fingerprint.json says what the fingerprint stands for
     journal/judges/        the judges' votes; judges.json says which judges they are
     journal/retries.json   how often failed calls were made again
+    journal/sinks.json     the name under which sinks know the run
     batch/agent/           calls of an agent in batch mode
     batch/judges/<name>/   calls of a judge in batch mode
     lease/                 who runs here
@@ -80,6 +82,11 @@ class RunFolder:
     def retries(self) -> str:
         """The number of retries that were begun."""
         return self.at(_JOURNAL, _RETRIES)
+
+    @property
+    def sinks(self) -> str:
+        """The name under which sinks know the run."""
+        return self.at(_JOURNAL, _SINKS)
 
     @property
     def batches(self) -> str:

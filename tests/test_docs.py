@@ -35,6 +35,7 @@ REASONS = {
     "it needs a Flink cluster",
     "it needs a Google Cloud project",
     "it needs a CI system",
+    "it needs a service to send to",
     "it needs google-adk and its model",
 }
 """Why a block is not run. A new reason is added here, where it is seen."""

@@ -35,7 +35,7 @@ from ..run.result import manifest_at
 from .autoraters import build_judges, complete_judges, read_autorater
 from .eval_preflight import require_columns
 from .eval_result import EvalResult, show_runs
-from .google_settings import find_place
+from .google_settings import find_place, find_project
 from .metric_configs import baseline_of, build_judged, convert_metric, name_metric
 
 FORMATS = ("csv", "jsonl", "parquet")
@@ -49,7 +49,9 @@ class EvalTask:
             changed.
         metrics: Names, or objects such as `Rouge`, `TrajectorySingleToolUse`, `CustomMetric` and `PointwiseMetric`,
             also those of the SDK; a bare name that no computed metric has (`fluency`) is that of a built-in template.
-        experiment: Stored in the result's `metadata`; no experiment service is used, and a warning says so.
+        experiment: Experiment of Vertex AI in which each run is shown, in the project of `vertexai.init` or of
+            GOOGLE_CLOUD_PROJECT (needs the extra `vertex`). Without a project it is stored only in the result's
+            `metadata`, and a warning says so.
         metric_column_mapping: Dataset column for each metric input (prompt, reference ...). It takes precedence over a
             column with the input's own name, and also applies to the agent's input.
         output_uri_prefix: Folder, local or gs://, in which each run gets a subfolder; default: a temporary folder.
@@ -106,7 +108,7 @@ class EvalTask:
             runnable: An object with `.query(input=...)`, or a function from the prompt to {"response": ...,
                 "predicted_trajectory": [...]}. Without it and `model`, the answers are in the dataset.
             prompt_template: Template of the prompt with {column} placeholders; a text or a `PromptTemplate`.
-            experiment_run_name: Stored in the result's `metadata`.
+            experiment_run_name: Name of the run in the experiment; default: a random one.
             response_column_name, baseline_model_response_column_name: Dataset columns of the answers.
             evaluation_service_qps, retry_timeout: Ignored.
             output_file_name: Name of the run's folder; its ending (.csv, .jsonl, .parquet) selects the format. A
@@ -120,14 +122,16 @@ class EvalTask:
         config["dataset_options"] = {"columns": columns, **template, **config.get("dataset_options", {})}
         config["output_options"] = {**config.get("output_options", {}), **format_}
         config["agent"] = _place_agent(model, runnable, config.get("agent") or {})
-        self._results.append(self._run(path, config, experiment_run_name))
+        metadata = self._build_metadata(experiment_run_name)
+        config["output_options"] |= _place_experiment(metadata)
+        self._results.append(self._run(path, config, metadata))
         return self._results[-1]
 
     def display_runs(self) -> None:
         """Shows the runs of this task: one row each with its summary, and the means as bars; in a notebook as HTML."""
         show_runs(self._results)
 
-    def _run(self, path: str | None, config: dict[str, Any], run_name: str | None) -> EvalResult:
+    def _run(self, path: str | None, config: dict[str, Any], metadata: dict[str, str] | None) -> EvalResult:
         """Runs an evaluation, after the baseline model has answered if there is one."""
         metrics = [convert_metric(metric) for metric in self.metrics]
         named = [name_metric(metric, self._autorater) for metric in metrics]
@@ -140,7 +144,7 @@ class EvalTask:
         if baseline is not None:
             config["baseline"] = self._answer(baseline, path, config)
         found = evaluate(self.dataset, named, output=path, **config)
-        return EvalResult(found.output, found.manifest, found.in_order, self._build_metadata(run_name))
+        return EvalResult(found.output, found.manifest, found.in_order, metadata)
 
     def _answer(self, model: Any, path: str | None, config: Mapping[str, Any]) -> str:
         """Has the baseline model answer the dataset, in a run of its own; returns its folder."""
@@ -188,9 +192,23 @@ class EvalTask:
     def _build_metadata(self, run_name: str | None) -> dict[str, str] | None:
         if self.experiment is None and run_name is None:
             return None
-        warnings.warn("the experiment is stored only in the result's metadata, in no service", stacklevel=4)
         given = {"experiment": self.experiment, "experiment_run": run_name or str(uuid.uuid4())}
         return {key: value for key, value in given.items() if value is not None}
+
+
+def _place_experiment(metadata: Mapping[str, str] | None) -> dict[str, Any]:
+    """Returns the keys of the output section that show a run in its experiment of Vertex AI; none without a project."""
+    if metadata is None:
+        return {}
+    place = find_project() if "experiment" in metadata else {}
+    if not place:
+        words = (
+            "no project of Google Cloud is set (vertexai.init, GOOGLE_CLOUD_PROJECT), or the extra vertex is missing"
+        )
+        warnings.warn(f"the experiment is stored only in the result's metadata: {words}", stacklevel=3)
+        return {}
+    names = {"experiment": metadata["experiment"], "run_name": metadata["experiment_run"]}
+    return {"vertex_experiment": {**place, **names}}
 
 
 def _place_agent(model: Any, runnable: Any, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...schemas.errors import ConfigError
+from ...transforms.registry import has_module
 
 MODEL = "gemini-2.5-flash"
 """The judge that is asked if none is named."""
@@ -43,8 +44,16 @@ def find_place(where: str, allowed: str) -> dict[str, str]:
         found = "neither a project of Google Cloud (vertexai.init, GOOGLE_CLOUD_PROJECT) nor a key (GOOGLE_API_KEY)"
         raise ConfigError(f"{found} is set", where=where, allowed=f"one of them, or {allowed}")
     _require_credentials(where, allowed)
-    region = next((os.environ[name] for name in _REGIONS if os.environ.get(name)), LOCATION)
-    return {"project": project, "location": location or region}
+    return {"project": project, "location": location or _find_region()}
+
+
+def find_project() -> dict[str, str]:
+    """Finds where an experiment is kept: {project, location}, or {} if no project is set, or its client is missing."""
+    project, location = _settings_of_the_sdk()
+    project = project or os.environ.get("GOOGLE_CLOUD_PROJECT") or None
+    if project is None or not has_module("google.cloud.aiplatform"):
+        return {}
+    return {"project": project, "location": location or _find_region()}
 
 
 def default_judge() -> dict[str, Any]:
@@ -76,6 +85,10 @@ def place_model(section: Mapping[str, Any]) -> dict[str, Any]:
     if section.get("type") != "google" or "project" in section:
         return dict(section)
     return {**section, **find_place("autorater_config", "a resource name: projects/P/locations/L/publishers/...")}
+
+
+def _find_region() -> str:
+    return next((os.environ[name] for name in _REGIONS if os.environ.get(name)), LOCATION)
 
 
 def _settings_of_the_sdk() -> tuple[str | None, str | None]:

@@ -25,6 +25,13 @@ PLACES = (
     ("output", "path"),
     ("output", "bigquery", "run_id"),
     ("output", "bigquery", "run_date"),
+    ("output", "mlflow", "tracking_uri"),
+    ("output", "mlflow", "experiment"),
+    ("output", "mlflow", "run_name"),
+    ("output", "otel", "endpoint"),
+    ("output", "vertex_experiment", "project"),
+    ("output", "vertex_experiment", "experiment"),
+    ("output", "vertex_experiment", "run_name"),
 )
 """Keys in which placeholders are replaced; in any other key they are plain text."""
 

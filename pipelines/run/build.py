@@ -23,6 +23,7 @@ from .judges import build_judges, full_names
 from .output_guard import refuse_others
 from .parts import agent_type, build_agent, build_metrics, build_rules, build_writer
 from .plan import Plan, describe_metric
+from .publish import require_sinks
 
 
 def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Plan:
@@ -89,7 +90,8 @@ def _read_labels(config: EvaluationConfig, facts: Iterable[MetricFacts]) -> Peop
 
 
 def _check_others(config: EvaluationConfig, agent: Any, judges: Mapping[str, JudgeUse]) -> None:
-    """Refuses a run that reads its own folder: overwriting would remove its input."""
+    """Refuses a run that reads its own folder, which overwriting would remove, or lacks what its sinks need."""
+    require_sinks(config.output)
     if config.replay is not None and isinstance(agent, Recording):
         found = "without an agent the rows carry the answers"
         raise ConfigError(found, where="replay", allowed="with the agent whose answers they are (--agent)")

@@ -53,6 +53,7 @@ from .build import make_plan
 from .paid import PaidCalls, retries
 from .plan import Plan
 from .preflight import require
+from .publish import publish
 from .result import EvaluationResult
 from .retry import begin
 
@@ -248,7 +249,7 @@ def evaluate(
     options: Sequence[str] = (),
     **config: Unpack[Sections],
 ) -> EvaluationResult:
-    """Evaluates an agent, or recorded answers, on a dataset.
+    """Evaluates an agent, or recorded answers, on a dataset, and sends the finished run to its sinks.
 
     Args:
         dataset: Path or glob (or list of them) of JSONL, CSV or Parquet; a pandas DataFrame, a list of dicts or a dict
@@ -273,7 +274,7 @@ def evaluate(
     flags = convert_to_list(options, "options")
     sections, rows = build_sections(dataset, metrics, runnable, output, config)
     plan = make_plan(EvaluationConfig.parse(sections), rows=rows)
-    result = run(plan, engines.pipeline_options(flags)).with_order(rows is not None)
+    result = publish(run(plan, engines.pipeline_options(flags))).with_order(rows is not None)
     if result.state == FINISHED and result.reason:
         warnings.warn(f"the run finished, but {result.reason}", stacklevel=2)
     return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, PrivateAttr
 
-from .storage import ConfigPart
+from .part import ConfigPart
 
 
 class RateLimit(ConfigPart):

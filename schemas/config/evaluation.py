@@ -18,7 +18,8 @@ from .calls import CallPolicy
 from .explain import explain_error, show_value
 from .gate import GateConfig
 from .labels import LabelsConfig
-from .storage import ConfigPart, DatasetConfig, OutputConfig, Shards
+from .part import ConfigPart
+from .storage import DatasetConfig, OutputConfig, Shards
 from .yaml_text import load_yaml
 
 Mode: TypeAlias = Literal["live", "batch", "batch_files"]

@@ -8,6 +8,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
+from ..addresses import hide_secrets
 from ..errors import ConfigError, ConfigErrors, name_error
 
 
@@ -82,9 +83,16 @@ def describe_allowed(error: Any) -> str:
     return _KINDS.get(error["type"]) or error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
 
 
+class _WithoutSecrets(reprlib.Repr):
+    """Shortens texts after the passwords in their addresses are hidden."""
+
+    def repr_str(self, x: str, level: int) -> str:
+        return super().repr_str(hide_secrets(x), level)
+
+
 def show_value(value: Any) -> str:
-    """Formats a value for a message, with bounded length and depth."""
-    short = reprlib.Repr()
+    """Formats a value for a message, with bounded length and depth, and no password of an address."""
+    short = _WithoutSecrets()
     short.maxlist = short.maxdict = short.maxtuple = 5
     short.maxlevel, short.maxstring, short.maxother, short.maxlong = 3, 100, 100, 60
     return "nothing" if value is None else short.repr(value)

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from ..errors import ConfigError
 from .explain import explain_error, show_value
-from .storage import ConfigPart
+from .part import ConfigPart
 
 Margin = Annotated[float, Field(ge=0)]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .storage import ConfigPart
+from .part import ConfigPart
 
 
 class LabelsConfig(ConfigPart):

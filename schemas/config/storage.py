@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from ..names import Style
+from .part import ConfigPart
+from .sinks import MlflowConfig, OtelConfig, VertexExperimentConfig
 
 ColumnType = Literal["string", "int64", "float64", "bool", "timestamp", "json"]
 COLUMN_TYPES: tuple[str, ...] = ("string", "int64", "float64", "bool", "timestamp", "json")
@@ -26,23 +28,6 @@ def _power_of_two(value: int) -> int:
 
 Shards: TypeAlias = Annotated[int, Field(ge=1, le=4096), AfterValidator(_power_of_two)]
 """A number of shards: a power of two, so that shards can be merged in pairs."""
-
-
-class ConfigPart(BaseModel):
-    """Base class of a configuration's sections; it rejects unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_number(cls, value: Any, info: ValidationInfo) -> Any:
-        type_ = cls.model_fields[info.field_name or ""].annotation
-        if isinstance(value, bool) and {int, float} & {
-            type_,
-            *get_args(type_),
-        }:  # YAML reads yes and on as true, which is no number
-            raise ValueError("a number")
-        return value
 
 
 class ColumnConfig(ConfigPart):
@@ -165,6 +150,9 @@ class OutputConfig(ConfigPart):
         resume_anyway: Resume an unfinished run at `path` even if its agent has changed.
         escape_formulas: Prefix cells that a spreadsheet would evaluate as formulas with an apostrophe (CSV only).
         bigquery: BigQuery tables into which a finished run is also loaded; needs Parquet on gs://.
+        mlflow: A run of MLflow that shows a finished run.
+        otel: An OpenTelemetry collector that gets the metrics of a finished run; `true` for the one of the environment.
+        vertex_experiment: A run of a Vertex AI experiment that shows a finished run.
     """
 
     path: str = "evalbeam-out"
@@ -176,6 +164,18 @@ class OutputConfig(ConfigPart):
     resume_anyway: bool = False
     escape_formulas: bool = False
     bigquery: BigQueryConfig | None = None
+    mlflow: MlflowConfig | None = None
+    otel: OtelConfig | None = None
+    vertex_experiment: VertexExperimentConfig | None = None
+
+    @field_validator("otel", mode="before")
+    @classmethod
+    def _switch(cls, value: Any) -> Any:
+        if value is None or isinstance(value, Mapping | OtelConfig):
+            return value
+        if not isinstance(value, bool):
+            raise ValueError("true, false, or a mapping with endpoint")
+        return {} if value else None
 
     @field_validator("path")
     @classmethod

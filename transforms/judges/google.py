@@ -45,7 +45,7 @@ class GoogleJudge(BatchedModelJudge):
     vertex: bool = False
     batch_into: str | None = None
 
-    secret: ClassVar[tuple[str, ...]] = (*ModelJudge.secret, "batch_into")
+    secret: ClassVar[tuple[str, ...]] = (*BatchedModelJudge.secret, "batch_into")
     extra: ClassVar[str] = "google"
     module: ClassVar[str] = "google.genai"
 

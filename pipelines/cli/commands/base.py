@@ -91,13 +91,25 @@ def write_page(result: Any, gate: Any = None) -> None:
         note(f"the report could not be written: {error}")
 
 
-def show_end(result: Any, form: str = "text", page: bool = False) -> int:
+def publish_with_notes(result: Any, output: Any = None) -> Any:
+    """Sends a finished run to its sinks, named by a configuration's output section or else by the run's own.
+
+    Returns:
+        The result with the new manifest.
+    """
+    from ...display.console import note
+    from ...run.publish import publish
+
+    return publish(result, output, tell=lambda text: note(f"warning: {text}"), announce=note)
+
+
+def show_end(result: Any, form: str = "text", ended: bool = False) -> int:
     """Shows the summary of a run, the comparison with the run of its gate and, if it failed, the reason.
 
     Args:
         result: The run.
         form: One of `FORMS`.
-        page: Write the page of the run, too.
+        ended: The run has just ended here: its page is written, and it is sent to its sinks.
 
     Returns:
         The exit code: the worse one of the run's and the comparison's.
@@ -109,8 +121,9 @@ def show_end(result: Any, form: str = "text", page: bool = False) -> int:
     from ...display.exports import render_markdown
 
     gate = _compare_gate(result)
-    if page:
+    if ended:
         write_page(result, gate)
+        result = publish_with_notes(result)
     if isinstance(gate, ConfigError):
         show_result(result, form)
         raise gate

@@ -19,7 +19,13 @@ examples:
   evalbeam completion bash > ~/.local/share/bash-completion/completions/evalbeam
   evalbeam completion zsh > ~/.zfunc/_evalbeam      with fpath+=~/.zfunc before compinit in ~/.zshrc
 """
-_FURTHER = {"run": ["CONFIG"], "check": ["CONFIG"], "retry": ["FOLDER"], "rescore": ["FOLDER", "CONFIG"]}
+_FURTHER = {
+    "run": ["CONFIG"],
+    "check": ["CONFIG"],
+    "retry": ["FOLDER"],
+    "rescore": ["FOLDER", "CONFIG"],
+    "publish": ["CONFIG"],
+}
 """Arguments that these commands take from what argparse leaves over."""
 _FILES = frozenset(("CONFIG", "FILE", "PATH", "EVAL_SET", "RUNS"))
 _FOLDERS = frozenset(("FOLDER", "OUTPUT", "BEFORE", "AFTER", "OLD", "NEW"))

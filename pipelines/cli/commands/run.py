@@ -121,7 +121,7 @@ def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> i
         logs(args.debug, bar.say),
     ):
         result = run(plan, options, lambda text: bar.say(f"evalbeam: {one_line(text)}"))
-    return show_end(result, args.form, page=True)
+    return show_end(result, args.form, ended=True)
 
 
 def _show_progress(plan: Plan, options: Any) -> AbstractContextManager[Progress]:
@@ -226,7 +226,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace a finished run (output.overwrite)")
     text = "resume an unfinished run even if its agent has changed (output.resume_anyway)"
     parser.add_argument("--resume-anyway", action="store_true", help=text)
-    text = "value of {run_date} in paths, queries and the keys of output.bigquery"
+    text = "value of {run_date} in paths, queries, the keys of output.bigquery and of sinks"
     parser.add_argument("--run-date", metavar="DAY", type=_parse_day, help=text)
     setting("--replay", "replay", "RUN", "score the answers of the run in folder RUN; no agent is called")
     setting("--gate-against", "gate.against", "RUN", "compare with that run, too; end with the worse exit code")

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from evalbeam import ConfigError, CustomMetric, EvalTask, Rouge, TrajectorySingleToolUse
+from evalbeam.pipelines.compat import google_settings
 from evalbeam.pipelines.compat.metric_configs import name_metric
 
 
@@ -180,9 +181,11 @@ def test_a_queryable_agent_gives_its_steps_and_a_failing_one_is_not_scored() -> 
     assert table["exact_match/status"][1] == "skipped"
 
 
-def test_the_experiment_is_noted_and_said_to_be_noted_only() -> None:
+def test_without_a_project_the_experiment_is_noted_and_said_to_be_noted_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
+    monkeypatch.setattr(google_settings, "_settings_of_the_sdk", lambda: (None, None))
     task = EvalTask(dataset=[{"response": "a", "reference": "a"}], metrics=["exact_match"], experiment="smart-home")
-    with pytest.warns(UserWarning, match="in no service"):
+    with pytest.warns(UserWarning, match="no project of Google Cloud is set"):
         result = task.evaluate(experiment_run_name="monday", evaluation_service_qps=5, retry_timeout=1)
     assert result.metadata == {"experiment": "smart-home", "experiment_run": "monday"}
 

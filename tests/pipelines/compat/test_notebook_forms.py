@@ -17,7 +17,7 @@ from model_server import Asked, ModelServer, Said, serving
 
 import evalbeam
 from evalbeam import ConfigError
-from evalbeam.pipelines.compat import autoraters
+from evalbeam.pipelines.compat import autoraters, google_settings
 
 from .notebook_forms import FORMS
 
@@ -27,6 +27,7 @@ def gemini(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModelSer
     """A fake of the Gemini API, where google-genai looks for it by the environment."""
     for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_GENAI_USE_VERTEXAI", "GEMINI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(google_settings, "_settings_of_the_sdk", lambda: (None, None))
     monkeypatch.chdir(tmp_path)
     with serving() as server:
         server.said = answer

@@ -106,7 +106,17 @@ PLAIN: dict[str, Any] = {
     "trials": 2,
     "budget": {"max_calls": 1000, "max_tokens": 10**6},
     "statistics": {"ci": "normal", "confidence": 0.9, "on_failure": "worst"},
-    "output": {"path": "out", "format": "csv", "compression": "gzip", "shards": 2, "escape_formulas": True},
+    "output": {
+        "path": "out",
+        "format": "csv",
+        "compression": "gzip",
+        "shards": 2,
+        "escape_formulas": True,
+        "mlflow": {"tracking_uri": "http://mlflow.example.com", "experiment": "e", "run_name": "r",
+                          "max_traces": 9},
+        "otel": {"endpoint": "http://collector.example.com"},
+        "vertex_experiment": {"project": "p", "location": "l", "experiment": "e", "run_name": "r"},
+    },
     "compat": {"float32": True, "win_rate_all_rows": True, "adk_verdicts": False},
     "shards": 16,
 }
