@@ -226,6 +226,14 @@ class Summary:
     p99: float | None = None
     mode: float | None = None
     variance: float | None = None
+    median_ci_low: float | None = None
+    median_ci_high: float | None = None
+    p90_ci_low: float | None = None
+    p90_ci_high: float | None = None
+    p95_ci_low: float | None = None
+    p95_ci_high: float | None = None
+    p99_ci_low: float | None = None
+    p99_ci_high: float | None = None
     worst_case_mean: float | None = None
     best_case_mean: float | None = None
     pass_rate: float | None = None

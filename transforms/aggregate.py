@@ -17,6 +17,7 @@ from .statistics.accumulators import Accumulator, Distribution
 from .statistics.bootstrap import interval as resampled_interval
 from .statistics.intervals import about_mean, clipped, normal_quantile, normal_share, t_quantile, wilson, within
 from .statistics.labelled import correct
+from .statistics.order_statistics import quantile_intervals
 from .statistics.slices import Labels, MetricFacts, SliceValues, distinct_slices, partials, slice_order
 from .statistics.validity import describe_validity, validity_json
 
@@ -118,6 +119,7 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
         p99=values.quantile(99, 100),
         mode=values.mode(),
         variance=values.variance(),
+        **quantile_intervals(values, _ends(values, facts, _shares(values)), statistics.confidence),
         worst_case_mean=None if facts.worst is None else values.mean(unknown, facts.worst),
         best_case_mean=None if facts.best is None else values.mean(unknown, facts.best),
         pass_rate=rows.passes / values.n if facts.threshold and values.n else None,
@@ -144,7 +146,7 @@ def _resampled(rows: Accumulator, statistics: StatisticsConfig) -> tuple[float, 
 
 def _judge_by_labels(rows: Accumulator, values: Distribution, facts: MetricFacts, confidence: float) -> dict[str, Any]:
     """Returns the fields of a summary that people's labels give."""
-    shares = all(value in (0.0, 1.0) for value, _ in values.counted)
+    shares = _shares(values)
     found = correct(rows.labelled, values, confidence, _ends(values, facts, facts.binary))
     passed = rows.passes / values.n if facts.threshold and values.n else values.mean() if shares else None
     statistics, reasons = describe_validity(rows.labelled, passed, values.n, facts.threshold, confidence)
@@ -206,7 +208,7 @@ def _interval(
         error, method, found = values.standard_error(), "normal", _normal(values, facts, level)
     else:
         error, method = values.clustered_error(), "cluster" if values.clusters else None
-        shares = all(value in (0.0, 1.0) for value, _ in values.counted)
+        shares = _shares(values)
         ends = _ends(values, facts, shares)
         units = values.clusters.number if values.clusters else values.n
         found = None
@@ -227,10 +229,14 @@ def _interval(
 def _normal(values: Distribution, facts: MetricFacts, level: float) -> tuple[float, float] | None:
     """Returns the normal approximation as if all rows were independent, clipped to the metric's range if it has one."""
     mean, error = values.mean(), values.standard_error()
-    if mean is not None and facts.binary and all(value in (0.0, 1.0) for value, _ in values.counted):
+    if mean is not None and facts.binary and _shares(values):
         return normal_share(values.total.numerator >> values.total.exponent, values.n, level)
     found = None if mean is None or error is None else about_mean(mean, error, normal_quantile(level))
     return found and clipped(found, _ends(values, facts))
+
+
+def _shares(values: Distribution) -> bool:
+    return all(value in (0.0, 1.0) for value, _ in values.counted)
 
 
 def _ends(values: Distribution, facts: MetricFacts, shares: bool = False) -> tuple[float, float] | None:

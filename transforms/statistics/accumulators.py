@@ -322,8 +322,8 @@ class Distribution:
         if not self.n:
             return None
         rank, rest = divmod((self.n - 1) * p, q)
-        low = self._at(rank)
-        high = self._at(rank + 1) if rest else low
+        low = self.at_rank(rank)
+        high = self.at_rank(rank + 1) if rest else low
         if low == high:
             return low
         return min(max(low * (1 - rest / q) + high * (rest / q), low), high)
@@ -332,7 +332,8 @@ class Distribution:
         """Returns the smallest of the most frequent values; of buckets, the middle of the fullest one."""
         return max(self.counted, key=lambda pair: pair[1])[0] if self.n else None
 
-    def _at(self, rank: int) -> float:
+    def at_rank(self, rank: int) -> float:
+        """Returns the score of a rank, from 0 to n - 1 in ascending order."""
         return self.counted[bisect_right(self._upto, rank)][0]
 
     def _variance(self) -> tuple[int, int]:
