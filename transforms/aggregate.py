@@ -51,7 +51,7 @@ class SummarizeScores(beam.PTransform):
     def _partials(self, batch: ScoredBatch) -> list[tuple[SliceKey, Accumulator]]:
         on_failure, all_rows = self.statistics.on_failure, self.compat.win_rate_all_rows
         given = {"on_failure": on_failure, "win_rate_all_rows": all_rows, "labels": self.labels}
-        given["resample"] = self.statistics.ci == "bootstrap"
+        given |= {"resample": self.statistics.ci == "bootstrap", "cluster": self.statistics.cluster}
         return partials(batch, self.slices, self.facts, **given)
 
 
@@ -119,6 +119,8 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
         p99=values.quantile(99, 100),
         mode=values.mode(),
         variance=values.variance(),
+        n_clusters=values.clusters.number if values.clusters else values.n,
+        design_effect=values.design_effect(),
         **quantile_intervals(values, _ends(values, facts, _shares(values)), statistics.confidence),
         worst_case_mean=None if facts.worst is None else values.mean(unknown, facts.worst),
         best_case_mean=None if facts.best is None else values.mean(unknown, facts.best),

@@ -25,7 +25,8 @@ import numpy as np
 from evalbeam.schemas.comparison import Difference
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import ScoreColumn, ScoredBatch
-from evalbeam.transforms.statistics.accumulators import Accumulator, Clusters, counted
+from evalbeam.transforms.statistics.accumulators import Accumulator
+from evalbeam.transforms.statistics.clusters import Clusters, counted
 from evalbeam.transforms.statistics.gains import Cell, judge
 from evalbeam.transforms.statistics.labelled import Label, correct, observe
 from evalbeam.transforms.statistics.paired import Pairs, Scale
@@ -183,7 +184,8 @@ def holding(draw: Labelling, truth: float, ends: tuple[float, float], trials: in
         groups = Clusters.of(scores[i : i + trials] for i in range(0, size, trials)) if trials > 1 else None
         rows = Accumulator(size, size, counts=counted(scores), clusters=groups)
         values = rows.distribution()
-        found = correct(observe(scores, labels, trials), values, 0.95, ends)
+        places = [range(i, i + trials) for i in range(0, size, trials)]
+        found = correct(observe(scores, labels, places), values, 0.95, ends)
         error, mean = values.clustered_error() or 0.0, values.mean() or 0.0
         held[0] += abs(mean - truth) <= 1.96 * error
         held[1] += found.low is not None and found.high is not None and found.low <= truth <= found.high

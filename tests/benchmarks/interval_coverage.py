@@ -11,7 +11,8 @@ import numpy as np
 from evalbeam.schemas.config.evaluation import StatisticsConfig
 from evalbeam.schemas.result import SliceKey, Summary
 from evalbeam.transforms.aggregate import summarize
-from evalbeam.transforms.statistics.accumulators import Accumulator, Clusters, counted
+from evalbeam.transforms.statistics.accumulators import Accumulator
+from evalbeam.transforms.statistics.clusters import Clusters, counted
 from evalbeam.transforms.statistics.slices import MetricFacts
 
 Draw: TypeAlias = Callable[[np.random.Generator, int, float], np.ndarray]

@@ -52,20 +52,15 @@ def draw_weights(keys: np.ndarray) -> np.ndarray:
     return np.concatenate([drawn, np.ones((len(keys), 1), np.uint8)], axis=1).astype(np.float64)
 
 
-def key_of_instance(instance_id: str) -> int:
-    """Returns the key of a row's cluster: its id without the ordinal that tells equal inputs apart."""
-    return key_of(instance_id.partition("-")[0])
-
-
 class Draws:
     """The weights of the rows of a batch, drawn once for all metrics and slices.
 
     Args:
-        instance_ids: The rows' ids.
+        units: Names of the clusters of the rows.
     """
 
-    def __init__(self, instance_ids: Iterable[str]) -> None:
-        self.keys = np.array([key_of_instance(one) for one in instance_ids], np.uint64)
+    def __init__(self, units: Iterable[str]) -> None:
+        self.keys = np.array([key_of(one) for one in units], np.uint64)
         self._weights = draw_weights(self.keys)
         self._known: dict[int, np.ndarray] = {}
 

@@ -52,11 +52,9 @@ def _independent_rows(values: Distribution) -> int:
     """Returns the number of independent rows, rounded down."""
     if values.clusters is None:
         return values.n
-    simple, clustered = values.standard_error(), values.clustered_error()
-    if not simple or clustered is None:
+    effect = values.design_effect()
+    if effect is None:
         return values.clusters.number
-    number = values.clusters.number
-    effect = (clustered / simple) ** 2 * (number - 1) / number * values.n / (values.n - 1)
     return max(int(values.n / max(effect, 1.0) + _ROUNDING), 1)
 
 

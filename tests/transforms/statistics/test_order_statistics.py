@@ -9,7 +9,8 @@ from scipy import stats
 from evalbeam.schemas.config.evaluation import StatisticsConfig
 from evalbeam.schemas.result import SliceKey, Summary
 from evalbeam.transforms.aggregate import summarize
-from evalbeam.transforms.statistics.accumulators import Accumulator, Clusters, counted
+from evalbeam.transforms.statistics.accumulators import Accumulator
+from evalbeam.transforms.statistics.clusters import Clusters, counted
 from evalbeam.transforms.statistics.order_statistics import QUANTILES, bounding_ranks
 from evalbeam.transforms.statistics.slices import MetricFacts
 
