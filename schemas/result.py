@@ -65,6 +65,7 @@ class ScoreColumn:
         explanations: Explanations of the scores that have one.
         confidences: Confidences of the scores that have one.
         details: Details of the scores that have some.
+        sums: What a score of all rows together is computed from, by position, if the metric has one.
     """
 
     values: list[float | None]
@@ -74,6 +75,7 @@ class ScoreColumn:
     explanations: dict[int, str] = field(default_factory=dict)
     confidences: dict[int, float] = field(default_factory=dict)
     details: dict[int, Json] = field(default_factory=dict)
+    sums: dict[int, Sequence[float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scores: Sequence[Score]) -> ScoreColumn:

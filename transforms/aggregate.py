@@ -14,6 +14,7 @@ from apache_beam import coders
 from ..schemas.config.evaluation import CompatConfig, StatisticsConfig
 from ..schemas.result import ScoredBatch, SliceKey, Summary
 from .statistics.accumulators import Accumulator, Distribution
+from .statistics.bootstrap import Pool
 from .statistics.bootstrap import interval as resampled_interval
 from .statistics.intervals import about_mean, clipped, normal_quantile, normal_share, t_quantile, wilson, within
 from .statistics.labelled import correct
@@ -92,8 +93,8 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
     failed. `worst_case_mean` and `best_case_mean` add the rows without a value at the ends of the metric's range,
     except rows to which the metric does not apply.
     """
-    if facts.ratio:
-        return _summarize_ratio(key, rows, statistics)
+    if facts.of_sums:
+        return _summarize_sums(key, rows, facts.pooled[1] if facts.pooled else None, statistics)
     values = rows.distribution()
     error, low, high, method = _resampled(rows, statistics) or _interval(values, facts, statistics)
     unknown = max(rows.rows - values.n - rows.inapplicable, 0)
@@ -130,19 +131,21 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
     )
 
 
-def _summarize_ratio(key: SliceKey, rows: Accumulator, statistics: StatisticsConfig) -> Summary:
-    """Computes the summary row of a ratio of sums."""
-    values = None if rows.replicates is None else rows.replicates.values()
-    ratio = None if values is None or math.isnan(values[-1]) else float(values[-1])
-    error, low, high, method = _resampled(rows, statistics) or (None, None, None, None)
+def _summarize_sums(key: SliceKey, rows: Accumulator, pool: Pool | None, statistics: StatisticsConfig) -> Summary:
+    """Computes the summary row of a statistic of sums."""
+    values = None if rows.replicates is None else rows.replicates.values(pool)
+    found = None if values is None or math.isnan(values[-1]) else float(values[-1])
+    error, low, high, method = _resampled(rows, statistics, pool) or (None, None, None, None)
     coverage = rows.scored / rows.rows if rows.rows else None
     counts = rows.rows, rows.scored, rows.errors, rows.skipped
-    return Summary(*key, *counts, coverage, ratio, se=error, ci_low=low, ci_high=high, ci_method=method)
+    return Summary(*key, *counts, coverage, found, se=error, ci_low=low, ci_high=high, ci_method=method)
 
 
-def _resampled(rows: Accumulator, statistics: StatisticsConfig) -> tuple[float, float, float, str] | None:
+def _resampled(
+    rows: Accumulator, statistics: StatisticsConfig, pool: Pool | None = None
+) -> tuple[float, float, float, str] | None:
     """Returns (standard error, low end, high end, method) by the bootstrap; `None` if all replicates are equal."""
-    found = resampled_interval(rows.replicates, statistics.confidence)
+    found = resampled_interval(rows.replicates, statistics.confidence, pool)
     return (*found, "bootstrap") if found and found[0] else None
 
 

@@ -16,7 +16,7 @@ from ...schemas.instance import Example
 from ...schemas.result import Better, ScoreColumn, ScoredBatch, SliceKey, Status
 from ...schemas.values import slice_text
 from .accumulators import Accumulator
-from .bootstrap import Draws, fixed_point
+from .bootstrap import Draws, Pool, fixed_point
 from .clusters import Clusters, counted
 from .criteria import Threshold
 from .labelled import Label, observe
@@ -47,6 +47,7 @@ class MetricFacts:
         better: Which of two scores is the better one.
         labelled: Whether people labelled some of the rows.
         ratio: Of a ratio of sums, the two metrics.
+        pooled: Of a score of all rows together, the metric and the function that computes it from sums over rows.
     """
 
     name: str
@@ -59,6 +60,12 @@ class MetricFacts:
     range: tuple[float, float] | None = None
     labelled: bool = False
     ratio: tuple[str, str] | None = None
+    pooled: tuple[str, Pool] | None = None
+
+    @property
+    def of_sums(self) -> bool:
+        """Whether it is a statistic of sums over rows, and rows have no score of it."""
+        return self.ratio is not None or self.pooled is not None
 
     def rows(self) -> tuple[MetricFacts, ...]:
         """Returns its metrics in the summary table: itself, or the three rates of a pairwise metric."""
@@ -101,11 +108,11 @@ def partials(
     Args:
         batch: Scored examples.
         slices: Column lists; the whole dataset is always included.
-        facts: The metrics to aggregate; each must be in `batch.scores`, ratios come after their metrics.
+        facts: The metrics to aggregate; each must be in `batch.scores`; those of sums come after their metrics.
         on_failure: "worst" counts skipped rows whose agent failed as worst (a pairwise metric: won by the baseline).
         win_rate_all_rows: Win rates are shares of all rows, those without a verdict included.
         labels: What people say of some rows.
-        resample: Whether means get replicates of the bootstrap; ratios have them in any case.
+        resample: Whether means get replicates of the bootstrap; statistics of sums have them in any case.
         cluster: Columns whose equal values put rows into one cluster; default: equal inputs are one.
     """
     if not batch.examples:
@@ -113,12 +120,13 @@ def partials(
     units = _units(batch.examples, cluster)
     groups = _groups(batch.examples, distinct_slices(slices), units)
     said = _said(batch.examples, labels) if labels else {}
-    drawn = Draws(units.names) if resample or any(f.ratio for f in facts) else None
+    drawn = Draws(units.names) if resample or any(f.of_sums for f in facts) else None
     values: dict[str, Sequence[float | None]] = {}
     found: list[tuple[SliceKey, Accumulator]] = []
     for one in facts:
-        if drawn and one.ratio:
-            found += _ratios(one, [values[name] for name in one.ratio], groups, drawn)
+        if drawn and one.of_sums:
+            terms = [values[name] for name in one.ratio] if one.ratio else _terms(batch, one)
+            found += _of_sums(one, terms, groups, drawn)
             continue
         sampled = _samples(batch.scores[one.name], one, on_failure == "worst", win_rate_all_rows, said.get(one.name))
         for row, sample in sampled:
@@ -146,10 +154,18 @@ def _samples(
         yield row, replace(whole, labels=said) if said else whole
 
 
-def _ratios(
+def _terms(batch: ScoredBatch, one: MetricFacts) -> list[list[float | None]]:
+    """Returns what each row adds to each of the sums; `None` for rows that add nothing."""
+    sums = batch.scores[one.pooled[0]].sums if one.pooled else {}
+    width = len(next(iter(sums.values()), (None,)))
+    rows = [sums.get(i, (None,) * width) for i in range(len(batch.examples))]
+    return [list(term) for term in zip(*rows, strict=True)]
+
+
+def _of_sums(
     one: MetricFacts, values: Sequence[Sequence[float | None]], groups: Iterable[_Group], drawn: Draws
 ) -> Iterator[tuple[SliceKey, Accumulator]]:
-    """Yields the sums of a ratio, over the rows that have both values."""
+    """Yields the sums of a statistic, over the rows that have all values."""
     columns = fixed_point(*values)
     for group in groups:
         rows = list(zip(*map(group.pick, values), strict=True))
