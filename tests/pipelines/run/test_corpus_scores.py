@@ -115,6 +115,14 @@ def test_tables_do_not_depend_on_order_or_shards(tmp_path: Path) -> None:
     assert tables[0] == tables[1] == tables[2]
 
 
+def test_tables_do_not_depend_on_worker_processes(tmp_path: Path) -> None:
+    metrics = [{"metric": name, "corpus": True} for name in ("bleu", "trajectory_f1")]
+    engines = [], ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    runs = [run(tmp_path / str(i), metrics, options=flags, shards=8) for i, flags in enumerate(engines)]
+    tables = [Path(one.files("summary")[0]).read_bytes() for one in runs]
+    assert tables[0] == tables[1]
+
+
 def test_a_slice_without_scores_has_null(tmp_path: Path) -> None:
     bare = {"prompt": "p", "response": "r", "g": 2}
     found = run(tmp_path / "out", [{"metric": "bleu", "corpus": True}], [*ROWS, bare])
