@@ -21,6 +21,7 @@ from ..transforms.statistics.paired import Pairs
 from ..transforms.statistics.slices import SliceValues, distinct_slices
 from ..transforms.write import GROUP_ROWS
 from ..transforms.writers.base import Writer
+from .corrected_runs import find_corrected_gains
 from .paired_runs import PairedInstance, PairedRuns, make_slicer, sort_key
 from .run.result import EXIT_CRITERION, EXIT_INCONCLUSIVE, EXIT_PASSED, EvaluationResult
 from .run.tables import columns_of_instances
@@ -127,6 +128,7 @@ def compare(
     margins: Mapping[str, float] | None = None,
     min_coverage: float | None = None,
     inconclusive: str | None = None,
+    corrected: bool | None = None,
     confidence: float | None = None,
 ) -> Comparison:
     """Compares the scores of two runs on the instances that are in both.
@@ -143,6 +145,7 @@ def compare(
         margins: Margins of single metrics by name; these metrics decide, too.
         min_coverage: Lowest share of the first run's scores that the second run must have as well.
         inconclusive: "pass" or "fail": what an inconclusive comparison is.
+        corrected: Whether means that labels correct decide, for metrics with labels in both runs (default: no).
         confidence: Level of the intervals and tests, in (0, 1) (default: 0.95).
 
     Raises:
@@ -151,7 +154,7 @@ def compare(
     """
     runs = PairedRuns(EvaluationResult.load(before), EvaluationResult.load(after))
     what = {"metrics": metrics, "slices": slices, "inconclusive": inconclusive, "confidence": confidence}
-    least = {"margin": margin, "margins": margins, "min_coverage": min_coverage}
+    least = {"margin": margin, "margins": margins, "min_coverage": min_coverage, "corrected": corrected}
     return _compare_runs(runs, _find_gate(runs.after).changed({**what, **least}))
 
 
@@ -164,7 +167,8 @@ def _compare_runs(runs: PairedRuns, gate: GateConfig) -> Comparison:
     margins = _find_margins(gate, names, runs)
     drift = _count_drift(runs, deciding, gate.slices)
     cells, alone = _pair_scores(runs, names, gate.slices, drift)
-    found = tuple(judge(cells, deciding, margins, gate.confidence))
+    by_labels = find_corrected_gains(runs, cells, gate.confidence) if gate.corrected else {}
+    found = tuple(judge(cells, deciding, margins, gate.confidence, by_labels))
     changed = tuple(drift.drifts()), tuple(drift.decompositions())
     return Comparison(runs.before.output, runs.after.output, found, *alone, runs.notes(names), deciding, gate, *changed)
 

@@ -38,6 +38,9 @@ class Difference:
             1 or the metric has a criterion.
         lost, gained: Instances with a score in the first run only, and in the second one only.
         coverage: Share of the first run's scores that are in pairs; `None` if it has none.
+        corrected_gain: Gain of the means that people's labels correct, if they decide (`gate.corrected`): then the
+            verdict and p are of it, not of `gain`.
+        corrected_ci_low, corrected_ci_high: Its confidence interval.
     """
 
     metric: str
@@ -66,3 +69,6 @@ class Difference:
     lost: int
     gained: int
     coverage: float | None
+    corrected_gain: float | None = None
+    corrected_ci_low: float | None = None
+    corrected_ci_high: float | None = None

@@ -65,6 +65,7 @@ class ScoreColumn:
         explanations: Explanations of the scores that have one.
         confidences: Confidences of the scores that have one.
         details: Details of the scores that have some.
+        sums: What a score of all rows together is computed from, by position, if the metric has one.
     """
 
     values: list[float | None]
@@ -74,6 +75,7 @@ class ScoreColumn:
     explanations: dict[int, str] = field(default_factory=dict)
     confidences: dict[int, float] = field(default_factory=dict)
     details: dict[int, Json] = field(default_factory=dict)
+    sums: dict[int, Sequence[float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scores: Sequence[Score]) -> ScoreColumn:
@@ -191,9 +193,10 @@ class Summary:
     """One row of the summary table; a statistic is `None` if it is undefined.
 
     `row_count` is the number of rows of the slice and equals `scored_count + error_count + skipped_count`
-    (not-applicable rows count as skipped); `coverage` is scored_count / row_count. The trials of an instance form one
-    cluster for `se` and the interval (`ci_method` "cluster"), unless the interval is "normal". For metrics with a range
-    the interval is Wilson's within it ("wilson"), else Student's ("t").
+    (not-applicable rows count as skipped); `coverage` is scored_count / row_count. The trials of an instance, equal
+    inputs, and rows with equal values in `statistics.cluster` form one cluster for `se` and the interval (`ci_method`
+    "cluster"), unless the interval is "normal". For metrics with a range the interval is Wilson's within it ("wilson"),
+    else Student's ("t").
 
     Only the first row of a metric over the whole dataset holds its judge statistics, so that the sum of a column is
     that of the run: `judge_calls` (questions, answered or not), `judge_input_tokens`, `judge_output_tokens` and
@@ -226,6 +229,16 @@ class Summary:
     p99: float | None = None
     mode: float | None = None
     variance: float | None = None
+    n_clusters: int | None = None
+    design_effect: float | None = None
+    median_ci_low: float | None = None
+    median_ci_high: float | None = None
+    p90_ci_low: float | None = None
+    p90_ci_high: float | None = None
+    p95_ci_low: float | None = None
+    p95_ci_high: float | None = None
+    p99_ci_low: float | None = None
+    p99_ci_high: float | None = None
     worst_case_mean: float | None = None
     best_case_mean: float | None = None
     pass_rate: float | None = None

@@ -13,7 +13,7 @@ from .tables import Column, json_text
 _TYPES: Mapping[str, str] = {
     **dict.fromkeys(("slice", "judges"), "json"),
     **dict.fromkeys(("metric", "ci_method", "verdict"), "string"),
-    **dict.fromkeys(("row_count", "scored_count", "error_count", "skipped_count"), "int64"),
+    **dict.fromkeys(("row_count", "scored_count", "error_count", "skipped_count", "n_clusters"), "int64"),
     **dict.fromkeys(("judge_calls", "judge_input_tokens", "judge_output_tokens", "labels"), "int64"),
 }
 _NO_COLUMN = "validity"

@@ -15,9 +15,11 @@ from ..schemas.config.evaluation import CompatConfig, StatisticsConfig
 from ..schemas.result import ScoredBatch, SliceKey, Summary
 from .runtime.merging import Merge
 from .statistics.accumulators import Accumulator, Distribution
+from .statistics.bootstrap import Pool
 from .statistics.bootstrap import interval as resampled_interval
 from .statistics.intervals import about_mean, clipped, normal_quantile, normal_share, t_quantile, wilson, within
 from .statistics.labelled import correct
+from .statistics.order_statistics import quantile_intervals
 from .statistics.slices import Labels, MetricFacts, SliceValues, distinct_slices, partials, slice_order
 from .statistics.validity import describe_validity, validity_json
 
@@ -51,7 +53,7 @@ class SummarizeScores(beam.PTransform):
     def _partials(self, batch: ScoredBatch) -> list[tuple[SliceKey, Accumulator]]:
         on_failure, all_rows = self.statistics.on_failure, self.compat.win_rate_all_rows
         given = {"on_failure": on_failure, "win_rate_all_rows": all_rows, "labels": self.labels}
-        given["resample"] = self.statistics.ci == "bootstrap"
+        given |= {"resample": self.statistics.ci == "bootstrap", "cluster": self.statistics.cluster}
         return partials(batch, self.slices, self.facts, **given)
 
 
@@ -62,8 +64,8 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
     failed. `worst_case_mean` and `best_case_mean` add the rows without a value at the ends of the metric's range,
     except rows to which the metric does not apply.
     """
-    if facts.ratio:
-        return _summarize_ratio(key, rows, statistics)
+    if facts.of_sums:
+        return _summarize_sums(key, rows, facts.pooled[1] if facts.pooled else None, statistics)
     values = rows.distribution()
     error, low, high, method = _resampled(rows, statistics) or _interval(values, facts, statistics)
     unknown = max(rows.rows - values.n - rows.inapplicable, 0)
@@ -89,6 +91,9 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
         p99=values.quantile(99, 100),
         mode=values.mode(),
         variance=values.variance(),
+        n_clusters=values.clusters.number if values.clusters else values.n,
+        design_effect=values.design_effect(),
+        **quantile_intervals(values, _ends(values, facts, _shares(values)), statistics.confidence),
         worst_case_mean=None if facts.worst is None else values.mean(unknown, facts.worst),
         best_case_mean=None if facts.best is None else values.mean(unknown, facts.best),
         pass_rate=rows.passes / values.n if facts.threshold and values.n else None,
@@ -97,25 +102,27 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
     )
 
 
-def _summarize_ratio(key: SliceKey, rows: Accumulator, statistics: StatisticsConfig) -> Summary:
-    """Computes the summary row of a ratio of sums."""
-    values = None if rows.replicates is None else rows.replicates.values()
-    ratio = None if values is None or math.isnan(values[-1]) else float(values[-1])
-    error, low, high, method = _resampled(rows, statistics) or (None, None, None, None)
+def _summarize_sums(key: SliceKey, rows: Accumulator, pool: Pool | None, statistics: StatisticsConfig) -> Summary:
+    """Computes the summary row of a statistic of sums."""
+    values = None if rows.replicates is None else rows.replicates.values(pool)
+    found = None if values is None or math.isnan(values[-1]) else float(values[-1])
+    error, low, high, method = _resampled(rows, statistics, pool) or (None, None, None, None)
     coverage = rows.scored / rows.rows if rows.rows else None
     counts = rows.rows, rows.scored, rows.errors, rows.skipped
-    return Summary(*key, *counts, coverage, ratio, se=error, ci_low=low, ci_high=high, ci_method=method)
+    return Summary(*key, *counts, coverage, found, se=error, ci_low=low, ci_high=high, ci_method=method)
 
 
-def _resampled(rows: Accumulator, statistics: StatisticsConfig) -> tuple[float, float, float, str] | None:
+def _resampled(
+    rows: Accumulator, statistics: StatisticsConfig, pool: Pool | None = None
+) -> tuple[float, float, float, str] | None:
     """Returns (standard error, low end, high end, method) by the bootstrap; `None` if all replicates are equal."""
-    found = resampled_interval(rows.replicates, statistics.confidence)
+    found = resampled_interval(rows.replicates, statistics.confidence, pool)
     return (*found, "bootstrap") if found and found[0] else None
 
 
 def _judge_by_labels(rows: Accumulator, values: Distribution, facts: MetricFacts, confidence: float) -> dict[str, Any]:
     """Returns the fields of a summary that people's labels give."""
-    shares = all(value in (0.0, 1.0) for value, _ in values.counted)
+    shares = _shares(values)
     found = correct(rows.labelled, values, confidence, _ends(values, facts, facts.binary))
     passed = rows.passes / values.n if facts.threshold and values.n else values.mean() if shares else None
     statistics, reasons = describe_validity(rows.labelled, passed, values.n, facts.threshold, confidence)
@@ -177,7 +184,7 @@ def _interval(
         error, method, found = values.standard_error(), "normal", _normal(values, facts, level)
     else:
         error, method = values.clustered_error(), "cluster" if values.clusters else None
-        shares = all(value in (0.0, 1.0) for value, _ in values.counted)
+        shares = _shares(values)
         ends = _ends(values, facts, shares)
         units = values.clusters.number if values.clusters else values.n
         found = None
@@ -198,10 +205,14 @@ def _interval(
 def _normal(values: Distribution, facts: MetricFacts, level: float) -> tuple[float, float] | None:
     """Returns the normal approximation as if all rows were independent, clipped to the metric's range if it has one."""
     mean, error = values.mean(), values.standard_error()
-    if mean is not None and facts.binary and all(value in (0.0, 1.0) for value, _ in values.counted):
+    if mean is not None and facts.binary and _shares(values):
         return normal_share(values.total.numerator >> values.total.exponent, values.n, level)
     found = None if mean is None or error is None else about_mean(mean, error, normal_quantile(level))
     return found and clipped(found, _ends(values, facts))
+
+
+def _shares(values: Distribution) -> bool:
+    return all(value in (0.0, 1.0) for value, _ in values.counted)
 
 
 def _ends(values: Distribution, facts: MetricFacts, shares: bool = False) -> tuple[float, float] | None:

@@ -101,19 +101,49 @@ def sort_instances(rows: Iterable[Instance]) -> list[Instance]:
 def cut(
     rows: list[Instance], parts: int, weigh: bool = True, most: int = MAX_ROWS
 ) -> Iterator[tuple[int, tuple[Instance, ...]]]:
-    """Cuts sorted instances into (part, batch): a batch ends with its part, at `most` rows and near `MAX_BYTES`."""
+    """Cuts sorted instances into (part, batch): a batch ends with its part, at `most` rows and near `MAX_BYTES`.
+
+    Equal inputs stay together, since they are a cluster. More of them than a batch holds have batches of their own.
+    """
     groups = groupby(rows, key=lambda r: position(r.instance_id, parts)) if parts > 1 else [(0, rows)][: len(rows)]
     for part, group in groups:
         batch: list[Instance] = []
         size = 0
-        for row in group:
-            width = _width(row) if weigh else 0
-            if batch and (len(batch) >= most or size + width > MAX_BYTES):
+        for same in _equal_inputs(group):
+            width = sum(map(_width, same)) if weigh else 0
+            if batch and (len(batch) + len(same) > most or size + width > MAX_BYTES):
                 yield part, tuple(batch)
                 batch, size = [], 0
-            batch.append(row)
+            if len(same) > 1 and (len(same) > most or width > MAX_BYTES):
+                yield from ((part, piece) for piece in _pieces(same, weigh, most))
+                continue
+            batch += same
             size += width
-        yield part, tuple(batch)
+        if batch:
+            yield part, tuple(batch)
+
+
+def _equal_inputs(rows: Iterable[Instance]) -> Iterator[list[Instance]]:
+    """Yields the rows of each input, which follow each other."""
+    rows = list(rows)
+    if not any("-" in row.instance_id for row in rows):
+        yield from ([row] for row in rows)
+        return
+    for _, same in groupby(rows, key=lambda row: row.instance_id.partition("-")[0]):
+        yield list(same)
+
+
+def _pieces(rows: Iterable[Instance], weigh: bool, most: int) -> Iterator[tuple[Instance, ...]]:
+    piece: list[Instance] = []
+    size = 0
+    for row in rows:
+        width = _width(row) if weigh else 0
+        if piece and (len(piece) >= most or size + width > MAX_BYTES):
+            yield tuple(piece)
+            piece, size = [], 0
+        piece.append(row)
+        size += width
+    yield tuple(piece)
 
 
 def _width(row: Instance) -> int:

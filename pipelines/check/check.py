@@ -184,6 +184,7 @@ class CheckReport:
         yield "columns " + ", ".join(shown) + (" …" if len(columns) > MOST_COLUMNS else "")
         known = {name for name, _ in columns}
         named = {"dataset.columns": set(self.plan.config.dataset.columns), "slices": set(chain(*self.plan.slices))}
+        named["statistics.cluster"] = set(self.plan.config.statistics.cluster)
         for key, wanted in named.items() if sample.examples else ():
             for column in sorted(wanted - known):
                 yield plain(f"warning: {key}: the first rows have no column {column!r}")

@@ -46,7 +46,7 @@ def render(comparison: Comparison, width: int = 100) -> str:
     for slice_, differences in groups.items():
         title = [plain(slice_name(dict(slice_)))] if slice_ else []
         parts.append("\n".join([*title, *_render_table(differences, comparison.deciding, width)]))
-    parts.append("\n".join(_render_drift(comparison)))
+    parts.append("\n".join((*_render_corrected(comparison), *_render_drift(comparison))))
     parts.append("\n".join(plain(note) for note in comparison.notes))
     why = [f"  {plain(line)}" for line in explain_verdict(comparison)]
     parts.append("\n".join([f"Gate: {comparison.verdict}", *why]))
@@ -73,6 +73,15 @@ def _render_drift(comparison: Comparison) -> Iterator[str]:
         if one.column in columns:
             parts = f"mix {signed(one.mix)}, within {signed(one.within)}"
             yield plain(f"  {one.metric} over all rows by {one.column}: {signed(one.change)} = {parts}")
+
+
+def _render_corrected(comparison: Comparison) -> Iterator[str]:
+    """Yields the gains by which a comparison of corrected means is decided."""
+    for one in comparison.differences:
+        if one.corrected_gain is not None and one.corrected_ci_low is not None and one.corrected_ci_high is not None:
+            place = f" [{slice_name(dict(one.slice))}]" if one.slice else ""
+            ends = f"{signed(one.corrected_ci_low)} … {signed(one.corrected_ci_high)}"
+            yield plain(f"Corrected by labels: {one.metric}{place} {signed(one.corrected_gain)} ({ends})")
 
 
 def explain_verdict(comparison: Comparison) -> Iterator[str]:

@@ -21,7 +21,7 @@ _SHOWN = 20
 
 
 def require_dataset(plan: Plan, files: Sequence[FileInfo]) -> None:
-    """Refuses a dataset without a single answer if no agent is configured, and one without a column of `slices`.
+    """Refuses a dataset without a single answer if no agent is configured, and one that lacks a named column.
 
     Raises:
         DatasetError: As `require_answers` and `require_slices`.
@@ -31,7 +31,9 @@ def require_dataset(plan: Plan, files: Sequence[FileInfo]) -> None:
 
 
 def require_slices(plan: Plan, files: Sequence[FileInfo]) -> None:
-    """Refuses a dataset whose first `MOST_ROWS` rows lack a column of `slices`, which is most often misspelt.
+    """Refuses a dataset whose first `MOST_ROWS` rows lack a column of `slices` or `statistics.cluster`.
+
+    Such a column is most often misspelt.
 
     The rows are read until all of them have been seen. A column may be null in every row, and one that is declared in
     `dataset.columns` may begin later. What a service has to be asked for (a table, a query) is not read.
@@ -43,7 +45,9 @@ def require_slices(plan: Plan, files: Sequence[FileInfo]) -> None:
     Raises:
         DatasetError: A column is not there; near names are offered.
     """
-    wanted = dict.fromkeys(c for columns in plan.slices for c in columns if c not in plan.config.dataset.columns)
+    keys = dict.fromkeys(plan.config.statistics.cluster, "statistics.cluster")
+    keys |= dict.fromkeys((c for columns in plan.slices for c in columns), "slices")
+    wanted = {column: key for column, key in keys.items() if column not in plan.config.dataset.columns}
     if not wanted or _asks_a_service(plan, files):
         return
     seen: dict[str, None] = {}
@@ -58,7 +62,9 @@ def require_slices(plan: Plan, files: Sequence[FileInfo]) -> None:
     rows = f"first {MOST_ROWS:,} rows of the dataset" if number == MOST_ROWS else "dataset"
     allowed = ", ".join(list(seen)[:_SHOWN]) + ("; or declare it in dataset.columns" if number == MOST_ROWS else "")
     verb = "have" if number == MOST_ROWS else "has"
-    error = name_error(f"the {rows} {verb} no column {lacking[0]!r}", lacking[0], list(seen), "slices", allowed)
+    error = name_error(
+        f"the {rows} {verb} no column {lacking[0]!r}", lacking[0], list(seen), wanted[lacking[0]], allowed
+    )
     raise DatasetError(str(error))
 
 

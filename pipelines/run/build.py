@@ -22,7 +22,7 @@ from .batches import check_batches
 from .judges import build_judges, full_names
 from .output_guard import refuse_others
 from .parts import agent_type, build_agent, build_metrics, build_rules, build_writer
-from .plan import Plan, describe_metric
+from .plan import Plan, describe_metric, describe_pooled
 from .publish import require_sinks
 
 
@@ -52,6 +52,7 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
     ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
     ends |= dict.fromkeys(_check_ratios(config, facts))
+    ends |= {one.name: one.range for use in metrics for one in describe_pooled(use)}
     criteria.check(config.criteria, ends, config.slices, config.labels.columns if config.labels else ())
     check_gate(config.gate, facts)
     written = () if rows is None else config.dataset.paths

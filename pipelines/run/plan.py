@@ -150,7 +150,8 @@ class Plan:
     @property
     def metric_facts(self) -> tuple[MetricFacts, ...]:
         """The properties of each metric that the summary uses."""
-        return (*(describe_metric(u, self.config) for u in self.metrics), *describe_ratios(self.config))
+        named = (one for u in self.metrics for one in (describe_metric(u, self.config), *describe_pooled(u)))
+        return (*named, *describe_ratios(self.config))
 
     @property
     def failure_tests(self) -> tuple[FailureTest, ...]:
@@ -162,7 +163,7 @@ class Plan:
     def sliced_facts(self) -> tuple[MetricFacts, ...]:
         """The metrics whose worst slices are looked for: those with scores that are not measured."""
         measured = {u.name for u in self.metrics if u.metric.measured} | {PERFORMANCE[0]}
-        return tuple(one for one in self.metric_facts if not (one.pairwise or one.ratio or one.name in measured))
+        return tuple(one for one in self.metric_facts if not (one.pairwise or one.of_sums or one.name in measured))
 
     @property
     def slices(self) -> tuple[tuple[str, ...], ...]:
@@ -295,6 +296,13 @@ def test_of(use: ConfiguredMetric, facts: Sequence[MetricFacts]) -> FailureTest:
         args = "ignore" if ignored else getattr(use.metric, "args", "exact")
         steps = args, getattr(use.metric, "profile", "vertex")
     return FailureTest(use.name, own.threshold, None if bounded or own.pairwise else own.worst, steps)
+
+
+def describe_pooled(use: ConfiguredMetric) -> tuple[MetricFacts, ...]:
+    """The score of all rows together, as a metric of the summary, if the configuration asks for it."""
+    if not getattr(use.metric, "corpus", False):
+        return ()
+    return (MetricFacts(f"{use.name}/corpus", range=use.metric.range, pooled=(use.name, use.metric.pool)),)
 
 
 def describe_ratios(config: EvaluationConfig) -> tuple[MetricFacts, ...]:

@@ -207,12 +207,20 @@ class StatisticsConfig(ConfigPart):
         on_failure: "exclude" leaves rows whose agent failed out of means; "worst" counts them with the worst value.
         ratios: Ratios of sums by name, each of two metrics: {cost_per_success: [cost, success]}. Each has rows of its
             own in the summary, over the rows that have both, with intervals by the bootstrap.
+        cluster: Dataset columns whose equal values make rows depend on each other, such as a conversation's id. By
+            default, and for rows that lack a value, rows with equal inputs are a cluster.
     """
 
     ci: Literal["auto", "normal", "bootstrap"] = "auto"
     confidence: float = Field(default=0.95, gt=0, lt=1)
     on_failure: Literal["exclude", "worst"] = "exclude"
     ratios: dict[str, tuple[str, str]] = {}
+    cluster: list[str] = []
+
+    @field_validator("cluster", mode="before")
+    @classmethod
+    def _column_list(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
 
 
 class BudgetConfig(ConfigPart):

@@ -25,6 +25,7 @@ class GateConfig(ConfigPart):
         margins: Margins of single metrics by name.
         min_coverage: Lowest share of the earlier run's scores that this run must have as well.
         inconclusive: Whether the gate passes or fails if it is inconclusive; default: neither, exit code 4.
+        corrected: Whether the means that people's labels correct decide, for metrics that have `labels` in both runs.
         confidence: Level of the intervals and tests, in (0, 1).
     """
 
@@ -35,6 +36,7 @@ class GateConfig(ConfigPart):
     margins: dict[str, Margin] = {}
     min_coverage: float | None = Field(default=None, ge=0, le=1)
     inconclusive: Literal["pass", "fail"] | None = None
+    corrected: bool = False
     confidence: float = Field(default=0.95, gt=0, lt=1)
 
     @field_validator("slices", mode="before")

@@ -1,9 +1,12 @@
 """How often verdicts of a comparison are wrong, and what a comparison costs.
 
-    python tests/benchmarks/bench_statistics.py [SHARE]
+    python tests/benchmarks/bench_statistics.py [SHARE] [WORDS]
 
-SHARE scales the number of simulations (1: as many as the figures below are stated for, 0.1: a quick look). Each line
-names the bound that must hold; the exit code is 1 if one does not.
+SHARE scales the number of simulations (1: as many as the figures below are stated for, 0.1: a quick look). Of WORDS,
+only lines with them are computed. Each line names the bound that must hold; the exit code is 1 if one does not.
+
+- Distances from scipy, statsmodels and published tables: statistics_oracles.py.
+- Coverage of the intervals of a summary: interval_coverage.py.
 
 - Same agent: k of 500 rows changed by chance. Share of verdicts other than INCONCLUSIVE.
 - Family: 20 metrics × 11 slices of 500 rows, nothing changed but by chance. Share of comparisons with any such verdict.
@@ -18,14 +21,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
+from interval_coverage import Check, list_coverages
+from statistics_oracles import list_distances
 
 from evalbeam.schemas.comparison import Difference
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import ScoreColumn, ScoredBatch
-from evalbeam.transforms.statistics.accumulators import Accumulator, Clusters, counted
+from evalbeam.transforms.statistics.accumulators import Accumulator
+from evalbeam.transforms.statistics.clusters import Clusters, counted
 from evalbeam.transforms.statistics.gains import Cell, judge
 from evalbeam.transforms.statistics.labelled import Label, correct, observe
 from evalbeam.transforms.statistics.paired import Pairs, Scale
@@ -183,7 +189,8 @@ def holding(draw: Labelling, truth: float, ends: tuple[float, float], trials: in
         groups = Clusters.of(scores[i : i + trials] for i in range(0, size, trials)) if trials > 1 else None
         rows = Accumulator(size, size, counts=counted(scores), clusters=groups)
         values = rows.distribution()
-        found = correct(observe(scores, labels, trials), values, 0.95, ends)
+        places = [range(i, i + trials) for i in range(0, size, trials)]
+        found = correct(observe(scores, labels, places), values, 0.95, ends)
         error, mean = values.clustered_error() or 0.0, values.mean() or 0.0
         held[0] += abs(mean - truth) <= 1.96 * error
         held[1] += found.low is not None and found.high is not None and found.low <= truth <= found.high
@@ -237,31 +244,41 @@ MARGINS: tuple[tuple[str, Make, Scale, float], ...] = (
 """(name, runs with a true loss of exactly the margin, range, margin)."""
 
 
-def main() -> int:
-    """Prints every figure beside its bound."""
-    part = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+def list_errors(part: float) -> Iterator[Check]:
+    """Lists the simulations of errors; each figure is at most its bound."""
     few, many = max(int(1000 * part), 1), max(int(2000 * part), 1)
-    checks: list[tuple[str, Callable[[], float], float]] = []
     for k in (3, 4, 6, 10, 20, 21, 30, 50):
         for words, sizes in (("±0.5", (0.5,)), ("±1 or ±2", (1.0, 2.0))):
             make = same_agent(k, sizes)
-            checks.append((f"same agent, {k} of 500 by {words}", lambda m=make: false_verdicts(m, STARS, many), 0.055))
+            yield f"same agent, {k} of 500 by {words}", lambda m=make: false_verdicts(m, STARS, many), 0.055
     for trials in (1, 2):
-        checks.append((f"family of 220, trials {trials}", lambda t=trials: family_error(t, few), 0.05))
+        yield f"family of 220, trials {trials}", lambda t=trials: family_error(t, few), 0.05
     for name, make, scale, margin in MARGINS:
         call = lambda m=make, s=scale, d=margin: wrongly_passed(m, s, d, many)  # noqa: E731
-        checks.append((f"true loss is the margin: {name}", call, 0.05))
+        yield f"true loss is the margin: {name}", call, 0.05
     for name, *given in LABELLINGS:
         for i, (words, bound) in enumerate((("raw interval holds", 0.2), ("corrected interval, off 95 %", 0.02))):
             call = lambda g=given, i=i: abs(holding(*g, max(int(500 * part), 1))[i] - 0.95 * i)  # noqa: E731
-            checks.append((f"{words}: {name}", call, bound))
-    checks.append(("bootstrap, share of 20 passes", lambda: bootstrap_share(max(int(1_000_000 * part), 10_000)), 1.0))
+            yield f"{words}: {name}", call, bound
+    yield "bootstrap, share of 20 passes", lambda: bootstrap_share(max(int(1_000_000 * part), 10_000)), 1.0
+    yield "cost for each instance of six metrics, µs", lambda: cost(50_000), 100.0
+
+
+def main() -> int:
+    """Prints every figure beside its bound."""
+    part = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+    words = sys.argv[2] if len(sys.argv) > 2 else ""
+    checks = [(*one, False) for one in (*list_distances(), *list_errors(part))]
+    checks += [(*one, True) for one in list_coverages(max(int(2000 * part), 1))]
     missed = 0
-    for name, compute, bound in checks:
+    for name, compute, bound, least in checks:
+        if words not in name:
+            continue
         found = compute()
-        missed += found > bound
-        print(f"{name:60} {found:7.4f}  at most {bound}{'  MISSED' if found > bound else ''}", flush=True)
-    print(f"{'cost for each instance of six metrics':60} {cost(50_000):7.1f}  µs")
+        wrong = found < bound if least else found > bound
+        missed += wrong
+        bounds = f"at {'least' if least else 'most'} {bound:g}{'  MISSED' if wrong else ''}"
+        print(f"{name:62} {found:10.4g}  {bounds}", flush=True)
     return 1 if missed else 0
 
 

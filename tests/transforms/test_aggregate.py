@@ -30,7 +30,8 @@ from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, SliceKey, Summary
 from evalbeam.transforms.aggregate import SummarizeScores, sort_summaries, summarize
 from evalbeam.transforms.statistics import accumulators
-from evalbeam.transforms.statistics.accumulators import MAX_DISTINCT, Accumulator, buckets_of, counted, middle
+from evalbeam.transforms.statistics.accumulators import MAX_DISTINCT, Accumulator, buckets_of, middle
+from evalbeam.transforms.statistics.clusters import counted
 from evalbeam.transforms.statistics.criteria import Threshold
 from evalbeam.transforms.statistics.slices import MetricFacts, partials
 

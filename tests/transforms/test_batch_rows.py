@@ -45,6 +45,18 @@ def test_batches_end_at_the_row_limit_and_at_the_byte_limit():
     assert [len(b) for _, b in cut(wide, 1)] == [2, 2, 1]
 
 
+def test_equal_inputs_stay_together():
+    copies = [Instance(f"{i:032x}", {"n": n}) for i in range(40) for n in range(100)]
+    batches = [batch for _, batch in cut(sort_instances(copies), 1)]
+    inputs = [{r.instance_id[:32] for r in batch} for batch in batches]
+    assert sum(map(len, inputs)) == len(set().union(*inputs)) == 40
+    assert [len(b) for b in batches] == [1000, 1000, 1000, 1000]
+    many = [Instance("a" * 32, {"n": n}) for n in range(MAX_ROWS + 1)] + [Instance("b" * 32, {})]
+    assert [len(b) for _, b in cut(sort_instances(many), 1)] == [MAX_ROWS, 1, 1]
+    wide = [Instance("a" * 32, {"n": n, "t": "x" * (3 << 20)}) for n in range(3)]
+    assert [len(b) for _, b in cut(sort_instances(wide), 1)] == [2, 1]
+
+
 @given(INSTANCES)
 def test_packed_instances_come_back(rows):
     rows = [Instance(r.instance_id, r.row, {"prompt": "p"} if i % 2 else {}) for i, r in enumerate(rows)]

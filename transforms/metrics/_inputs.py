@@ -79,7 +79,7 @@ def scatter(column: ScoreColumn, places: list[int], skipped: dict[int, Score], s
     whole = ScoreColumn([None] * size)
     for at, place in enumerate(places):
         whole.values[place] = column.values[at]
-    for name in ("status", "errors", "labels", "explanations", "confidences", "details"):
+    for name in ("status", "errors", "labels", "explanations", "confidences", "details", "sums"):
         getattr(whole, name).update({places[at]: value for at, value in getattr(column, name).items()})
     for place, score in skipped.items():
         whole.put(place, score)

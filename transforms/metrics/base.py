@@ -26,13 +26,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import attrgetter
 from traceback import walk_tb
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ...schemas.conversation import pair_turns
 from ...schemas.instance import FROM_INVOCATION, Example, Turn
 from ...schemas.result import Better, Score, ScoreColumn
 from ..calls.errors import classify_error
 from ..registry import name_of, register
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["Derived", "Metric", "ScoringBatch", "failure_of", "register", "score_safely"]
 
@@ -102,6 +105,17 @@ class Metric(ABC):
     def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
         """Scores all examples of a batch, with the same results as `score`; calls `score` for each by default."""
         return ScoreColumn.of([score_safely(self, example) for example in batch.examples])
+
+    def pool(self, sums: np.ndarray) -> np.ndarray:
+        """Returns the score of all rows together, from sums of what `ScoreColumn.sums` has of each row.
+
+        Args:
+            sums: float64 of shape (cases, sums).
+
+        Raises:
+            NotImplementedError: The metric has no such score.
+        """
+        raise NotImplementedError
 
     @property
     def metric_name(self) -> str:

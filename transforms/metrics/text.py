@@ -19,6 +19,7 @@ from ...schemas.errors import ConfigError
 from ...schemas.instance import Example
 from ...schemas.result import Score, ScoreColumn
 from ..registry import require_module
+from ._pooled import pooled_f1
 from .base import Metric, ScoringBatch, register
 from .kernels.bleu import bleus
 from .kernels.pairs import Counts, TextPairs
@@ -93,6 +94,7 @@ class Rouge(_PairMetric):
         sentence_splitter: "sentencex", which is always available, or "punkt", NLTK's English model as in rouge-score,
             which must be installed on the machine that starts the run and on its workers.
         tokenizer: "default", or "unicode" for words of all scripts as in ADK's response_match.
+        corpus: Add a row `<name>/corpus` to the summary: F1 of all hits among all units, of all rows together.
     """
 
     outputs: ClassVar[tuple[str, ...]] = ("details",)
@@ -102,6 +104,7 @@ class Rouge(_PairMetric):
     split_summaries: bool = False
     sentence_splitter: Literal["sentencex", "punkt"] = "sentencex"
     tokenizer: Literal["default", "unicode"] = "default"
+    corpus: bool = False
 
     def __post_init__(self) -> None:
         if self.use_stemmer:
@@ -125,12 +128,20 @@ class Rouge(_PairMetric):
         return self.sentence_splitter if self.split_summaries and self.rouge_type == "rougeLsum" else None
 
     def _column(self, counts: Counts) -> ScoreColumn:
-        rule = WordRule(self.tokenizer == "unicode", self.use_stemmer)
+        found = self._hits(counts, WordRule(self.tokenizer == "unicode", self.use_stemmer))
+        column = _rouge_column(found)
+        if self.corpus:
+            column.sums = dict(enumerate(found[:, [0, 1, 0, 2]].tolist()))
+        return column
+
+    def _hits(self, counts: Counts, rule: WordRule) -> np.ndarray:
         if self.rouge_type == "rougeLsum":
-            return _rouge_column(counts.union(rule, self._splitter))
-        if self.rouge_type == "rougeL":
-            return _rouge_column(counts.lcs(rule))
-        return _rouge_column(counts.ngrams(rule, int(self.rouge_type[-1])))
+            return counts.union(rule, self._splitter)
+        return counts.lcs(rule) if self.rouge_type == "rougeL" else counts.ngrams(rule, int(self.rouge_type[-1]))
+
+    def pool(self, sums: np.ndarray) -> np.ndarray:
+        """Returns F1 of all rows together."""
+        return pooled_f1(sums)
 
 
 for _n in range(1, 10):
@@ -174,15 +185,24 @@ class Bleu(_PairMetric):
         smooth: Smoothing of a precision of 0: "exp", "floor" (0.1 matches), "add-k" (adds 1 to both counts) or "none".
         use_effective_order: Ignore orders longer than the response.
         lowercase: Compare in lower case.
+        corpus: Add a row `<name>/corpus` to the summary: BLEU of all rows together, which is not the mean of theirs.
     """
 
     tokenize: Literal["intl", "13a", "none", "char", "zh"] = "intl"
     smooth: Literal["exp", "floor", "add-k", "none"] = "exp"
     use_effective_order: bool = False
     lowercase: bool = False
+    corpus: bool = False
 
     def _column(self, counts: Counts) -> ScoreColumn:
-        return ScoreColumn(bleus(counts.bleu(self.tokenize, self.lowercase), self.smooth, self.use_effective_order))
+        found = counts.bleu(self.tokenize, self.lowercase)
+        sums = dict(enumerate(found.tolist())) if self.corpus else {}
+        return ScoreColumn(bleus(found, self.smooth, self.use_effective_order), sums=sums)
+
+    def pool(self, sums: np.ndarray) -> np.ndarray:
+        """Returns the corpus BLEU of sacrebleu with the same options, in [0, 1]."""
+        counts = np.rint(sums).astype(np.int64)
+        return np.array(bleus(counts, self.smooth, self.use_effective_order), np.float64)
 
 
 @register("metric", "exact_match")

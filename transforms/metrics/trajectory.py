@@ -19,12 +19,14 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
 import orjson
 
 from ...schemas.errors import RowError
 from ...schemas.instance import Example, ToolCall, Trajectory
 from ...schemas.result import Score, ScoreColumn
 from ...schemas.trajectory import parse_trajectory
+from ._pooled import pooled_f1
 from .base import Metric, ScoringBatch, failure_of, register
 from .kernels.calls import ArgsRule, Profile, Relation, Sameness
 from .kernels.matching import matched, union
@@ -160,7 +162,31 @@ class TrajectoryRecall(TrajectoryComparison):
 @register("metric", "trajectory_f1")
 @dataclass(frozen=True)
 class TrajectoryF1(TrajectoryComparison):
-    """Harmonic mean of trajectory_precision and trajectory_recall, in [0, 1]; 0 if both are 0."""
+    """Harmonic mean of trajectory_precision and trajectory_recall, in [0, 1]; 0 if both are 0.
+
+    Attributes:
+        corpus: Add a row `<name>/corpus` to the summary: F1 of the calls of all rows together.
+    """
+
+    corpus: bool = False
+
+    def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
+        column = TrajectoryComparison.score_batch(self, batch)
+        if self.corpus:
+            relations, _, equivalence = self._find_relations(batch)
+            column.sums = {i: self._count(r, equivalence) for i, r in enumerate(relations) if r is not None}
+        return column
+
+    def _count(self, relation: Relation, equivalence: bool) -> tuple[int, int, int, int]:
+        masks, predicted, reference = relation
+        if self.matching == "one_to_one":
+            both = matched(masks, equivalence)
+            return both, predicted, both, reference
+        return predicted - masks.count(0), predicted, union(masks).bit_count(), reference
+
+    def pool(self, sums: np.ndarray) -> np.ndarray:
+        """Returns F1 of all calls together."""
+        return pooled_f1(sums)
 
     def _value(self, relation: Relation, equivalence: bool) -> float:
         one_to_one = self.matching == "one_to_one"

@@ -102,6 +102,7 @@ def _column_out(column: ScoreColumn) -> list[Any]:
         column.explanations,
         column.confidences,
         column.details,
+        column.sums,
     ]
 
 

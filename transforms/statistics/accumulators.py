@@ -13,16 +13,16 @@ from __future__ import annotations
 import math
 import struct
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import orjson
 
 from .bootstrap import Replicates
+from .clusters import Clusters, Dyadic, Values, dyadic, exact_sums
 
 MAX_DISTINCT = 4096
 """Most distinct values that are counted one by one."""
@@ -31,48 +31,6 @@ BUCKETS_PER_OCTAVE = 128
 
 _BUCKET_SHIFT = 52 - BUCKETS_PER_OCTAVE.bit_length() + 1
 _MAGNITUDE = (1 << 63) - 1
-
-
-class Dyadic(NamedTuple):
-    """The exact number `numerator / 2**exponent`, in lowest terms."""
-
-    numerator: int = 0
-    exponent: int = 0
-
-    @classmethod
-    def reduced(cls, numerator: int, exponent: int) -> Dyadic:
-        """Reduces `numerator / 2**exponent` to lowest terms; `exponent >= 0`."""
-        if not numerator:
-            return cls()
-        shift = min(exponent, (numerator & -numerator).bit_length() - 1)
-        return cls(numerator >> shift, exponent - shift)
-
-    def plus(self, other: Dyadic) -> Dyadic:
-        """Returns the exact sum."""
-        exponent = max(self.exponent, other.exponent)
-        left = self.numerator << (exponent - self.exponent)
-        return Dyadic.reduced(left + (other.numerator << (exponent - other.exponent)), exponent)
-
-
-def dyadic(value: float) -> Dyadic:
-    """Converts a finite float64 exactly."""
-    numerator, denominator = value.as_integer_ratio()
-    return Dyadic(numerator, denominator.bit_length() - 1)
-
-
-def exact_sums(counts: Mapping[float, int]) -> tuple[Dyadic, Dyadic]:
-    """Returns the sum of the values and the sum of their squares, each value as often as counted."""
-    sums: dict[int, int] = {}
-    squares: dict[int, int] = {}
-    for value, count in counts.items():
-        numerator, denominator = value.as_integer_ratio()
-        part = numerator * count
-        sums[denominator] = sums.get(denominator, 0) + part
-        squares[denominator] = squares.get(denominator, 0) + part * numerator
-    top = max(sums, default=1).bit_length() - 1
-    total = sum(part << (top - d.bit_length() + 1) for d, part in sums.items())
-    square = sum(part << 2 * (top - d.bit_length() + 1) for d, part in squares.items())
-    return Dyadic.reduced(total, top), Dyadic.reduced(square, 2 * top)
 
 
 def buckets_of(values: Collection[float]) -> list[int]:
@@ -92,53 +50,6 @@ def middle(bucket: int) -> float:
         return 0.0
     bits = (abs(bucket) << _BUCKET_SHIFT) | (1 << (_BUCKET_SHIFT - 1))
     return math.copysign(struct.unpack("<d", struct.pack("<q", bits))[0], bucket)
-
-
-class Clusters(NamedTuple):
-    """Sums over clusters of values, such as the trials of an instance, for the standard error of the mean.
-
-    Attributes:
-        number: Clusters with a value.
-        sizes: Sum of the squares of their numbers of values.
-        squares: Sum of the squares of their sums.
-        products: Sum of their sums, each times its number of values.
-    """
-
-    number: int = 0
-    sizes: int = 0
-    squares: Dyadic = Dyadic()
-    products: Dyadic = Dyadic()
-
-    @classmethod
-    def of(cls, clusters: Iterable[Sequence[float | None]]) -> Clusters:
-        """Sums up clusters of values, ignoring `None`."""
-        number, sizes, squares, products = cls()
-        for cluster, times in Counter(map(tuple, clusters)).items():
-            values = counted(cluster)
-            size = sum(values.values())
-            if not size:
-                continue
-            total, _ = exact_sums(values)
-            number += times
-            sizes += times * size**2
-            squares = squares.plus(Dyadic.reduced(times * total.numerator**2, 2 * total.exponent))
-            products = products.plus(Dyadic.reduced(times * size * total.numerator, total.exponent))
-        return cls(number, sizes, squares, products)
-
-    def plus(self, other: Clusters) -> Clusters:
-        """Returns the sums of both."""
-        squares, products = self.squares.plus(other.squares), self.products.plus(other.products)
-        return Clusters(self.number + other.number, self.sizes + other.sizes, squares, products)
-
-    def encode(self) -> list[Any]:
-        """Encodes the sums as JSON."""
-        return [self.number, self.sizes, _number(self.squares), _number(self.products)]
-
-    @classmethod
-    def decode(cls, data: list[Any]) -> Clusters:
-        """Decodes what `encode` wrote."""
-        number, sizes, squares, products = data
-        return cls(number, sizes, _dyadic(squares), _dyadic(products))
 
 
 @dataclass(slots=True)
@@ -181,7 +92,7 @@ class Accumulator:
         passes: Values that meet the metric's threshold.
         counts: How often each value occurred, while there are at most `MAX_DISTINCT` of them; no -0.0, only finite.
         sketch: Replaces `counts` beyond that.
-        clusters: The same values by instance, if instances have several trials.
+        clusters: The clusters of these values, if some have several; other values stand by themselves.
         labelled: Clusters with labels of people, as `labelled` counts them.
         replicates: The sums of the bootstrap, if it is asked for.
     """
@@ -231,7 +142,7 @@ class Accumulator:
     def encode(self) -> bytes:
         """Encodes the accumulator; equal multisets of scores give equal bytes, in whatever order they were merged."""
         s = self.sketch
-        sketch = s and [_number(s.total), _number(s.squares), s.low, s.high, _columns(s.buckets)]
+        sketch = s and [s.total.encode(), s.squares.encode(), s.low, s.high, _columns(s.buckets)]
         head = [self.rows, self.scored, self.errors, self.skipped, self.inapplicable, self.passes]
         clusters = self.clusters and self.clusters.encode()
         whole = [*head, _columns(self.counts), sketch, clusters, sorted(self.labelled.items())]
@@ -244,7 +155,7 @@ class Accumulator:
         *head, (values, counts), sketch, clusters, labelled = orjson.loads(first)
         if sketch is not None:
             total, squares, low, high, (buckets, sizes) = sketch
-            sums = _dyadic(total), _dyadic(squares)
+            sums = Dyadic.decode(total), Dyadic.decode(squares)
             sketch = Sketch(*sums, low, high, dict(zip(buckets, sizes, strict=True)))
         rows, scored, errors, skipped, inapplicable, passes = head
         exact = dict(zip(values, counts, strict=True))
@@ -278,7 +189,8 @@ class Distribution:
         self.counted, self.total, self.squares, self.low, self.high = counted, total, squares, low, high
         self._upto = list(accumulate(count for _, count in counted))
         self.n = self._upto[-1] if counted else 0
-        self.clusters = None if clusters is None or clusters.number == self.n else clusters
+        groups = None if clusters is None else clusters.closed(Values(self.n, total, squares))
+        self.clusters = None if groups is None or groups.number == self.n else groups
 
     def mean(self, more: int = 0, value: float = 0.0) -> float | None:
         """Returns the mean, with `more` further rows at `value`."""
@@ -310,20 +222,34 @@ class Distribution:
         """
         if self.clusters is None:
             return self.standard_error()
-        number, sizes, squares, products = self.clusters
+        number, sizes, squares, products = self.clusters[:4]
         total, n = self.total, self.n
         mixed = Dyadic.reduced(-2 * n * total.numerator * products.numerator, total.exponent + products.exponent)
         own = Dyadic.reduced(sizes * total.numerator**2, 2 * total.exponent)
         residuals = Dyadic.reduced(n**2 * squares.numerator, squares.exponent).plus(mixed).plus(own)
         return _root(number * residuals.numerator, (number - 1) * n**4 << residuals.exponent)
 
+    def design_effect(self) -> float | None:
+        """Returns how often larger the variance of the mean is than that of as many independent values.
+
+        It is free of the corrections for few values and few clusters. `None` if the values do not vary, or for less
+        than two clusters.
+        """
+        simple, clustered = self.standard_error(), self.clustered_error()
+        if not simple or clustered is None:
+            return None
+        if self.clusters is None:
+            return 1.0
+        number = self.clusters.number
+        return (clustered / simple) ** 2 * (number - 1) / number * self.n / (self.n - 1)
+
     def quantile(self, p: int, q: int) -> float | None:
         """Returns the p/q quantile, linear between neighbours (definition 7 of Hyndman and Fan, as numpy's default)."""
         if not self.n:
             return None
         rank, rest = divmod((self.n - 1) * p, q)
-        low = self._at(rank)
-        high = self._at(rank + 1) if rest else low
+        low = self.at_rank(rank)
+        high = self.at_rank(rank + 1) if rest else low
         if low == high:
             return low
         return min(max(low * (1 - rest / q) + high * (rest / q), low), high)
@@ -332,7 +258,8 @@ class Distribution:
         """Returns the smallest of the most frequent values; of buckets, the middle of the fullest one."""
         return max(self.counted, key=lambda pair: pair[1])[0] if self.n else None
 
-    def _at(self, rank: int) -> float:
+    def at_rank(self, rank: int) -> float:
+        """Returns the score of a rank, from 0 to n - 1 in ascending order."""
         return self.counted[bisect_right(self._upto, rank)][0]
 
     def _variance(self) -> tuple[int, int]:
@@ -340,13 +267,6 @@ class Distribution:
         squares = self.squares.numerator << (exponent - self.squares.exponent)
         square = self.total.numerator**2 << (exponent - 2 * self.total.exponent)
         return self.n * squares - square, self.n * (self.n - 1) << exponent
-
-
-def counted(values: Iterable[float | None]) -> dict[float, int]:
-    """Counts how often each value occurs, ignoring `None`; keys are floats, and -0.0 counts as 0.0."""
-    counts = Counter(values)
-    counts.pop(None, None)
-    return {value + 0.0: count for value, count in counts.items() if value is not None}
 
 
 def _add(counts: dict[Any, int], more: Mapping[Any, int]) -> None:
@@ -364,14 +284,6 @@ def _merge_sketches(parts: list[Sketch]) -> Sketch:
 def _columns(counts: Mapping[Any, int]) -> tuple[list[Any], list[int]]:
     keys = sorted(counts)
     return keys, [counts[key] for key in keys]
-
-
-def _number(value: Dyadic) -> tuple[str, int]:
-    return format(value.numerator, "x"), value.exponent
-
-
-def _dyadic(value: Sequence[Any]) -> Dyadic:
-    return Dyadic(int(value[0], 16), value[1])
 
 
 def _divide(p: int, q: int) -> float | None:

@@ -11,9 +11,10 @@ others (2012), Estimating uncertainty for massive data streams.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 import orjson
@@ -24,6 +25,9 @@ REPLICATES = 1000
 """Replicates of a statistic."""
 FEW = 16
 """Most clusters of which the sums are kept one by one: of a few rows they are smaller than the replicates."""
+
+Pool: TypeAlias = Callable[[np.ndarray], np.ndarray]
+"""Computes a statistic from sums: float64 of shape (cases, sums) -> float64 of shape (cases,)."""
 
 _BITS = 40
 """Bits of the fraction: values are rounded to 9.1e-13."""
@@ -52,20 +56,15 @@ def draw_weights(keys: np.ndarray) -> np.ndarray:
     return np.concatenate([drawn, np.ones((len(keys), 1), np.uint8)], axis=1).astype(np.float64)
 
 
-def key_of_instance(instance_id: str) -> int:
-    """Returns the key of a row's cluster: its id without the ordinal that tells equal inputs apart."""
-    return key_of(instance_id.partition("-")[0])
-
-
 class Draws:
     """The weights of the rows of a batch, drawn once for all metrics and slices.
 
     Args:
-        instance_ids: The rows' ids.
+        units: Names of the clusters of the rows.
     """
 
-    def __init__(self, instance_ids: Iterable[str]) -> None:
-        self.keys = np.array([key_of_instance(one) for one in instance_ids], np.uint64)
+    def __init__(self, units: Iterable[str]) -> None:
+        self.keys = np.array([key_of(one) for one in units], np.uint64)
         self._weights = draw_weights(self.keys)
         self._known: dict[int, np.ndarray] = {}
 
@@ -137,10 +136,13 @@ class Replicates:
         self.sums = more if self.sums is None else _carry(self.sums + more)
         self.few = {}
 
-    def values(self) -> np.ndarray | None:
-        """Returns the mean, or the ratio of two sums, in every replicate and at the end itself; NaN where undefined.
+    def values(self, pool: Pool | None = None) -> np.ndarray | None:
+        """Returns the statistic in every replicate and at the end itself; NaN where undefined.
 
         `None` without rows, and if a value was too large.
+
+        Args:
+            pool: Computes it from the sums; by default it is the mean, or the ratio of two sums.
         """
         whole = Replicates()
         whole.absorb(self)
@@ -148,6 +150,8 @@ class Replicates:
         if whole.unbounded or whole.sums is None:
             return None
         parts = [whole.sums[i] + whole.sums[i + 1] * 2.0**-_BITS for i in range(0, len(whole.sums) - 1, 2)]
+        if pool is not None:
+            return pool(np.column_stack(parts))
         below = parts[1] if len(parts) > 1 else whole.sums[-1].astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = parts[0] / below
@@ -183,14 +187,17 @@ def fixed_point(*values: Sequence[float | None]) -> np.ndarray:
     return columns
 
 
-def interval(replicates: Replicates | None, confidence: float) -> tuple[float, float, float] | None:
+def interval(
+    replicates: Replicates | None, confidence: float, pool: Pool | None = None
+) -> tuple[float, float, float] | None:
     """Returns (standard error, low end, high end), the percentiles of the replicates; `None` if too few are defined.
 
     Args:
         replicates: The sums.
         confidence: Level of the interval, in (0, 1).
+        pool: As in `Replicates.values`.
     """
-    values = None if replicates is None else replicates.values()
+    values = None if replicates is None else replicates.values(pool)
     if values is None or math.isnan(values[-1]):
         return None
     known = np.sort(values[:-1][~np.isnan(values[:-1])])

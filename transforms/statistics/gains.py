@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from ...schemas.comparison import Change, Difference
+from .corrected_gains import CorrectedGain
 from .multiplicity import benjamini_hochberg, holm
 from .paired import Evidence, Pairs, detectable_gain
 from .permutation import FLIPS
@@ -18,7 +20,11 @@ _PER_MEMBER = 40
 
 
 def judge(
-    cells: Mapping[Cell, Pairs], deciding: Collection[str], margins: Mapping[str, float], confidence: float
+    cells: Mapping[Cell, Pairs],
+    deciding: Collection[str],
+    margins: Mapping[str, float],
+    confidence: float,
+    corrected: Mapping[Cell, CorrectedGain | None] | None = None,
 ) -> list[Difference]:
     """Judges every metric in every slice.
 
@@ -33,10 +39,14 @@ def judge(
         deciding: Metrics that decide; they are the family. Others are judged by themselves.
         margins: The loss of each metric that counts as none.
         confidence: Level of the intervals, in (0, 1).
+        corrected: Gains of means that people's labels correct, which decide instead; `None` if there is none.
     """
+    by_labels = corrected or {}
     family = [cell for cell, pairs in cells.items() if cell[1] in deciding and pairs.seen.pairs]
     flips = max(FLIPS, _PER_MEMBER * len(family))
     cases = {cell: _weigh_cases(pairs, confidence, flips) for cell, pairs in cells.items()}
+    scored = {cell: one[0] for cell, one in cases.items()}
+    cases |= {cell: _correct(cases[cell], gain, confidence) for cell, gain in by_labels.items() if cell in cases}
     size = max((len(one) for one in cases.values()), default=1)
     adjusted = [_adjust(cases, family, case) for case in range(size)]
     rates = dict(zip(family, benjamini_hochberg([cases[cell][0].p for cell in family]), strict=True))
@@ -48,9 +58,27 @@ def judge(
             _decide(one, adjusted[i].get(cell, one.p), margin, alpha) for i, one in enumerate(cases[cell])
         ]
         verdict, reason = _combine(verdicts, cases[cell][0], pairs, margin)
+        if cell in by_labels and by_labels[cell] is None:
+            verdict, reason = "INCONCLUSIVE", "too few labels for a corrected mean in both runs"
         tested = adjusted[0].get(cell), rates.get(cell), len(family) if cell in rates else 0
-        found.append(_describe(cell, pairs, cases[cell], (verdict, reason), margin, tested, alpha))
+        shown = [scored[cell], *cases[cell][1:]] if cell in by_labels else cases[cell]
+        one = _describe(cell, pairs, shown, (verdict, reason), margin, tested, alpha)
+        found.append(_add_corrected(one, by_labels.get(cell), cases[cell][0].p) if cell in by_labels else one)
     return found
+
+
+def _correct(cases: Sequence[Evidence], gain: CorrectedGain | None, confidence: float) -> list[Evidence]:
+    """Puts the corrected gain in place of that of the scores; other cases are as far from it as from that."""
+    seen = cases[0].gain or 0.0
+    if gain is None:
+        return [replace(one, gain=None, low=None, high=None, p=1.0) for one in cases]
+    return [gain.shifted((one.gain or 0.0) - seen, one, confidence) for one in cases]
+
+
+def _add_corrected(one: Difference, gain: CorrectedGain | None, p: float) -> Difference:
+    if gain is None:
+        return replace(one, p=None)
+    return replace(one, p=p, corrected_gain=gain.gain, corrected_ci_low=gain.low, corrected_ci_high=gain.high)
 
 
 def _weigh_cases(pairs: Pairs, confidence: float, flips: int) -> list[Evidence]:

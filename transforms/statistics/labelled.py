@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
-from .accumulators import Distribution, Dyadic, exact_sums
+from .accumulators import Distribution
+from .clusters import Dyadic, exact_sums
 from .intervals import about_mean, clipped, normal_quantile
 
 MIN_LABELS = 10
@@ -35,14 +36,22 @@ Labelled: TypeAlias = dict[Cluster, int]
 """A multiset of clusters with labels."""
 
 
-def observe(values: Sequence[float | None], labels: Sequence[Label | None], trials: int) -> Labelled:
-    """Returns the labelled clusters among rows; `trials` consecutive rows are a cluster.
+def observe(
+    values: Sequence[float | None], labels: Sequence[Label | None], clusters: Iterable[Sequence[int]] = ()
+) -> Labelled:
+    """Returns the labelled clusters among rows.
 
     A label of a row without a score says nothing of the judge, so it is left out.
+
+    Args:
+        values: The scores.
+        labels: What people say of each row.
+        clusters: Places of the rows of each cluster; other rows are clusters of their own.
     """
     found: Counter[Cluster] = Counter()
-    for start in sorted({i // trials * trials for i, label in enumerate(labels) if label and values[i] is not None}):
-        places = range(start, start + trials)
+    of = {i: places for places in clusters for i in places}
+    labelled = (i for i, label in enumerate(labels) if label and values[i] is not None)
+    for places in {tuple(of.get(i, (i,))) for i in labelled}:
         scores = {i: value + 0.0 for i in places if (value := values[i]) is not None}
         said = [(i, label) for i in places if i in scores and (label := labels[i]) is not None]
         rows = ((scores[i], label.value, label.weight) for i, label in said)
@@ -193,7 +202,7 @@ def _spread(scores: Distribution) -> tuple[int, Fraction]:
     mean = total / size
     if scores.clusters is None:
         return size, (_fraction(scores.squares) - total * mean) / size**2
-    number, sizes, squares, products = scores.clusters
+    number, sizes, squares, products = scores.clusters[:4]
     return number, (_fraction(squares) - 2 * mean * _fraction(products) + mean**2 * sizes) / size**2
 
 

@@ -8,17 +8,19 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ...schemas.instance import Example
 from ...schemas.result import Better, ScoreColumn, ScoredBatch, SliceKey, Status
 from ...schemas.values import slice_text
-from .accumulators import Accumulator, Clusters, counted
-from .bootstrap import Draws, fixed_point
+from .accumulators import Accumulator
+from .bootstrap import Draws, Pool, fixed_point
+from .clusters import Clusters, counted
 from .criteria import Threshold
 from .labelled import Label, observe
+from .permutation import key_of
 
 SliceValues: TypeAlias = tuple[tuple[str, str | None], ...]
 Labels: TypeAlias = Mapping[tuple[str, int], Mapping[str, Label]]
@@ -45,6 +47,7 @@ class MetricFacts:
         better: Which of two scores is the better one.
         labelled: Whether people labelled some of the rows.
         ratio: Of a ratio of sums, the two metrics.
+        pooled: Of a score of all rows together, the metric and the function that computes it from sums over rows.
     """
 
     name: str
@@ -57,6 +60,12 @@ class MetricFacts:
     range: tuple[float, float] | None = None
     labelled: bool = False
     ratio: tuple[str, str] | None = None
+    pooled: tuple[str, Pool] | None = None
+
+    @property
+    def of_sums(self) -> bool:
+        """Whether it is a statistic of sums over rows, and rows have no score of it."""
+        return self.ratio is not None or self.pooled is not None
 
     def rows(self) -> tuple[MetricFacts, ...]:
         """Returns its metrics in the summary table: itself, or the three rates of a pairwise metric."""
@@ -92,28 +101,32 @@ def partials(
     win_rate_all_rows: bool = False,
     labels: Labels | None = None,
     resample: bool = False,
+    cluster: Sequence[str] = (),
 ) -> list[tuple[SliceKey, Accumulator]]:
     """Computes what a batch adds to each of its summary rows.
 
     Args:
         batch: Scored examples.
         slices: Column lists; the whole dataset is always included.
-        facts: The metrics to aggregate; each must be in `batch.scores`, ratios come after their metrics.
+        facts: The metrics to aggregate; each must be in `batch.scores`; those of sums come after their metrics.
         on_failure: "worst" counts skipped rows whose agent failed as worst (a pairwise metric: won by the baseline).
         win_rate_all_rows: Win rates are shares of all rows, those without a verdict included.
         labels: What people say of some rows.
-        resample: Whether means get replicates of the bootstrap; ratios have them in any case.
+        resample: Whether means get replicates of the bootstrap; statistics of sums have them in any case.
+        cluster: Columns whose equal values put rows into one cluster; default: equal inputs are one.
     """
     if not batch.examples:
         return []
-    groups = _groups(batch.examples, distinct_slices(slices))
+    units = _units(batch.examples, cluster)
+    groups = _groups(batch.examples, distinct_slices(slices), units)
     said = _said(batch.examples, labels) if labels else {}
-    drawn = Draws(e.instance.instance_id for e in batch.examples) if resample or any(f.ratio for f in facts) else None
+    drawn = Draws(units.names) if resample or any(f.of_sums for f in facts) else None
     values: dict[str, Sequence[float | None]] = {}
     found: list[tuple[SliceKey, Accumulator]] = []
     for one in facts:
-        if drawn and one.ratio:
-            found += _ratios(one, [values[name] for name in one.ratio], groups, drawn)
+        if drawn and one.of_sums:
+            terms = [values[name] for name in one.ratio] if one.ratio else _terms(batch, one)
+            found += _of_sums(one, terms, groups, drawn)
             continue
         sampled = _samples(batch.scores[one.name], one, on_failure == "worst", win_rate_all_rows, said.get(one.name))
         for row, sample in sampled:
@@ -141,10 +154,18 @@ def _samples(
         yield row, replace(whole, labels=said) if said else whole
 
 
-def _ratios(
+def _terms(batch: ScoredBatch, one: MetricFacts) -> list[list[float | None]]:
+    """Returns what each row adds to each of the sums; `None` for rows that add nothing."""
+    sums = batch.scores[one.pooled[0]].sums if one.pooled else {}
+    width = len(next(iter(sums.values()), (None,)))
+    rows = [sums.get(i, (None,) * width) for i in range(len(batch.examples))]
+    return [list(term) for term in zip(*rows, strict=True)]
+
+
+def _of_sums(
     one: MetricFacts, values: Sequence[Sequence[float | None]], groups: Iterable[_Group], drawn: Draws
 ) -> Iterator[tuple[SliceKey, Accumulator]]:
-    """Yields the sums of a ratio, over the rows that have both values."""
+    """Yields the sums of a statistic, over the rows that have all values."""
     columns = fixed_point(*values)
     for group in groups:
         rows = list(zip(*map(group.pick, values), strict=True))
@@ -154,14 +175,63 @@ def _ratios(
         yield SliceKey(group.slice, one.name), part
 
 
+class _Units(NamedTuple):
+    """The clusters of a batch's rows.
+
+    Attributes:
+        names: Name of the cluster of each row.
+        single: Whether each row is a cluster of its own.
+        open: Whether other batches may have rows of the same clusters; if not, the rows of one follow each other.
+    """
+
+    names: Sequence[str]
+    single: bool
+    open: bool
+
+
+def _units(examples: Sequence[Example], cluster: Sequence[str]) -> _Units:
+    """Finds the clusters: rows with equal values in the columns or, without columns, with equal inputs.
+
+    Rows that lack one of the columns are clusters by their inputs. Equal inputs are in one batch, unless they are more
+    than it holds; then it holds nothing else.
+    """
+    ids = [e.instance.instance_id for e in examples]
+    names = [i.partition("-")[0] for i in ids]
+    if cluster:
+        rows = ([slice_text(e.instance.row.get(c)) for c in cluster] for e in examples)
+        found = [name if None in row else repr(row) for name, row in zip(names, rows, strict=True)]
+        return _Units(found, False, True)
+    several = len(set(names)) < len(names)
+    whole = several and names[0] == names[-1] and "-" in ids[-1]
+    return _Units(names, not several, whole)
+
+
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """The rows of one slice: their positions (`None`: all), a function that picks their values, and their trials."""
+    """The rows of one slice.
+
+    Attributes:
+        slice: The slice.
+        positions: Their positions in the batch; `None`: all.
+        pick: A function that picks their values.
+        clusters: Places of the rows of each cluster among them, by its name, as far as it has several rows.
+        open: Whether other batches may have rows of these clusters.
+    """
 
     slice: SliceValues
     positions: Sequence[int] | None
     pick: Callable[[Sequence[Any]], Sequence[Any]]
-    trials: int
+    clusters: Mapping[str, Sequence[int]]
+    open: bool
+
+    def clusters_of(self, values: Sequence[float | None]) -> Clusters | None:
+        """Returns the clusters of the rows' values; `None` if each row is one of its own."""
+        if not self.clusters:
+            return None
+        found = {name: [values[i] for i in places] for name, places in self.clusters.items()}
+        if self.open:
+            return Clusters.opened({key_of(name): cluster for name, cluster in found.items()})
+        return Clusters.of(found.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +272,6 @@ class _Sample:
             kinds = Counter(self.unscored.values())
         else:
             kinds = Counter(self.unscored[i] for i in group.positions if i in self.unscored) if self.unscored else {}
-        trials = group.trials
         return Accumulator(
             rows=len(values),
             scored=len(values) - sum(kinds.values()),
@@ -211,8 +280,8 @@ class _Sample:
             inapplicable=kinds.get("not_applicable", 0),
             passes=sum(count for value, count in counts.items() if threshold.met(value)) if threshold else 0,
             counts=counts,
-            clusters=Clusters.of(values[i : i + trials] for i in range(0, len(values), trials)) if trials > 1 else None,
-            labelled=observe(values, group.pick(self.labels), trials) if self.labels else {},
+            clusters=group.clusters_of(values),
+            labelled=observe(values, group.pick(self.labels), group.clusters.values()) if self.labels else {},
         )
 
 
@@ -225,9 +294,8 @@ def _said(examples: Sequence[Example], labels: Labels) -> dict[str, list[Label |
     return found
 
 
-def _groups(examples: Sequence[Example], slices: Iterable[tuple[str, ...]]) -> list[_Group]:
-    trials = examples[-1].trial + 1  # a batch has all trials of an instance, one after the other
-    groups = [_Group((), None, lambda values: values, trials)]
+def _groups(examples: Sequence[Example], slices: Iterable[tuple[str, ...]], units: _Units) -> list[_Group]:
+    groups = [_Group((), None, lambda values: values, _places(units, range(len(examples))), units.open)]
     for columns in slices:
         if not columns:
             continue
@@ -235,8 +303,19 @@ def _groups(examples: Sequence[Example], slices: Iterable[tuple[str, ...]]) -> l
         for i, example in enumerate(examples):
             row = example.instance.row
             positions.setdefault(tuple((c, slice_text(row.get(c))) for c in columns), []).append(i)
-        groups += [_Group(key, places, _picker(places), trials) for key, places in positions.items()]
+        for key, places in positions.items():
+            groups.append(_Group(key, places, _picker(places), _places(units, places), units.open))
     return groups
+
+
+def _places(units: _Units, positions: Sequence[int]) -> dict[str, list[int]]:
+    """Returns the places of the rows of each cluster among some rows; of closed clusters, those with several rows."""
+    if units.single:
+        return {}
+    found: dict[str, list[int]] = {}
+    for place, i in enumerate(positions):
+        found.setdefault(units.names[i], []).append(place)
+    return found if units.open else {name: places for name, places in found.items() if len(places) > 1}
 
 
 def _picker(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:

@@ -28,6 +28,8 @@ def add(commands: Any) -> None:
     parser.add_argument("--min-coverage", type=_parse_share, metavar="SHARE", help=words)
     words = "pass or fail: what an inconclusive comparison is (default: exit code 4)"
     parser.add_argument("--inconclusive", metavar="HOW", help=words)
+    words = "means that people's labels correct decide, for metrics with labels in both runs"
+    parser.add_argument("--corrected", action="store_true", default=None, help=words)
     words = "level of the intervals and tests (default: 0.95)"
     parser.add_argument("--confidence", type=_parse_level, metavar="LEVEL", help=words)
     words = "write the comparison to a .jsonl, .csv or .parquet file"
@@ -59,6 +61,7 @@ def _compare(args: argparse.Namespace, rest: list[str]) -> int:
         margins=margins,
         min_coverage=args.min_coverage,
         inconclusive=args.inconclusive,
+        corrected=args.corrected,
         confidence=args.confidence,
     )
     if args.output is not None:

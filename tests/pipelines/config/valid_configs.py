@@ -134,7 +134,11 @@ HTTP: dict[str, Any] = {
     "metrics": ["exact_match"],
     "criteria": {"exact_match": {"statistic": "corrected_mean", "min": 0.5}, "failure": {"max": 0.1}},
     "labels": {"path": "labels.jsonl", "columns": {"exact_match": "person"}, "probability": "chance"},
-    "statistics": {"ci": "bootstrap", "ratios": {"seconds": ["latency_in_seconds", "exact_match"]}},
+    "statistics": {
+        "ci": "bootstrap",
+        "cluster": "prompt",
+        "ratios": {"seconds": ["latency_in_seconds", "exact_match"]},
+    },
 }
 CHAT: dict[str, Any] = {
     "dataset": DATASET,

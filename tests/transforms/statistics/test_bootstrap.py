@@ -21,8 +21,8 @@ from evalbeam.transforms.statistics.bootstrap import (
     draw_weights,
     fixed_point,
     interval,
-    key_of_instance,
 )
+from evalbeam.transforms.statistics.permutation import key_of
 from evalbeam.transforms.statistics.slices import MetricFacts, partials
 
 FACTS = (MetricFacts("cost"), MetricFacts("success", range=(0.0, 1.0)), MetricFacts("each", ratio=("cost", "success")))
@@ -62,7 +62,7 @@ def drawn(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_weights_are_poisson_and_independent() -> None:
-    weights = draw_weights(np.array([key_of_instance(str(i)) for i in range(2000)], np.uint64))
+    weights = draw_weights(np.array([key_of(str(i)) for i in range(2000)], np.uint64))
     assert weights.shape == (2000, REPLICATES + 1)
     assert set(weights[:, -1]) == {1.0}
     counts = np.bincount(weights[:, :-1].astype(int).ravel(), minlength=9)
@@ -100,7 +100,7 @@ def test_the_same_bits_whatever_the_order_and_the_batches() -> None:
     expected = summaries(batches(cost, success, 700))
     assert len(expected) == 12
     for size in (5, 64, 257):
-        for seed in range(4):
+        for seed in range(10):
             shuffled = batches(cost, success, size)
             random.Random(seed).shuffle(shuffled)
             assert summaries(shuffled) == expected
@@ -139,10 +139,6 @@ def test_runs_share_the_weights_of_a_row() -> None:
     assert one is not None
     assert other is not None
     assert other - one == pytest.approx(np.full(REPLICATES + 1, 0.1), abs=1e-9)
-
-
-def test_equal_inputs_are_one_cluster() -> None:
-    assert key_of_instance("ab-3") == key_of_instance("ab") != key_of_instance("abc")
 
 
 def test_what_is_not_defined_is_none() -> None:

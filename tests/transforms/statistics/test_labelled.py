@@ -157,7 +157,7 @@ def test_the_order_of_merging_does_not_change_a_bit() -> None:
 
 def test_labels_of_rows_without_a_score_are_left_out() -> None:
     given: Sequence[Label | None] = [Label(1.0), Label(0.0), None, Label(1.0)]
-    assert observe([1.0, None, 0.0, 0.0], given, 2) == {
+    assert observe([1.0, None, 0.0, 0.0], given, [(0, 1), (2, 3)]) == {
         (1, 1.0, ((1.0, 1.0, 1.0),)): 1,
         (2, 0.0, ((0.0, 1.0, 1.0),)): 1,
     }
@@ -186,7 +186,7 @@ def cover(simulations: int, seed: int, stratified: bool = False) -> tuple[float,
 def corrected_fast(judge: np.ndarray, labels: dict[int, Label]) -> Corrected:
     counts = {value: int((judge == value).sum()) for value in (0.0, 1.0)}
     people = [labels.get(i) for i in range(len(judge))]
-    whole = Accumulator(rows=len(judge), scored=len(judge), counts=counts, labelled=observe(judge.tolist(), people, 1))
+    whole = Accumulator(rows=len(judge), scored=len(judge), counts=counts, labelled=observe(judge.tolist(), people))
     return correct(whole.labelled, whole.distribution(), 0.95, (0.0, 1.0))
 
 

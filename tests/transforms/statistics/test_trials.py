@@ -155,7 +155,9 @@ def test_intervals_of_clusters_cover(number: int) -> None:
 def test_the_normal_approximation_takes_rows_as_independent() -> None:
     clusters = [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
     alone = [[v] for c in clusters for v in c]
-    assert summary(clusters, SHARE, ci="normal") == summary(alone, SHARE, ci="normal")
+    found, independent = summary(clusters, SHARE, ci="normal"), summary(alone, SHARE, ci="normal")
+    assert figures(found) == figures(independent)
+    assert (found.n_clusters, independent.n_clusters, independent.design_effect) == (3, 9, 1.0)
 
 
 def test_slices_have_clusters_of_their_own() -> None:

@@ -1,0 +1,133 @@
+"""Rows that depend on each other: equal inputs, and equal values in columns, against statsmodels."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+from evalbeam.schemas.config.evaluation import StatisticsConfig
+from evalbeam.schemas.instance import Example, Instance, Invocation
+from evalbeam.schemas.result import ScoreColumn, ScoredBatch, SliceKey, Summary
+from evalbeam.transforms.aggregate import summarize
+from evalbeam.transforms.batch_rows import cut, sort_instances
+from evalbeam.transforms.statistics import clusters
+from evalbeam.transforms.statistics.accumulators import Accumulator
+from evalbeam.transforms.statistics.slices import MetricFacts, partials
+
+FACTS = MetricFacts("m")
+TAU_BENCH = Path(__file__).parents[4] / "shared" / "conformance" / "tau_bench" / "runs.jsonl"
+
+
+def scored(rows: Sequence[Instance]) -> ScoredBatch:
+    examples = [Example(row, Invocation()) for row in rows]
+    return ScoredBatch(examples, {"m": ScoreColumn([row.row["score"] for row in rows])})
+
+
+def accumulated(parts: Iterable[Sequence[Instance]], columns: Sequence[str] = ()) -> Accumulator:
+    whole = Accumulator()
+    for part in parts:
+        [(_, found)] = partials(scored(part), (), [FACTS], cluster=columns)
+        whole.absorb(Accumulator.decode(found.encode()))
+    return whole
+
+
+def summary(rows: Sequence[Instance], columns: Sequence[str] = (), facts: MetricFacts = FACTS) -> Summary:
+    parts = (batch for _, batch in cut(sort_instances(rows), 1))
+    return summarize(SliceKey((), "m"), accumulated(parts, columns), facts, StatisticsConfig())
+
+
+def robust_error(scores: Sequence[float], groups: Sequence[int]) -> float:
+    """The cluster-robust standard error with the correction G / (G - 1) alone, by statsmodels."""
+    options = {"groups": np.array(groups), "use_correction": False}
+    fit = sm.OLS(np.array(scores), np.ones(len(scores))).fit(cov_type="cluster", cov_kwds=options)
+    number = len(set(groups))
+    return float(fit.bse[0]) * (number / (number - 1)) ** 0.5
+
+
+@pytest.mark.parametrize("copies", [50, 300, 2000])
+def test_ten_rows_copied_have_the_interval_of_ten_rows(copies: int) -> None:
+    """2,000 copies of an input are more than a batch holds."""
+    rng = np.random.default_rng(0)
+    rows = [Instance(f"{i:032x}", {"score": float(s)}) for i, s in enumerate(rng.normal(0, 1, 10))]
+    once, many = summary(rows), summary([row for row in rows for _ in range(copies)])
+    assert (many.scored_count, many.n_clusters, many.ci_method) == (10 * copies, 10, "cluster")
+    assert (many.ci_low, many.ci_high, many.se) == pytest.approx((once.ci_low, once.ci_high, once.se), rel=1e-12)
+    assert many.design_effect == pytest.approx(copies)
+    assert (many.median_ci_low, many.median_ci_high) == (once.median_ci_low, once.median_ci_high)
+    assert (once.n_clusters, once.design_effect, once.ci_method) == (10, 1.0, "t")
+
+
+def test_some_equal_inputs_among_many_rows() -> None:
+    rng = np.random.default_rng(1)
+    groups = rng.integers(0, 3000, 4000).tolist()
+    levels = rng.normal(0, 1, 3000)
+    rows = [Instance(f"{g:032x}", {"score": float(levels[g] + rng.normal())}) for g in groups]
+    found = summary(rows)
+    assert found.n_clusters == len(set(groups))
+    assert found.se == pytest.approx(robust_error([r.row["score"] for r in rows], groups), rel=1e-10)
+
+
+def conversations(number: int, groups: int) -> tuple[list[Instance], list[int]]:
+    rng = np.random.default_rng(groups)
+    of = rng.integers(0, groups, number)
+    scores = rng.normal(0, 1, groups)[of] + rng.normal(0, 1, number)
+    cells = zip(of.tolist(), scores.tolist(), strict=True)
+    return [
+        Instance(f"{i:032x}", {"score": s, "talk": f"c-{g}", "lang": g % 2}) for i, (g, s) in enumerate(cells)
+    ], of.tolist()
+
+
+@pytest.mark.parametrize("columns", [["talk"], ["talk", "lang"]])
+def test_rows_with_equal_values_in_columns_are_a_cluster(columns: list[str]) -> None:
+    rows, groups = conversations(3000, 120)
+    found = summary(rows, columns)
+    assert (found.n_clusters, found.ci_method) == (120, "cluster")
+    assert found.se == pytest.approx(robust_error([r.row["score"] for r in rows], groups), rel=1e-12)
+
+
+def test_a_row_that_lacks_the_column_is_a_cluster_by_itself() -> None:
+    rows, groups = conversations(300, 30)
+    rows = [Instance(r.instance_id, {**r.row, "talk": None}) if i < 20 else r for i, r in enumerate(rows)]
+    alone = [1000 + i if i < 20 else g for i, g in enumerate(groups)]
+    found = summary(rows, ["talk"])
+    assert found.n_clusters == len(set(alone))
+    assert found.se == pytest.approx(robust_error([r.row["score"] for r in rows], alone), rel=1e-12)
+
+
+def test_too_many_clusters_are_put_together() -> None:
+    """The error of 1,024 groups of clusters has a relative error of its own of 1 / sqrt(2 * 1023), 2.2 %."""
+    rows, groups = conversations(12_000, 6000)
+    found = summary(rows, ["talk"])
+    assert found.n_clusters == pytest.approx(1024, rel=0.02)
+    assert found.se == pytest.approx(robust_error([r.row["score"] for r in rows], groups), rel=0.07)
+
+
+@pytest.mark.parametrize("most", [4096, 50])
+def test_the_same_bytes_in_any_order_and_grouping(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(clusters, "MAX_OPEN", most)
+    rows, _ = conversations(600, 80)
+    expected = accumulated([rows], ["talk"]).encode()
+    for size in (7, 64, 256):
+        for seed in range(10):
+            parts = [rows[i : i + size] for i in range(0, 600, size)]
+            random.Random(seed).shuffle(parts)
+            assert accumulated(parts, ["talk"]).encode() == expected
+
+
+def test_tau_bench_s_tasks_are_clusters_of_their_trials() -> None:
+    if not TAU_BENCH.exists():
+        pytest.skip(f"needs the conformance data at {TAU_BENCH}")
+    runs = [json.loads(line) for line in TAU_BENCH.read_text().splitlines()]
+    tasks = [run["task_id"] for run in runs]
+    rows = [
+        Instance(f"{i:032x}", {"score": float(run["reward"]), "task": run["task_id"]}) for i, run in enumerate(runs)
+    ]
+    found = summary(rows, ["task"])
+    assert (found.scored_count, found.n_clusters) == (40, 10)
+    assert found.se == pytest.approx(robust_error([float(r["reward"]) for r in runs], tasks), abs=1e-12)
