@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Unpack
 
 import apache_beam as beam
@@ -81,7 +82,9 @@ class Evaluate(beam.PTransform):
             *(side, plan.shards, output.shards, data.limit, plan.allowed, plan.declared),
             *(plan.recorded, invoke.rows, context.spill),
         )
-        answered = rows.rows | "Cut" >> cut | "Invoke" >> invoke
+        instances = rows.rows | "Cut" >> cut
+        followed, closed = self._follow(instances, side)
+        answered = instances | "Invoke" >> replace(invoke, closed=closed)
         if config.baseline is not None:
             answered = answered | "JoinBaseline" >> JoinBaseline(baseline_files(config.baseline))
         scored = answered | "ScoreExamples" >> ScoreExamples(plan.computed, config.compat.float32)
@@ -92,17 +95,26 @@ class Evaluate(beam.PTransform):
         )
         given = (plan.columns, plan.declared, output.shards, data.limit, output.path, plan.writer, context.spill)
         write = WriteInstances(side, *given)
-        instances = scored | "Instances" >> write
+        written = scored | "Instances" >> write
         unknown = scored | "UnknownLabels" >> ReportUnknown(plan.labels) if plan.labels else None
         errors = (rows.rejected, scored) | "Errors" >> WriteErrors(side, output.path, plan.writer.beside, unknown)
         groups = (rows.rejected, scored) | "Failures" >> GroupFailures(
             plan.failure_tests, side, output.path, plan.writer.beside
         )
         find = FindWorstSlices(side, plan.sliced_facts, data.limit, output.path, plan.writer.beside)
-        files = (instances, errors, groups, scored | "WorstSlices" >> find) | "Files" >> beam.Flatten()
+        files = (written, errors, groups, scored | "WorstSlices" >> find) | "Files" >> beam.Flatten()
         spent = scored | "Spending" >> SumSpending()
-        last = FinishRun(files, summaries, facts, plan.record(context), plan.writer.beside, spent)
+        last = FinishRun(files, summaries, facts, plan.record(context), plan.writer.beside, spent, followed)
         return input_or_inputs | "FinishRun" >> last  # type: ignore[return-value]  (`|` gives a PValue)
+
+    def _follow(self, instances: Any, facts: AsSingleton) -> tuple[AsSingleton | None, AsSingleton | None]:
+        """What is known of the followed metric, and why calls end; `None` if no metric is followed."""
+        step = self.plan.follow(self.context, facts)
+        if step is None:
+            return None, None
+        found = instances | "Follow" >> step
+        closed = found | "Closed" >> beam.Map(attrgetter("closed")).with_output_types(str)
+        return AsSingleton(found, step.unknown), AsSingleton(closed, "")
 
 
 def run(

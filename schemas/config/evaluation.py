@@ -18,6 +18,7 @@ from .calls import CallPolicy
 from .explain import explain_error, show_value
 from .gate import GateConfig
 from .labels import LabelsConfig
+from .sequential import SequentialConfig
 from .storage import ConfigPart, DatasetConfig, OutputConfig, Shards
 from .yaml_text import load_yaml
 
@@ -206,12 +207,14 @@ class StatisticsConfig(ConfigPart):
         on_failure: "exclude" leaves rows whose agent failed out of means; "worst" counts them with the worst value.
         ratios: Ratios of sums by name, each of two metrics: {cost_per_success: [cost, success]}. Each has rows of its
             own in the summary, over the rows that have both, with intervals by the bootstrap.
+        sequential: Calls the agent in waves, and no more once the mean of a metric is shown to differ from a threshold.
     """
 
     ci: Literal["auto", "normal", "bootstrap"] = "auto"
     confidence: float = Field(default=0.95, gt=0, lt=1)
     on_failure: Literal["exclude", "worst"] = "exclude"
     ratios: dict[str, tuple[str, str]] = {}
+    sequential: SequentialConfig | None = None
 
 
 class BudgetConfig(ConfigPart):
