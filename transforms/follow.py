@@ -172,7 +172,7 @@ class WaveCaller:
         """
         rule, metric = self.rule, self.use.metric
         known = Followed(rule.metric, rule.threshold, rule.confidence, rows)
-        if not means:
+        if not len(means):
             return known
         ends = (0.0, 1.0) if metric.binary else metric.range
         assert ends is not None

@@ -7,6 +7,7 @@ from ...transforms.io import storage
 from ..display.digest import note_empty_columns
 from ..display.terminal import FAULTS
 from ..drawing.figures import build_statistics, draw_metrics, draw_slices
+from ..drawing.words import say_decision
 from ..run.result import EvaluationResult
 from ..run.tables import summary_rows
 from . import overview
@@ -39,7 +40,7 @@ def render_page(result: EvaluationResult) -> str:
         scripted=True,
         title=f"Evaluation {result.output}",
         head=overview.build_headline(result),
-        reason=result.reason,
+        reason=result.reason or say_decision(result.manifest),
         facts=overview.list_facts(result),
         criteria=overview.list_criteria(result),
         statistics=build_statistics(whole),
