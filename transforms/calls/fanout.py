@@ -79,8 +79,8 @@ class FanOut(beam.PTransform):
         handed: Folders of the endpoints whose calls are handed over there, see `outbox`, instead of being made: they
             have kind "not_called" until the journal knows their answers.
         journals: Folders of the journals of endpoints that have their own, if there is a `journal`.
-        closed: Singleton side input: the reason why no call is made any more, as text; "" makes them. Calls that the
-            journal does not know then have kind "not_called".
+        closed: Singleton side input: the reason why no call is made any more, as text; "" makes them. Calls of which
+            the journal has no record then have kind "not_called"; those that failed before are made again.
     """
 
     caller: Caller
@@ -248,7 +248,12 @@ class _MakeCalls(beam.DoFn):
         if (elsewhere := self._elsewhere.get(call.endpoint)) is not None:
             return elsewhere.find(call) or _LACKING
         found = None if self._journal is None else self._journal.find(call)
-        return found or self._closed or self._outbox.take(call)
+        return found or self._left(call) or self._outbox.take(call)
+
+    def _left(self, call: Call) -> Outcome | None:
+        """The outcome of a call that is not made since calls have ended; one that failed before is made again."""
+        tried = self._closed is not None and self._journal is not None and self._journal.tried(call)
+        return None if tried else self._closed
 
     def _throttling(self) -> float:
         return sum(client.queue.throttled for client in self._clients.values())

@@ -24,6 +24,10 @@ class Journals:
         """Finds the outcome of a call, see `Journal.find`."""
         return self._of(call).find(call)
 
+    def tried(self, call: Call) -> bool:
+        """Returns whether a call ended before, see `Journal.tried`."""
+        return self._of(call).tried(call)
+
     def add(self, call: Call, outcome: Outcome) -> int:
         """Adds an outcome and returns its bytes, see `Journal.add`."""
         return self._of(call).add(call, outcome)
