@@ -25,7 +25,7 @@ import evalbeam
 from evalbeam.pipelines.cli import catalogue
 from evalbeam.pipelines.cli.main import make_parser
 from evalbeam.schemas import findings, summary_tables, tables
-from evalbeam.schemas.config import calls, evaluation, gate, labels, sinks, storage
+from evalbeam.schemas.config import calls, evaluation, gate, labels, sequential, sinks, storage
 from evalbeam.transforms import registry
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,6 +46,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     "gate": (gate.GateConfig, "See [Gate a release in CI](../how-to/ci.md)."),
     "budget": (evaluation.BudgetConfig, ""),
     "statistics": (evaluation.StatisticsConfig, ""),
+    "statistics.sequential": (sequential.SequentialConfig, "See [Stop early](../how-to/stop-early.md)."),
     "output": (storage.OutputConfig, ""),
     "output.bigquery": (storage.BigQueryConfig, ""),
     "output.mlflow": (sinks.MlflowConfig, "See [Sinks](../how-to/sinks.md)."),

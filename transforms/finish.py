@@ -40,6 +40,7 @@ from .io import storage
 from .judge_costs import LIVE, Spent, add_costs, agent_spending, spending
 from .load import LoadTables
 from .statistics import criteria
+from .statistics.following import Followed, mark_intervals
 from .statistics.slices import MetricFacts
 from .statistics.unscored import why_unscored
 from .write import WrittenFile, write_table
@@ -112,6 +113,7 @@ class FinishRun(beam.PTransform):
         record: The part of the manifest that is known before the run.
         writer: Writer of the summary table.
         spent: PCollection[Spent].
+        followed: Singleton side input: what is known of the metric that the run followed; `None` if it followed none.
     """
 
     files: beam.PCollection[WrittenFile]
@@ -120,10 +122,12 @@ class FinishRun(beam.PTransform):
     record: RunRecord
     writer: Writer
     spent: beam.PCollection[Spent]
+    followed: AsSingleton | None = None
 
     def expand(self, input_or_inputs: PBegin) -> beam.PCollection[bytes]:
         sides = (AsList(self.files), AsList(self.summaries), AsSingleton(self.facts), AsList(self.spent))
-        step = beam.Map(_finish, self.record, self.writer, *sides)
+        named = {} if self.followed is None else {"followed": self.followed}
+        step = beam.Map(_finish, self.record, self.writer, *sides, **named)
         one = input_or_inputs | "OneRun" >> beam.Create([0], reshuffle=False)
         return one | "Finish" >> step.with_output_types(bytes)  # type: ignore[return-value]  (`|` gives a PValue)
 
@@ -136,10 +140,12 @@ def _finish(
     summaries: Sequence[Summary],
     facts: DatasetStats,
     spent: Sequence[Spent],
+    followed: Followed | None = None,
 ) -> bytes:
     refused = facts.refusal(record.allowed)
-    ordered = sort_summaries(summaries, record.facts, record.slices, record.statistics)
-    state, reason = (FAILED, refused) if refused else _end(record, files, spent)
+    ordered = mark_intervals(sort_summaries(summaries, record.facts, record.slices, record.statistics), followed)
+    decided = followed is not None and followed.side is not None
+    state, reason = (FAILED, refused) if refused else _end(record, files, spent, decided)
     judged, verdict = criteria.judge(ordered, record.criteria, state in (STOPPED, PENDING))
     if state == FINISHED:
         reason = why_unscored(ordered, record.facts, _statuses(files), judged)
@@ -153,6 +159,7 @@ def _finish(
         "reason": reason,
         "verdict": verdict if record.criteria and not refused else None,
         "criteria": [] if refused else [asdict(j) for j in judged],
+        **({"sequential": followed.json} if followed is not None and not refused else {}),
     }
     answers = agent_spending(spent, record.agent_model, record.prices, record.agent_way)
     manifest = _manifest(record, outcome, kept, facts, answers, asked)
@@ -182,12 +189,15 @@ def _statuses(files: Iterable[WrittenFile]) -> dict[str, int]:
     return counts
 
 
-def _end(record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Spent]) -> tuple[str, str | None]:
+def _end(
+    record: RunRecord, files: Sequence[WrittenFile], spent: Sequence[Spent], decided: bool = False
+) -> tuple[str, str | None]:
     """Returns the state of a run that made calls, and the reason why calls are left, if any are.
 
-    The run is pending if batches are the reason: a later start takes their answers in.
+    The run is pending if batches are the reason: a later start takes their answers in. If a followed metric is decided,
+    rows that were not called are left for good.
     """
-    counts = {} if record.replay else _statuses(files)
+    counts = {} if record.replay or decided else _statuses(files)
     rows = counts.get("not_called", 0) + counts.get("over_budget", 0)
     asks = sum(Tally(*numbers).open for (_, judge, _), numbers in spent if judge not in record.free)
     if not rows and not asks:

@@ -10,6 +10,7 @@ from typing import Any
 
 import apache_beam as beam
 import orjson
+from apache_beam.pvalue import AsSingleton
 
 from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, example_out
 from ..schemas.calls import Call, Outcome
@@ -42,6 +43,7 @@ class InvokeAgent(beam.PTransform):
         secrets: (environment variable, reference) that the agent needs, see `secrets`.
         replayed: Journal of another run that has all the answers there are, see `FanOut`.
         batch: Whether calls are handed over in batches instead of being made, see `FanOut.handed`.
+        closed: Singleton side input that ends the calls, see `FanOut.closed`.
     """
 
     agent: Agent | Recording
@@ -52,6 +54,7 @@ class InvokeAgent(beam.PTransform):
     secrets: tuple[tuple[str, str], ...] = ()
     replayed: str | None = None
     batch: bool = False
+    closed: AsSingleton | None = None
 
     @property
     def rows(self) -> int:
@@ -60,16 +63,25 @@ class InvokeAgent(beam.PTransform):
             return MAX_ROWS
         return max(1, min(MAX_ROWS, MAX_HELD_BYTES // (self.policy.max_answer_bytes * self.trials)))
 
+    @property
+    def journals_replayed(self) -> dict[str, str]:
+        """The journal of another run that stands for the agent, by its endpoint."""
+        return {} if self.replayed is None else {AGENT: self.replayed}
+
+    def caller(self, processes: int) -> AgentCaller:
+        """Who calls the agent, as one of some processes that share the limits of the run."""
+        assert isinstance(self.agent, Agent)
+        policy = self.policy.for_one_of(processes)
+        return AgentCaller(self.agent, policy, self.trials, self.context.fingerprint, self.given, self.secrets)
+
     def expand(self, input_or_inputs: beam.PCollection[Batch[Instance]]) -> beam.PCollection[Batch[Example]]:
         if isinstance(self.agent, Recording):
             recall = beam.Map(recalled, self.agent, self.trials)
             return input_or_inputs | "Recall" >> recall.with_output_types(Batch)  # type: ignore[return-value]  (`|` gives a PValue)
-        context = self.context
-        policy = self.policy.for_one_of(context.processes)
-        caller = AgentCaller(self.agent, policy, self.trials, context.fingerprint, self.given, self.secrets)
+        context, caller = self.context, self.caller(self.context.processes)
         handed = {AGENT: context.folder.agent_batches} if self.batch and context.folder is not None else {}
-        replayed = {} if self.replayed is None else {AGENT: self.replayed}
-        call = FanOut(caller, context, context.agent_journal, replayed=replayed, handed=handed)
+        replayed = self.journals_replayed
+        call = FanOut(caller, context, context.agent_journal, replayed=replayed, handed=handed, closed=self.closed)
         return input_or_inputs | "Call" >> call | "Split" >> beam.FlatMap(split).with_output_types(Batch)  # type: ignore[return-value]  (`|` gives a PValue)
 
 

@@ -112,14 +112,22 @@ class JudgeExamples(beam.PTransform):
     context: RunContext = field(default_factory=RunContext)
     float32: bool = False
 
+    @property
+    def journals_replayed(self) -> dict[str, str]:
+        """The journals of other runs that stand for judges, by their endpoints."""
+        return {ENDPOINT + n: u.replayed.journal for n, u in self.judges.items() if u.replayed is not None}
+
+    def caller(self, processes: int) -> JudgeCaller:
+        """Who asks the judges, as one of some processes that share the limits of the run."""
+        uses = {n: replace(u, policy=u.policy.for_one_of(processes)) for n, u in self.judges.items()}
+        return JudgeCaller(self.metrics, uses, self.float32)
+
     def expand(self, input_or_inputs: beam.PCollection[ScoredBatch]) -> beam.PCollection[ScoredBatch]:
-        context = self.context
-        uses = {n: replace(u, policy=u.policy.for_one_of(context.processes)) for n, u in self.judges.items()}
-        caller = JudgeCaller(self.metrics, uses, self.float32)
+        context, caller = self.context, self.caller(self.context.processes)
         batched = [n for n, u in self.judges.items() if u.mode != "live"]
         folder = context.folder
         handed = {} if folder is None else {ENDPOINT + n: folder.judge_batches(n) for n in batched}
-        replayed = {ENDPOINT + n: u.replayed.journal for n, u in self.judges.items() if u.replayed is not None}
+        replayed = self.journals_replayed
         asking = FanOut(caller, context, context.judge_journal, ScoredBatch, replayed=replayed, handed=handed)
         return input_or_inputs | "Ask" >> asking  # type: ignore[return-value]  (`|` gives a PValue)
 

@@ -217,7 +217,8 @@ class CheckReport:
         yield f"input: {given}; {config.max_in_flight} concurrent, {config.timeout:g} s each, {attempts}"
         trials, rows = plan.config.trials, self.evaluated
         calls = "unknown" if rows is None else f"{'' if self.counted else 'about '}{rows * trials:,}"
-        yield f"expected calls: {calls} ({_pluralize(trials, 'trial')} for each row); none was made by this check"
+        most = "" if plan.config.statistics.sequential is None else "at most "
+        yield f"expected calls: {most}{calls} ({_pluralize(trials, 'trial')} for each row); none was made by this check"
         yield from render_agent(plan, self.sample.examples, self.sample.size, rows)
 
     def _metrics(self, width: int) -> Iterator[str]:

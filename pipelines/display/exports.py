@@ -16,7 +16,7 @@ import orjson
 from ...schemas.comparison import Difference
 from ...schemas.json import Json
 from ...schemas.run_folder import FINISHED
-from ..drawing.words import interval, number, slice_name
+from ..drawing.words import interval, number, say_decision, slice_name
 from ..run.result import EvaluationResult
 from ..run.tables import summary_rows
 from .differences import describe_reasons
@@ -84,6 +84,7 @@ def render_json(result: EvaluationResult, gate: Comparison | None = None) -> str
         "verdict": result.verdict,
         "exit_code": result.exit_code,
         "reason": result.reason,
+        **({"sequential": manifest["sequential"]} if "sequential" in manifest else {}),
         "counts": manifest["counts"],
         "seconds": manifest["measured"]["seconds"],
         "criteria": manifest.get("criteria") or [],
@@ -114,6 +115,8 @@ def render_markdown(result: EvaluationResult, gate: Comparison | None = None) ->
     parts = [[f"## {_mark(headline(result))}: {_mark(counts_text(result))}"]]
     if result.reason:
         parts.append([_mark(result.reason)])
+    if decision := say_decision(result.manifest):
+        parts.append([_mark(decision)])
     judged = result.manifest.get("criteria") or []
     if judged:
         rows = [(j["verdict"], judged_name(j), outcome(j)) for j in judged]

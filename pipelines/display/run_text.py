@@ -12,7 +12,17 @@ from textwrap import wrap
 from ...schemas.json import Json
 from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
-from ..drawing.words import NOTHING, count_parts, interval, number, ranges_of, share, slice_name, state_verdict
+from ..drawing.words import (
+    NOTHING,
+    count_parts,
+    interval,
+    number,
+    ranges_of,
+    say_decision,
+    share,
+    slice_name,
+    state_verdict,
+)
 from ..run.result import EvaluationResult
 from ..run.tables import Row, summary_rows
 from .costs import HEADINGS, NUMBERS, spent_cells
@@ -93,6 +103,8 @@ def _head(result: EvaluationResult) -> Iterator[str]:
     yield " · ".join([headline(result), *count_parts(result.manifest)])
     if result.manifest.get("reason"):
         yield plain(str(result.manifest["reason"]))
+    if decision := say_decision(result.manifest):
+        yield plain(decision)
 
 
 def _criteria(result: EvaluationResult, width: int, whole: bool) -> Iterator[str]:

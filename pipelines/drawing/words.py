@@ -60,6 +60,11 @@ def state_verdict(manifest: Mapping[str, Json]) -> tuple[str, str]:
     return manifest["verdict"], f"{met}/{len(judged)} criteria"
 
 
+def say_decision(manifest: Mapping[str, Json]) -> str:
+    """Says whether the followed metric of a run is decided, and after how many rows; "" if none is followed."""
+    return (manifest.get("sequential") or {}).get("text", "")
+
+
 def count_parts(manifest: Mapping[str, Any]) -> list[str]:
     """Formats each number of rows by outcome, and the duration of the run."""
     counts = manifest["counts"]

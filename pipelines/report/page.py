@@ -9,7 +9,7 @@ from ..compare import Comparison
 from ..display.digest import note_empty_columns
 from ..display.terminal import FAULTS
 from ..drawing.figures import build_statistics, draw_metrics, draw_slices
-from ..drawing.words import build_headline
+from ..drawing.words import build_headline, say_decision
 from ..run.result import EvaluationResult
 from ..run.tables import summary_rows
 from . import overview
@@ -46,7 +46,7 @@ def render_page(result: EvaluationResult, gate: Comparison | ConfigError | None 
         scripted=True,
         title=f"Evaluation {result.output}",
         head=build_headline(result.manifest),
-        reason=result.reason,
+        reason=result.reason or say_decision(result.manifest),
         facts=overview.list_facts(result),
         criteria=overview.list_criteria(result, gate),
         statistics=build_statistics(whole),

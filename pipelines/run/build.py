@@ -24,6 +24,7 @@ from .output_guard import refuse_others
 from .parts import agent_type, build_agent, build_metrics, build_rules, build_writer
 from .plan import Plan, describe_metric, describe_pooled
 from .publish import require_sinks
+from .sequential import check_sequential
 
 
 def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Plan:
@@ -55,11 +56,11 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     ends |= {one.name: one.range for use in metrics for one in describe_pooled(use)}
     criteria.check(config.criteria, ends, config.slices, config.labels.columns if config.labels else ())
     check_gate(config.gate, facts)
+    check_sequential(config, metrics, judges)
     written = () if rows is None else config.dataset.paths
     files = [] if written else expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
-    rules, writer = build_rules(config, agent), build_writer(config)
     parts = {"judges": judges, "packages": packages, "labels": _read_labels(config, facts), "rows": rows}
-    plan = Plan(config, tuple(files), rules, agent, metrics, writer, **parts)
+    plan = Plan(config, tuple(files), build_rules(config, agent), agent, metrics, build_writer(config), **parts)
     refuse_others(config.output.path, () if written else config.dataset.paths, {f.path for f in files}, written)
     if config.baseline is not None:
         baseline_files(config.baseline)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Unpack
 
 import apache_beam as beam
@@ -89,7 +90,9 @@ class Evaluate(beam.PTransform):
             rows=invoke.rows,
             spill=context.spill,
         )
-        answered = rows.rows | "Cut" >> cut | "Invoke" >> invoke
+        instances = rows.rows | "Cut" >> cut
+        followed, closed = self._follow(instances, side)
+        answered = instances | "Invoke" >> replace(invoke, closed=closed)
         if config.baseline is not None:
             answered = answered | "JoinBaseline" >> JoinBaseline(baseline_files(config.baseline))
         scored = answered | "ScoreExamples" >> ScoreExamples(plan.computed, config.compat.float32)
@@ -100,7 +103,7 @@ class Evaluate(beam.PTransform):
         )
         files = self._write_tables(rows.rejected, scored, side)
         spent = scored | "Spending" >> SumSpending()
-        last = FinishRun(files, summaries, facts, plan.record(context), plan.writer.beside, spent)
+        last = FinishRun(files, summaries, facts, plan.record(context), plan.writer.beside, spent, followed)
         return input_or_inputs | "FinishRun" >> last  # type: ignore[return-value]  (`|` gives a PValue)
 
     def _write_tables(self, rejected: Any, scored: Any, facts: AsSingleton) -> Any:
@@ -123,6 +126,15 @@ class Evaluate(beam.PTransform):
         groups = (rejected, scored) | "Failures" >> GroupFailures(plan.failure_tests, facts, output.path, beside)
         find = FindWorstSlices(facts, plan.sliced_facts, limit, output.path, beside)
         return (instances, errors, groups, scored | "WorstSlices" >> find) | "Files" >> beam.Flatten()
+
+    def _follow(self, instances: Any, facts: AsSingleton) -> tuple[AsSingleton | None, AsSingleton | None]:
+        """What is known of the followed metric, and why calls end; `None` if no metric is followed."""
+        step = self.plan.follow(self.context, facts)
+        if step is None:
+            return None, None
+        found = instances | "Follow" >> step
+        closed = found | "Closed" >> beam.Map(attrgetter("closed")).with_output_types(str)
+        return AsSingleton(found, step.unknown), AsSingleton(closed, "")
 
 
 def run(

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from apache_beam.pvalue import AsSingleton
+
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.json import Json
 from ...schemas.names import PERFORMANCE, is_rating, registered_names, titles
@@ -20,6 +22,7 @@ from ...transforms.calls.prices import Prices
 from ...transforms.dialects._rules import RowRules
 from ...transforms.facts import RunLimits
 from ...transforms.finish import HANDED, LEFT, RunRecord
+from ...transforms.follow import FollowMetric
 from ...transforms.invoke import InvokeAgent
 from ...transforms.journal.ranks import retry_of
 from ...transforms.judge import ENDPOINT, JudgeExamples, JudgeUse
@@ -29,6 +32,7 @@ from ...transforms.labels import PeopleLabels
 from ...transforms.load import LoadTables
 from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.metrics._judged import is_judged
+from ...transforms.metrics.base import Derived
 from ...transforms.readers._files import FileInfo
 from ...transforms.statistics import criteria
 from ...transforms.statistics.failures import FailureTest
@@ -180,7 +184,8 @@ class Plan:
         """Limits on the dataset; beyond them no call is made."""
         data, bounds = self.config.dataset, vars(self.bounds)
         asked = (0, 0) if self.needs is None else self.needs.most
-        return RunLimits(data.max_invalid_fraction, data.limit, self.calls_per_row, asked, **bounds)
+        calls = self.calls_per_row if self.config.statistics.sequential is None else 0  # a wave may be enough
+        return RunLimits(data.max_invalid_fraction, data.limit, calls, asked, **bounds)
 
     @property
     def bounds(self) -> Bounds:
@@ -190,8 +195,8 @@ class Plan:
 
     @property
     def needs(self) -> Needs | None:
-        """The least that rows need of judges; `None` if no budget bounds it."""
-        if not (self.bounds.bounded and self.judges):
+        """The least that rows need of judges; `None` if no budget bounds it, or not all rows may be called."""
+        if not (self.bounds.bounded and self.judges) or self.config.statistics.sequential is not None:
             return None
         agent, config = self.agent if isinstance(self.agent, Recording) else None, self.config
         return needs_of(self.judged, self.judges, agent, config.trials, config.baseline is not None)
@@ -215,6 +220,20 @@ class Plan:
     def judge(self, context: RunContext) -> JudgeExamples:
         """The step that puts the questions of judge metrics to their judges."""
         return JudgeExamples(self.metrics, self.judges, context, self.config.compat.float32)
+
+    def follow(self, context: RunContext, facts: AsSingleton) -> FollowMetric | None:
+        """The step that follows a metric while it answers the first rows; `None` if all rows are answered at once."""
+        rule = self.config.statistics.sequential
+        if rule is None:
+            return None
+        use = next(u for u in self.metrics if u.name == rule.metric)
+        asked = None
+        if is_judged(use.metric):  # all judges: a question that asks for several metrics is another one without them
+            metrics = tuple(u for u in self.judged if not isinstance(u.metric, Derived))
+            asked = replace(self.judge(context), metrics=metrics)
+        ends, counted = use.metric.ends(), self.config.statistics.on_failure == "worst"
+        worst, float32 = ends[0] if ends and counted else None, self.config.compat.float32
+        return FollowMetric(rule, use, self.invoke(context), asked, context, facts, worst, float32)
 
     def record(self, context: RunContext) -> RunRecord:
         """The part of the manifest that is known before the run."""

@@ -19,6 +19,7 @@ from .explain import explain_error, show_value
 from .gate import GateConfig
 from .labels import LabelsConfig
 from .part import ConfigPart
+from .sequential import SequentialConfig
 from .storage import DatasetConfig, OutputConfig, Shards
 from .yaml_text import load_yaml
 
@@ -209,6 +210,7 @@ class StatisticsConfig(ConfigPart):
             own in the summary, over the rows that have both, with intervals by the bootstrap.
         cluster: Dataset columns whose equal values make rows depend on each other, such as a conversation's id. By
             default, and for rows that lack a value, rows with equal inputs are a cluster.
+        sequential: Calls the agent in waves, and no more once the mean of a metric is shown to differ from a threshold.
     """
 
     ci: Literal["auto", "normal", "bootstrap"] = "auto"
@@ -216,6 +218,7 @@ class StatisticsConfig(ConfigPart):
     on_failure: Literal["exclude", "worst"] = "exclude"
     ratios: dict[str, tuple[str, str]] = {}
     cluster: list[str] = []
+    sequential: SequentialConfig | None = None
 
     @field_validator("cluster", mode="before")
     @classmethod

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import apache_beam as beam
 import orjson
 from apache_beam.metrics import Metrics
+from apache_beam.pvalue import AsSingleton
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ...schemas.batch import Batch
@@ -16,6 +17,7 @@ from ...schemas.calls import Call, Outcome
 from ...schemas.config.calls import CallPolicy
 from ..batch_api.outbox import BatchOutbox
 from ..journal.journal import Journal
+from ..journal.several import Journals, open_journals
 from ..runtime import counters
 from ..runtime.dialogue import Asking, Dialogue
 from .budget import SpendTracker
@@ -77,6 +79,9 @@ class FanOut(beam.PTransform):
             and those the journal lacks have kind "not_called".
         handed: Folders of the endpoints whose calls are handed over there, see `outbox`, instead of being made: they
             have kind "not_called" until the journal knows their answers.
+        journals: Folders of the journals of endpoints that have their own, if there is a `journal`.
+        closed: Singleton side input: the reason why no call is made any more, as text; "" makes them. Calls of which
+            the journal has no record then have kind "not_called"; those that failed before are made again.
     """
 
     caller: Caller
@@ -85,11 +90,15 @@ class FanOut(beam.PTransform):
     gives: type = Batch
     replayed: Mapping[str, str] = field(default_factory=dict)
     handed: Mapping[str, str] = field(default_factory=dict)
+    journals: Mapping[str, str] = field(default_factory=dict)
+    closed: AsSingleton | None = None
 
     # Any: what enters and leaves depends on the caller
     def expand(self, input_or_inputs: beam.PCollection[Any]) -> beam.PCollection[Any]:
-        step = _MakeCalls(self.caller, self.context, self.journal, self.replayed, BatchOutbox(self.handed))
-        return input_or_inputs | "Call" >> beam.ParDo(step).with_output_types(self.gives)  # type: ignore[return-value]  (`|` gives a PValue)
+        outbox = BatchOutbox(self.handed)
+        step = _MakeCalls(self.caller, self.context, self.journal, self.journals, self.replayed, outbox)
+        sides = () if self.closed is None else (self.closed,)
+        return input_or_inputs | "Call" >> beam.ParDo(step, *sides).with_output_types(self.gives)  # type: ignore[return-value]  (`|` gives a PValue)
 
 
 class _Task(NamedTuple):
@@ -104,15 +113,17 @@ class _MakeCalls(beam.DoFn):
         caller: Caller,
         context: RunContext,
         folder: str | None,
+        journals: Mapping[str, str],
         replayed: Mapping[str, str],
         outbox: BatchOutbox,
     ) -> None:
-        self._caller, self._context, self._folder = caller, context, folder
+        self._caller, self._context, self._folder, self._journals = caller, context, folder, journals
         self._replayed, self._outbox = replayed, outbox
         self._elsewhere: dict[str, Journal] = {}
         self._spending: SpendTracker | None = None
         self._stop_flag: StopFlag | None = None
-        self._journal: Journal | None = None
+        self._journal: Journal | Journals | None = None
+        self._closed: Outcome | None = None
         self._throttled = 0.0
         self._engine: Engine | None = None
         self._clients: dict[str, EndpointClient] = {}
@@ -130,7 +141,8 @@ class _MakeCalls(beam.DoFn):
         self._throttled = self._throttling()
         stop = self._context.stop
         self._stop_flag = None if stop is None else StopFlag(stop)
-        self._journal = None if self._folder is None else Journal(self._folder, self._context.start)
+        self._closed = None
+        self._journal = open_journals(self._folder, self._journals, self._context.start)
         self._elsewhere = {name: Journal(folder, None) for name, folder in self._replayed.items()}
         if (keep := self._journal) is None:
             self._bundle = Bundle(self._clients, _size, self._tick)
@@ -138,9 +150,12 @@ class _MakeCalls(beam.DoFn):
             self._bundle = Bundle(self._clients, keep.add, self._tick, keep.due, keep.full)
         self._tick()
 
-    def process(self, batch: Any, timestamp=beam.DoFn.TimestampParam, window=beam.DoFn.WindowParam):  # type: ignore[no-untyped-def]
+    def process(  # type: ignore[no-untyped-def]
+        self, batch: Any, timestamp=beam.DoFn.TimestampParam, window=beam.DoFn.WindowParam, closed: str = ""
+    ):
         bundle = self._bundle
         assert bundle is not None
+        self._closed = replace(_LACKING, error_message=f"not called: {closed}") if closed else None
         yield from self._continue(bundle, _Task(Dialogue(self._caller.work(batch)), timestamp, window))
         bundle.wait_for_room(self._slack, max(_MAX_HELD, 64 * self._places))
         self._tick()
@@ -225,7 +240,7 @@ class _MakeCalls(beam.DoFn):
     def _known(self, calls: list[Call]) -> list[Outcome | None]:
         """The known outcome of each call, from a journal or because it is not made here; `None` if it must be made."""
         known: list[Outcome | None] = [None] * len(calls)
-        if self._journal is None and not self._replayed and not self._outbox.folders:
+        if not (self._journal or self._replayed or self._outbox.folders or self._closed):
             return known
         prefixes = [call.prefix for call in calls]
         for i in sorted(range(len(calls)), key=prefixes.__getitem__):  # a journal has a part of its folders in memory
@@ -236,7 +251,12 @@ class _MakeCalls(beam.DoFn):
         if (elsewhere := self._elsewhere.get(call.endpoint)) is not None:
             return elsewhere.find(call) or _LACKING
         found = None if self._journal is None else self._journal.find(call)
-        return found or self._outbox.take(call)
+        return found or self._left(call) or self._outbox.take(call)
+
+    def _left(self, call: Call) -> Outcome | None:
+        """The outcome of a call that is not made since calls have ended; one that failed before is made again."""
+        tried = self._closed is not None and self._journal is not None and self._journal.tried(call)
+        return None if tried else self._closed
 
     def _throttling(self) -> float:
         return sum(client.queue.throttled for client in self._clients.values())

@@ -85,14 +85,23 @@ class Journal:
 
     def find(self, call: Call) -> Outcome | None:
         """Finds the outcome of a call that ended before this bundle began; `None` if there is none."""
+        known = self._records(call.prefix)
+        return None if known is None else known.get(call.key)
+
+    def tried(self, call: Call) -> bool:
+        """Returns whether a call ended before this bundle began, even if it failed and is to be made again."""
+        known = self._records(call.prefix)
+        return known is not None and known.tried(call.key)
+
+    def _records(self, prefix: str) -> Lookup | None:
         if not self._segments and not self._compacted.prefixes:
             return None
-        known = self._found.get(call.prefix)
+        known = self._found.get(prefix)
         if known is None:
-            known = self._found[call.prefix] = self._load(call.prefix)
+            known = self._found[prefix] = self._load(prefix)
             if len(self._found) > _CACHED:
                 self._found.popitem(last=False)
-        return known.get(call.key)
+        return known
 
     def add(self, call: Call, outcome: Outcome) -> int:
         """Adds an outcome and returns its bytes. Runs on the loop's thread.

@@ -51,6 +51,7 @@ class Lookup:
 
     def __init__(self, sources: Iterable[tuple[Source, Any, list[Head]]], wanted: Callable[[str, str], int]) -> None:
         self._places: dict[str, tuple[Source, int]] = {}
+        self._lost: set[str] = set()
         self._loaded: OrderedDict[Source, Any] = OrderedDict()
         self.held = 0
         most: dict[str, int] = {}
@@ -59,6 +60,8 @@ class Lookup:
             for key, run, kind, place in heads:
                 if (worth := wanted(run, kind)) > most.get(key, 0):
                     most[key], self._places[key] = worth, (source, place)
+                elif not worth:
+                    self._lost.add(key)
 
     def get(self, key: str) -> Outcome | None:
         """Returns the outcome of a call; `None` if there is none."""
@@ -76,6 +79,10 @@ class Lookup:
         except ValueError as error:
             _log.warning("journal: %s; the call is made again", error)
             return None
+
+    def tried(self, key: str) -> bool:
+        """Returns whether there is any record of a call, one of rank 0 included."""
+        return key in self._places or key in self._lost
 
     def _hold(self, source: Source, loaded: Any) -> Any:
         self._loaded[source] = loaded

@@ -22,8 +22,8 @@ _MOST_BET = 0.5
 """Share of the capital that one row can cost at most, so that no row ruins it."""
 
 
-def share_sequence(successes: int, n: int, confidence: float) -> tuple[float, float]:
-    """Returns the interval of a share after `n` rows with scores 0 and 1.
+def share_sequence(successes: float, n: int, confidence: float) -> tuple[float, float]:
+    """Returns the interval of a share after `n` rows with scores 0 and 1, whose sum is `successes`.
 
     It holds every share p of which the beta-binomial mixture, with Jeffreys' Beta(1/2, 1/2), is less than
     1 / (1 - confidence) times as likely as p itself. Sources: Robbins (1970), Statistical methods related to the law of

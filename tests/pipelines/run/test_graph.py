@@ -15,16 +15,24 @@ from evalbeam.transforms.calls.context import RunContext
 AGENTS = {"recorded": {}, "live": {"target": "evalbeam.pipelines.demo.agent:answer"}}
 
 
+FOLLOWING = {"statistics": {"sequential": {"metric": "exact_match", "threshold": 0.8}}}
+
+
 @pytest.fixture(params=AGENTS, scope="module")
 def graph(request, tmp_path_factory):
-    path = tmp_path_factory.mktemp("graph") / "rows.jsonl"
+    return graph_of(tmp_path_factory.mktemp("graph"), agent=AGENTS[request.param])
+
+
+@pytest.fixture(scope="module")
+def following(tmp_path_factory):
+    """The graph of a run that may stop early."""
+    return graph_of(tmp_path_factory.mktemp("following"), agent=AGENTS["live"], **FOLLOWING)
+
+
+def graph_of(folder, **sections):
+    path = folder / "rows.jsonl"
     path.write_text('{"prompt": "x", "response": "y"}\n')
-    section = {
-        "dataset": {"path": str(path)},
-        "metrics": ["exact_match"],
-        "slices": ["c"],
-        "agent": AGENTS[request.param],
-    }
+    section = {"dataset": {"path": str(path)}, "metrics": ["exact_match"], "slices": ["c"], **sections}
     pipeline = beam.Pipeline(runner=FnApiRunner())
     _ = pipeline | Evaluate(make_plan(EvaluationConfig.parse(section)))
     return pipeline.to_runner_api()
@@ -77,7 +85,20 @@ BEAMS_OWN = (
 )
 
 
-def test_no_collection_of_ours_is_pickled(graph):
+def test_no_collection_of_ours_is_pickled(graph, following):
+    for one in (graph, following):
+        assert_not_pickled(one)
+
+
+def test_all_rows_wait_for_the_followed_metric(following):
+    waves, calling = stage_with(following, "Evaluate-Follow-FanOut"), stage_with(following, "Evaluate-Invoke")
+    assert waves != calling
+    assert "MeetAll/Read" in waves
+    (invoke,) = [t for t in following.components.transforms.values() if t.unique_name.endswith("Invoke/Call/Call")]
+    assert len(invoke.inputs) == 2, "its rows, and why calls end"
+
+
+def assert_not_pickled(graph):
     from apache_beam.coders import Coder, coders
     from apache_beam.runners.pipeline_context import PipelineContext
 
