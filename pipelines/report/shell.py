@@ -11,6 +11,7 @@ from typing import Any
 from ..drawing.templates import fill, read_plots
 
 _WEB = Path(__file__).parent / "web"
+_SCRIPTS = ("rows.js", "explorer.js")
 
 
 def fill_page(template: str, *, scripted: bool, **values: Any) -> str:
@@ -21,7 +22,7 @@ def fill_page(template: str, *, scripted: bool, **values: Any) -> str:
         scripted: Whether the page has the explorer.
         values: Variables of the template.
     """
-    style, script = read_plots() + _read("style.css"), _read("explorer.js") if scripted else ""
+    style, script = read_plots() + _read("style.css"), "".join(map(_read, _SCRIPTS)) if scripted else ""
     rules = ["default-src 'none'", f"style-src '{_digest(style)}'"]
     rules += [f"script-src '{_digest(script)}'"] if scripted else []
     policy = "; ".join([*rules, "base-uri 'none'", "form-action 'none'"])
