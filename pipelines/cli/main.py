@@ -17,10 +17,10 @@ from ...schemas.errors import ConfigError, ConfigErrors, EvalbeamError, require_
 from ...transforms.runtime.collector import relax_collector
 from ..display.console import open_streams
 from ..runners.ending import end_with
-from .commands import adk, compare, grounding, history, info, label, lifecycle, plan, rapid, retry, run
+from .commands import adk, compare, grounding, history, info, label, lifecycle, plan, rapid, retry, run, view
 from .commands.base import CONFIG, RUN
 
-COMMANDS = (run, retry, info, compare, history, label, plan, lifecycle, adk, rapid, grounding)
+COMMANDS = (run, retry, info, view, compare, history, label, plan, lifecycle, adk, rapid, grounding)
 """Modules of the commands, in the order of the help."""
 
 _ABOUT = """\

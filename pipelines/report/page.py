@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
 from ..display.digest import note_empty_columns
 from ..display.terminal import FAULTS
 from ..drawing.figures import build_statistics, draw_metrics, draw_slices
 from ..run.result import EvaluationResult
-from ..run.tables import summary_rows
+from ..run.tables import Row, summary_rows
 from . import overview
-from .scan import scan
+from .scan import Scan, scan
 from .shell import fill_page
 
 MOST_GROUPS = 12
@@ -31,12 +33,24 @@ def write_report(result: EvaluationResult) -> str:
 def render_page(result: EvaluationResult) -> str:
     """Renders the whole page."""
     summary = summary_rows(result)
+    return fill_report(result, summary, scan(result, summary))
+
+
+def fill_report(result: EvaluationResult, summary: Sequence[Row], found: Scan, *, served: bool = False) -> str:
+    """Fills the page of a run.
+
+    Args:
+        result: The run.
+        summary: Rows of its summary table.
+        found: What its rows show.
+        served: Whether the explorer's script asks a server for the rows.
+    """
     whole = [r for r in summary if not r["slice"]]
-    found = scan(result, summary)
     errors, error_count = overview.build_errors(result)
     return fill_page(
         "report.html",
         scripted=True,
+        served=served,
         title=f"Evaluation {result.output}",
         head=overview.build_headline(result),
         reason=result.reason,
@@ -48,8 +62,6 @@ def render_page(result: EvaluationResult) -> str:
             (part, note_empty_columns(part.columns, part.slices)) for part in draw_slices(result.manifest, summary)
         ],
         scan=found,
-        rows=found.book.pack(),
-        kept=found.book.kept,
         most_groups=MOST_GROUPS,
         output=result.output,
         unscored=overview.build_unscored(result, summary),

@@ -52,7 +52,7 @@
   // ------------------------------------------------------------------------------------------------------ the state
 
   const preferred = ["status", roles.prompt, roles.response, ...source.slices];
-  const usual = [...new Set([...preferred, ...metrics.slice(0, 4).map(scoreOf), "latency_in_seconds"])];
+  const usual = source.shown?.length ? source.shown : [...new Set([...preferred, ...metrics.slice(0, 4).map(scoreOf), "latency_in_seconds"])];
   const initial = () => ({
     q: "", status: "", fault: "", slice: {}, range: {}, sort: "", cols: usual.filter((name) => columns.has(name)),
     page: 0, row: "", trial: "",
@@ -457,6 +457,8 @@
     if (error) why.append(text("div", status === "error" ? "FAILED" : "soft", asText(error)));
     if (choice) why.append(text("div", "", `choice: ${asText(choice)}`));
     if (explanation) why.append(text("div", "explanation", asText(explanation)));
+    const before = get(`${metric}/before`, row);
+    if (before !== null) why.append(text("small", "", `before ${shown(before)}`));
     const confidence = get(`${metric}/confidence`, row);
     if (confidence !== null) why.append(text("small", "", `confidence ${shown(confidence)}`));
     drawDetails(get(`${metric}/details`, row), why);
