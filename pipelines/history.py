@@ -92,7 +92,7 @@ def history(runs: Iterable[str | os.PathLike[str]], *, metrics: Sequence[str] | 
         if name not in known:
             raise ConfigError(f"no metric {name!r} in {found[-1].output!r}", where="metrics", allowed=", ".join(known))
     named = list(metrics) if metrics else [name for name in known if name != "latency_in_seconds"]
-    dated = tuple((result.output, _date(result)) for result in found)
+    dated = tuple((result.output, find_date(result)) for result in found)
     places = {
         name: [i for i, rows in enumerate(whole) if name in rows and rows[name]["mean"] is not None] for name in named
     }
@@ -173,7 +173,8 @@ def _without_places(part: Json) -> Json:
     return {k: v for k, v in part.items() if k not in _PLACES} if isinstance(part, dict) else part
 
 
-def _date(result: EvaluationResult) -> str:
+def find_date(result: EvaluationResult) -> str:
+    """Returns when a run started, ISO 8601, UTC."""
     started = datetime.datetime.fromtimestamp(result.manifest["measured"]["started"], datetime.UTC)
     return started.isoformat(timespec="seconds").replace("+00:00", "Z")
 

@@ -31,10 +31,26 @@ from .commands import (
     rapid,
     retry,
     run,
+    view,
 )
 from .commands.base import CONFIG, RUN
 
-COMMANDS = (run, retry, publish, info, compare, history, label, plan, lifecycle, adk, rapid, grounding, completion)
+COMMANDS = (
+    run,
+    retry,
+    publish,
+    info,
+    view,
+    compare,
+    history,
+    label,
+    plan,
+    lifecycle,
+    adk,
+    rapid,
+    grounding,
+    completion,
+)
 """Modules of the commands, in the order of the help."""
 
 _ABOUT = """\

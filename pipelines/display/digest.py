@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -15,7 +16,7 @@ from ...schemas.tables import PERFORMANCE
 from ...schemas.values import slice_text
 from ..drawing.words import ranges_of
 from ..run.result import RATES, EvaluationResult
-from ..run.tables import Row, columns_of_instances, rows_of
+from ..run.tables import Row, columns_of_instances, count_texts, rows_of
 
 LOOKED_AT = 100_000
 """Maximum rows of the instances table searched for examples and, in JSONL and CSV, for reasons."""
@@ -46,13 +47,14 @@ def count_reasons(result: EvaluationResult, summary: Sequence[Row]) -> dict[str,
     own = (name.rpartition("/")[0] if name.endswith(RATES) else name for name in short)
     columns = {f"{name}/error": name for name in (*short, *own) if f"{name}/error" in known}
     counts: dict[str, Counter[str]] = {name: Counter() for name in columns.values()}
-    rows = rows_of(result, "instances", list(columns)) if columns else iter(())
-    parquet = all(path.endswith(".parquet") for path in result.files("instances"))
-    for row in rows if parquet else islice(rows, LOOKED_AT):
-        for column, name in columns.items():
-            if row[column]:
-                counts[name][row[column].partition(":")[0]] += 1
+    for column, texts in count_texts(result, "instances", list(columns), LOOKED_AT).items():
+        for text, count in texts.items():
+            counts[columns[column]][text.partition(":")[0]] += count
     return {name: sorted(c.items(), key=lambda e: (-e[1], e[0])) for name, c in counts.items() if c}
+
+
+ScoreTest = tuple[Callable[[Any], Any], str]
+"""(function that tells of a score, or of each of an array of scores, whether it fails; in words)."""
 
 
 class Fault(NamedTuple):
@@ -68,12 +70,17 @@ def make_fault_finder(result: EvaluationResult, summary: Sequence[Row]) -> Calla
     A fault is a failed call, a metric's error, or a score that misses its criterion's bound; in a run without such
     criteria, a score at the worst end of the metric's range.
     """
+    tests = make_score_tests(result, summary)
+    named = [(name, f"{name}/status", f"{name}/score", *test) for name, test in tests.items()]
+    return lambda row: list(_find_faults(row, named))
+
+
+def make_score_tests(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, ScoreTest]:
+    """Maps each metric with columns of its own to the test of its failing scores."""
     metrics = _list_metrics(result)
     whole = {r["metric"]: r for r in summary if not r["slice"]}
     bounded = any(whole.get(name, {}).get("threshold") is not None for name in metrics)
-    tests = {name: _make_test(whole.get(name, {}), ends, bounded) for name, ends in metrics.items()}
-    named = [(name, f"{name}/status", f"{name}/score", *test) for name, test in tests.items()]
-    return lambda row: list(_find_faults(row, named))
+    return {name: _make_test(whole.get(name, {}), ends, bounded) for name, ends in metrics.items()}
 
 
 def _find_faults(row: Row, tests: Iterable[tuple[str, str, str, Callable[[float], bool], str]]) -> Iterator[Fault]:
@@ -167,11 +174,12 @@ def _list_metrics(result: EvaluationResult) -> dict[str, tuple[float, float] | N
     return {name: ends.get(name) for name in names if name not in PERFORMANCE}
 
 
-def _make_test(row: Row, ends: tuple[float, float] | None, bounded: bool) -> tuple[Callable[[float], bool], str]:
+def _make_test(row: Row, ends: tuple[float, float] | None, bounded: bool) -> ScoreTest:
     """Returns the test of a failing score, in words too: beyond its threshold; if no metric has one, the worst."""
     threshold = row.get("threshold")
     if threshold is None:
-        return lambda score: not bounded and ends is not None and score == ends[0], " is at its worst"
+        worst = math.nan if bounded or ends is None else ends[0]  # which no score equals
+        return lambda score: score == worst, " is at its worst"
     if ends is not None and ends[1] < ends[0]:
         return lambda score: score > threshold, f" is above {threshold:g}"
     return lambda score: score < threshold, f" is below {threshold:g}"

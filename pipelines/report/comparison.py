@@ -63,8 +63,13 @@ def write_comparison_page(comparison: Comparison, path: str) -> None:
     storage.write_whole(path, render_comparison(comparison).encode("utf-8", "replace"))
 
 
-def render_comparison(comparison: Comparison) -> str:
-    """Renders the page of a comparison; reads the instances of both runs once."""
+def render_comparison(comparison: Comparison, rows: str = "") -> str:
+    """Renders the page of a comparison; reads the instances of both runs once.
+
+    Args:
+        comparison: What was compared.
+        rows: What the explorer's script must know of the rows that a server has, as JSON; "" for a page without it.
+    """
     runs = PairedRuns(EvaluationResult.load(comparison.before), EvaluationResult.load(comparison.after))
     found = _find_changes(runs, comparison.deciding)
     whole = [d for d in comparison.differences if not d.slice]
@@ -74,7 +79,9 @@ def render_comparison(comparison: Comparison) -> str:
             groups.setdefault(tuple(column for column, _ in one.slice), []).append(one)
     return fill_page(
         "comparison.html",
-        scripted=False,
+        scripted=bool(rows),
+        served=bool(rows),
+        rows=rows,
         title=f"{comparison.after} against {comparison.before}",
         comparison=comparison,
         head=count_verdicts(comparison.verdict, comparison.decisive),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...schemas.errors import ConfigError
 from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
@@ -11,9 +13,9 @@ from ..display.terminal import FAULTS
 from ..drawing.figures import build_statistics, draw_metrics, draw_slices
 from ..drawing.words import build_headline, say_decision
 from ..run.result import EvaluationResult
-from ..run.tables import summary_rows
+from ..run.tables import Row, summary_rows
 from . import overview
-from .scan import scan
+from .scan import Scan, scan
 from .shell import fill_page
 
 MOST_GROUPS = 12
@@ -38,12 +40,32 @@ def write_report(result: EvaluationResult, gate: Comparison | ConfigError | None
 def render_page(result: EvaluationResult, gate: Comparison | ConfigError | None = None) -> str:
     """Renders the whole page, see `write_report`."""
     summary = summary_rows(result)
+    return fill_report(result, summary, scan(result, summary), gate)
+
+
+def fill_report(
+    result: EvaluationResult,
+    summary: Sequence[Row],
+    found: Scan,
+    gate: Comparison | ConfigError | None = None,
+    *,
+    served: bool = False,
+) -> str:
+    """Fills the page of a run.
+
+    Args:
+        result: The run.
+        summary: Rows of its summary table.
+        found: What its rows show.
+        gate: The comparison with the run of its gate, or why there is none.
+        served: Whether the explorer's script asks a server for the rows.
+    """
     whole = [r for r in summary if not r["slice"]]
-    found = scan(result, summary)
     errors, error_count = overview.build_errors(result)
     return fill_page(
         "report.html",
         scripted=True,
+        served=served,
         title=f"Evaluation {result.output}",
         head=build_headline(result.manifest),
         reason=result.reason or say_decision(result.manifest),
@@ -55,8 +77,6 @@ def render_page(result: EvaluationResult, gate: Comparison | ConfigError | None 
             (part, note_empty_columns(part.columns, part.slices)) for part in draw_slices(result.manifest, summary)
         ],
         scan=found,
-        rows=found.book.pack(),
-        kept=found.book.kept,
         most_groups=MOST_GROUPS,
         output=result.output,
         unscored=overview.build_unscored(result, summary),

@@ -40,6 +40,18 @@ def find_roles(result: EvaluationResult) -> dict[str, str]:
     return {role: name if name in known else role for role, name in named.items()}
 
 
+def list_slices(result: EvaluationResult) -> list[str]:
+    """Lists the columns of the instances table by which the run is sliced."""
+    known = columns_of_instances(result)
+    asked = (result.manifest.get("config") or {}).get("slices") or ()
+    return [name for name in dict.fromkeys(name for one in asked for name in one) if name in known]
+
+
+def show_cell(value: Json, type_: str, most: int = MOST_CHARACTERS) -> Json:
+    """Converts a cell for the explorer's script: long texts are cut, JSON is parsed, floats have six digits."""
+    return _show(_cut(value, most), type_)
+
+
 def embed(value: Json) -> str:
     """Encodes a value as JSON that is safe within a script element, and shows no character that changes the reading."""
     raw = orjson.dumps(value)
@@ -65,9 +77,8 @@ class RowBook:
     def __init__(self, result: EvaluationResult, total: int) -> None:
         self.total = total
         known = columns_of_instances(result)
-        config = result.manifest.get("config") or {}
         self.roles = find_roles(result)
-        self.slices = [c for c in dict.fromkeys(c for one in config.get("slices") or () for c in one) if c in known]
+        self.slices = list_slices(result)
         given = known[: known.index("status")] if "status" in known else []  # the dataset's stand before our own
         shown = {*given[:MOST_COLUMNS], *known[len(given) :], *self.slices, *self.roles.values()}
         self.columns = [name for name in known if name in shown]
@@ -144,24 +155,25 @@ class RowBook:
         if different in ([None], []):
             return None
         column: dict[str, Any] = {"name": name, "type": self._types[name]}
-        shown = [self._show(value, name) for value in different]
+        shown = [_show(value, self._types[name]) for value in different]
         if len(different) == 1:
             return {**column, "all": shown[0]}
         if len(different) * 2 > len(values):
-            return {**column, "values": [self._show(value, name) for value in values]}
+            return {**column, "values": [_show(value, self._types[name]) for value in values]}
         places = {value: i for i, value in enumerate(different)}
         return {**column, "different": shown, "places": [places[value] for value in values]}
 
-    def _show(self, value: Json, name: str) -> Json:
-        if self._types[name] == "json" and isinstance(value, str):
-            try:
-                return orjson.loads(value)
-            except orjson.JSONDecodeError:  # it was cut
-                return value
-        return float(f"{value:.6g}") if isinstance(value, float) else value
+
+def _show(value: Json, type_: str) -> Json:
+    if type_ == "json" and isinstance(value, str):
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError:  # it was cut
+            return value
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def _cut(value: Json) -> Json:
-    if type(value) is str and len(value) > MOST_CHARACTERS:
-        return f"{value[:MOST_CHARACTERS]} … (cut: {len(value):,} characters)"
+def _cut(value: Json, most: int = MOST_CHARACTERS) -> Json:
+    if type(value) is str and len(value) > most:
+        return f"{value[:most]} … (cut: {len(value):,} characters)"
     return value

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+import numpy as np
+
 from ...schemas.json import Json
 from ..display.digest import make_fault_finder
 from ..drawing.plots import Axis, Histogram, draw_bars, make_axis
@@ -36,24 +38,37 @@ class Group:
 
 @dataclass(frozen=True)
 class Scan:
-    """What the pass found: histograms, groups of failures by size, failing rows, rows looked at, and the explorer's."""
+    """What the pass found.
+
+    Attributes:
+        histograms: Of scores, latency and tokens.
+        groups: Groups of failures by size.
+        failing: Number of failing rows.
+        scanned, total: Rows looked at, and rows of the run.
+        rows: What the explorer's script is given, as JSON.
+        kept: (rows that it has whole, rows that it has at all).
+        left_out: Number of columns that it does not have.
+    """
 
     histograms: Sequence[Histogram]
     groups: Sequence[Group]
     failing: int
     scanned: int
-    book: RowBook
+    total: int
+    rows: str
+    kept: tuple[int, int]
+    left_out: int = 0
 
 
 def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
     """Reads the first `MOST_SCANNED` rows; of a table of more than `MOST_ROWS`, only failing rows are read whole."""
     total = result.manifest["tables"].get("instances", {}).get("rows", 0)
-    book, bins = RowBook(result, total), _make_bins(result, summary)
+    book, bins = RowBook(result, total), make_bins(result, summary)
     find, prompt = make_fault_finder(result, summary), book.roles["prompt"]
     groups: dict[str, Group] = {}
     positions: list[int] = []
     whole = total <= MOST_ROWS
-    columns = book.columns if whole else [*book.thin_columns, "error_type", prompt, *_list_marks(result)]
+    columns = book.columns if whole else [*book.thin_columns, "error_type", prompt, *list_marks(result)]
     for position, row in enumerate(_counting(islice(rows_of(result, "instances", columns), MOST_SCANNED), bins)):
         faults = find(row)
         for fault in faults:
@@ -68,9 +83,9 @@ def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
         for row in pick_rows(result, positions[:MOST_ROWS], book.columns):
             book.complete(row)
     drawn = [one.draw(name.removesuffix("/score")) for name, one in bins.items() if one.count]
-    return Scan(
-        drawn, sorted(groups.values(), key=lambda g: (-g.count, g.name)), len(positions), min(total, MOST_SCANNED), book
-    )
+    ranked = sorted(groups.values(), key=lambda g: (-g.count, g.name))
+    scanned = min(total, MOST_SCANNED)
+    return Scan(drawn, ranked, len(positions), scanned, total, book.pack(), book.kept, book.left_out)
 
 
 def _counting(rows: Iterator[Row], bins: Mapping[str, Bins]) -> Iterator[Row]:
@@ -82,7 +97,7 @@ def _counting(rows: Iterator[Row], bins: Mapping[str, Bins]) -> Iterator[Row]:
         yield from some
 
 
-def _list_marks(result: EvaluationResult) -> list[str]:
+def list_marks(result: EvaluationResult) -> list[str]:
     """Lists the columns that say why a row has no score."""
     return [name for name in columns_of_instances(result) if name.endswith(("/status", "/error"))]
 
@@ -101,13 +116,28 @@ class Bins:
         """Counts a value, as often as it occurs; others than finite numbers are ignored."""
         if not isinstance(value, int | float) or not math.isfinite(value):
             return
+        self._widen(value)
+        share = (value - self.axis.low) / (self.axis.high - self.axis.low)
+        self.counts[min(max(int(share * BINS), 0), BINS - 1)] += count
+        self.count += count
+
+    def add_all(self, values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> None:
+        """Counts the values of a whole column; those that are not finite are ignored."""
+        known = values[np.isfinite(values)]
+        if not len(known):
+            return
+        self._widen(float(known.max()))
+        shares = (known - self.axis.low) / (self.axis.high - self.axis.low)
+        places = np.clip((shares * BINS).astype(np.int64), 0, BINS - 1)
+        counts = np.bincount(places, minlength=BINS).tolist()
+        self.counts = [one + more for one, more in zip(self.counts, counts, strict=True)]
+        self.count += len(known)
+
+    def _widen(self, value: float) -> None:
         while not self.fixed and value >= self.axis.high:
             pairs = zip(self.counts[::2], self.counts[1::2], strict=True)
             self.counts = [sum(pair) for pair in pairs] + [0] * (BINS // 2)
             self.axis = Axis(0.0, self.axis.high * 2)
-        share = (value - self.axis.low) / (self.axis.high - self.axis.low)
-        self.counts[min(max(int(share * BINS), 0), BINS - 1)] += count
-        self.count += count
 
     def draw(self, title: str) -> Histogram:
         """Draws the counts."""
@@ -115,7 +145,7 @@ class Bins:
         return Histogram(title, draw_bars(self.counts), low, high, f"{self.count:,} rows", f"{max(self.counts):,}")
 
 
-def _make_bins(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, Bins]:
+def make_bins(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, Bins]:
     """Builds the bins of each column of scores, latency and tokens, by name of the column."""
     whole = {r["metric"]: r for r in summary if not r["slice"]}
     ends, found = ranges_of(result.manifest), {}

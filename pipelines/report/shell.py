@@ -11,19 +11,22 @@ from typing import Any
 from ..drawing.templates import fill, read_plots
 
 _WEB = Path(__file__).parent / "web"
+_SCRIPTS = ("rows.js", "explorer.js")
 
 
-def fill_page(template: str, *, scripted: bool, **values: Any) -> str:
+def fill_page(template: str, *, scripted: bool, served: bool = False, **values: Any) -> str:
     """Fills the template of a page.
 
     Args:
         template: File name of the template.
         scripted: Whether the page has the explorer.
+        served: Whether the explorer's rows come from a server, the one that the page itself came from.
         values: Variables of the template.
     """
-    style, script = read_plots() + _read("style.css"), _read("explorer.js") if scripted else ""
+    style, script = read_plots() + _read("style.css"), "".join(map(_read, _SCRIPTS)) if scripted else ""
     rules = ["default-src 'none'", f"style-src '{_digest(style)}'"]
     rules += [f"script-src '{_digest(script)}'"] if scripted else []
+    rules += ["connect-src 'self'"] if served else []
     policy = "; ".join([*rules, "base-uri 'none'", "form-action 'none'"])
     return fill(template, style=style, script=script, policy=policy, **values)
 

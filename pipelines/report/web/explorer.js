@@ -4,21 +4,17 @@
 
 (() => {
   const root = document.getElementById("explorer");
-  const source = document.getElementById("rows");
-  if (!root || !source) return;
-  const data = JSON.parse(source.textContent);
-  source.textContent = "";
+  const given = document.getElementById("rows");
+  if (!root || !given) return;
+  const { clean, asText, isNumber } = rowSources;
+  const source = rowSources.make(JSON.parse(given.textContent));
+  given.textContent = "";
 
   const PAGE = 50;
   const WORDS = 4000; // a longer text is compared line by line, a still longer one not at all
-  const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]/g;
-  const LONE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
   // ------------------------------------------------------------------------------------------------- small helpers
 
-  const clean = (text) => text.replace(LONE, "\ufffd").replace(UNSEEN, (c) => (c >= "\ud800" && c <= "\udfff" ? c : "\ufffd"));
-  const asText = (value) =>
-    value === null || value === undefined ? "" : clean(typeof value === "string" ? value : JSON.stringify(value));
   const pretty = (value) => (typeof value === "string" ? clean(value) : clean(JSON.stringify(value, null, 2)));
   const asNumber = (value) => (Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(4))));
   const shown = (value) => (typeof value === "number" ? asNumber(value) : asText(value));
@@ -46,45 +42,24 @@
 
   // ---------------------------------------------------------------------------------------------------- the columns
 
-  const columns = new Map();
-  for (const column of data.columns) {
-    const { places, different, values, all } = column;
-    column.at = places ? (i) => different[places[i]] : values ? (i) => values[i] : () => all;
-    columns.set(column.name, column);
-  }
-  const get = (name, i) => {
-    const column = columns.get(name);
-    const value = column ? column.at(i) : null;
-    return value === undefined ? null : value;
-  };
+  const columns = new Map(source.columns.map((column) => [column.name, column]));
+  const { roles } = source;
+  const get = (name, row) => row.get(name);
   const metrics = [...columns.keys()].filter((name) => name.endsWith("/score")).map((name) => name.slice(0, -6));
   const scoreOf = (metric) => (columns.has(`${metric}/score`) ? `${metric}/score` : metric);
   const titleOf = (name) => (name.endsWith("/score") ? name.slice(0, -6) : name);
-  const partial = new Set(data.partial);
-  const { roles } = data;
-  const isNumber = (column) => ["float64", "int64"].includes(column.type);
-  const searched = data.columns.filter((column) => ["string", "json", "timestamp"].includes(column.type));
-  const searchTexts = new Array(data.rows);
-
-  function searchText(i) {
-    if (searchTexts[i] === undefined) {
-      searchTexts[i] = searched.map((column) => asText(column.at(i))).join("\n").toLowerCase();
-    }
-    return searchTexts[i];
-  }
 
   // ------------------------------------------------------------------------------------------------------ the state
 
-  const preferred = ["status", roles.prompt, roles.response, ...data.slices];
-  const usual = [...new Set([...preferred, ...metrics.slice(0, 4).map(scoreOf), "latency_in_seconds"])];
+  const preferred = ["status", roles.prompt, roles.response, ...source.slices];
+  const usual = source.shown?.length ? source.shown : [...new Set([...preferred, ...metrics.slice(0, 4).map(scoreOf), "latency_in_seconds"])];
   const initial = () => ({
     q: "", status: "", fault: "", slice: {}, range: {}, sort: "", cols: usual.filter((name) => columns.has(name)),
     page: 0, row: "", trial: "",
   });
   let state = initial();
-  let found = [];
+  let found = { count: 0, page: 0, rows: [], problem: "" };
   let cursor = -1;
-  let problem = "";
 
   function readHash() {
     const next = initial();
@@ -107,63 +82,6 @@
     if (state.cols.join("\u001f") !== initial().cols.join("\u001f")) parts.set("cols", state.cols.join("\u001f"));
     const hash = parts.toString();
     if (hash !== location.hash.slice(1)) history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
-  }
-
-  // ----------------------------------------------------------------------------------------------- filter and sort
-
-  function makeSearch(query) {
-    const regex = /^\/(.+)\/([a-z]*)$/s.exec(query);
-    if (!regex) {
-      const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-      return (i) => words.every((word) => searchText(i).includes(word));
-    }
-    const pattern = new RegExp(regex[1], regex[2].replace(/[gy]/g, "") || "i");
-    return (i) => searched.some((column) => pattern.test(asText(column.at(i))));
-  }
-
-  function parseRange(words) {
-    const [low, high] = words.split("..");
-    return [low === "" || low === undefined ? -Infinity : Number(low), high === "" || high === undefined ? Infinity : Number(high)];
-  }
-
-  function filterRows() {
-    const tests = [];
-    problem = "";
-    if (state.status) tests.push((i) => get("status", i) === state.status);
-    if (state.fault) {
-      const group = data.groups.indexOf(state.fault);
-      tests.push((i) => (state.fault === "*" ? data.faults[i].length > 0 : data.faults[i].includes(group)));
-    }
-    for (const [name, value] of Object.entries(state.slice)) tests.push((i) => asText(get(name, i)) === value);
-    for (const [name, words] of Object.entries(state.range)) {
-      const [low, high] = parseRange(words);
-      tests.push((i) => {
-        const value = get(name, i);
-        return typeof value === "number" && value >= low && value <= high;
-      });
-    }
-    try {
-      if (state.q) tests.push(makeSearch(state.q));
-    } catch (error) {
-      problem = error.message;
-    }
-    found = [];
-    for (let i = 0; i < data.rows; i++) if (tests.every((test) => test(i))) found.push(i);
-    sortRows();
-  }
-
-  function sortRows() {
-    const name = state.sort.replace(/^-/, "");
-    const column = columns.get(name);
-    if (!column) return;
-    const sign = state.sort.startsWith("-") ? -1 : 1;
-    const empty = (value) => value === null || value === undefined;
-    const keys = new Map(found.map((i) => [i, isNumber(column) ? column.at(i) : asText(column.at(i))]));
-    found.sort((a, b) => {
-      const [x, y] = [keys.get(a), keys.get(b)];
-      if (empty(x) || empty(y)) return empty(x) - empty(y) || a - b; // rows without a value stand last
-      return x < y ? -sign : x > y ? sign : a - b;
-    });
   }
 
   // -------------------------------------------------------------------------------------------------- the controls
@@ -202,22 +120,11 @@
     return label(words, select);
   }
 
-  function countBy(read) {
-    const counts = new Map();
-    for (let i = 0; i < data.rows; i++) {
-      const value = read(i);
-      counts.set(value, (counts.get(value) || 0) + 1);
-    }
-    return [...counts].sort((a, b) => b[1] - a[1]);
-  }
-
   const shorten = (words, most = 60) => (words.length > most ? `${words.slice(0, most)}…` : words);
   const counted = (pairs) => pairs.map(([value, count]) => [value, `${shorten(value || "–")} (${count.toLocaleString("en")})`]);
-  const statuses = counted(countBy((i) => asText(get("status", i))));
-  const sliceValues = new Map(data.slices.map((name) => [name, counted(countBy((i) => asText(get(name, i)))).slice(0, 500)]));
-  const faultCounts = new Map();
-  for (const groups of data.faults) for (const group of groups) faultCounts.set(group, (faultCounts.get(group) || 0) + 1);
-  const faults = counted([...faultCounts].sort((a, b) => b[1] - a[1]).map(([group, count]) => [data.groups[group], count]));
+  const statuses = counted(source.statuses);
+  const sliceValues = new Map(source.sliceValues.map(([name, values]) => [name, counted(values)]));
+  const faults = counted(source.faultCounts);
 
   const search = document.createElement("input");
   search.type = "search";
@@ -225,28 +132,40 @@
   let waiting = 0;
   search.addEventListener("input", () => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => change({ q: search.value }), 120);
+    waiting = setTimeout(() => change({ q: search.value }), source.pause);
   });
+
+  // The controls are drawn once, since lists of hundreds of values would take longer than to filter the rows.
+  const ranges = make("span", "ranges");
+  const chooser = make("span", "");
+  const settings = drawSettings();
+
+  function drawSettings() {
+    const all = [["", "all"]];
+    const choices = [[choice("Status", [...all, ...statuses], "", (status) => change({ status })), () => state.status]];
+    if (faults.length) {
+      const options = [...all, ["*", "any failure"], ...faults];
+      choices.push([choice("Failure", options, "", (fault) => change({ fault })), () => state.fault]);
+    }
+    for (const [name, options] of sliceValues) {
+      choices.push([choice(name, [...all, ...options], "", (value) => {
+        const { [name]: old, ...rest } = state.slice;
+        change({ slice: value === "" ? rest : { ...rest, [name]: value } });
+      }), () => state.slice[name] ?? ""]);
+    }
+    controls.append(label("Search", search), ...choices.map(([control]) => control), ranges, chooser);
+    return choices.map(([control, read]) => [control.querySelector("select"), read]);
+  }
 
   function drawControls() {
     if (document.activeElement !== search) search.value = state.q;
-    const all = [["", "all"]];
-    const parts = [label("Search", search), choice("Status", [...all, ...statuses], state.status, (status) => change({ status }))];
-    if (faults.length) {
-      parts.push(choice("Failure", [...all, ["*", "any failure"], ...faults], state.fault, (fault) => change({ fault })));
-    }
-    for (const [name, options] of sliceValues) {
-      parts.push(choice(name, [...all, ...options], name in state.slice ? state.slice[name] : "", (value) => {
-        const { [name]: old, ...rest } = state.slice;
-        change({ slice: value === "" ? rest : { ...rest, [name]: value } });
-      }));
-    }
-    parts.push(drawRanges(), drawChooser());
-    controls.replaceChildren(...parts);
+    for (const [select, read] of settings) select.value = read();
+    ranges.replaceChildren(...drawRanges());
+    drawChooser();
   }
 
   function drawRanges() {
-    const numbers = data.columns.filter(isNumber).map((column) => column.name);
+    const numbers = source.columns.filter(isNumber).map((column) => column.name);
     const options = [["", "add …"], ...numbers.map((name) => [name, titleOf(name)])];
     const add = choice("Range of", options, "", (name) => name && change({ range: { ...state.range, [name]: ".." } }));
     const parts = Object.entries(state.range).map(([name, words]) => {
@@ -268,15 +187,17 @@
       remove.setAttribute("aria-label", `no range of ${titleOf(name)}`);
       return make("span", "range control", text("span", "", titleOf(name)), make("span", "ends", ...ends, remove));
     });
-    return make("span", "ranges", add, ...parts);
+    return [add, ...parts];
   }
 
-  let chooserOpen = false;
+  let chosen = "";
 
   function drawChooser() {
+    const now = state.cols.join("\u001f");
+    if (now === chosen) return;
+    chosen = now;
     const box = make("details", "chooser", text("summary", "", `Columns (${state.cols.length})`));
-    box.open = chooserOpen;
-    box.addEventListener("toggle", () => { chooserOpen = box.open; });
+    box.open = chooser.firstChild ? chooser.firstChild.open : false;
     const list = make("div", "choices");
     for (const name of columns.keys()) {
       const input = document.createElement("input");
@@ -291,8 +212,10 @@
       });
       list.append(make("label", "", input, text("span", "", name)));
     }
+    const top = chooser.querySelector(".choices")?.scrollTop ?? 0;
     box.append(list);
-    return box;
+    chooser.replaceChildren(box);
+    list.scrollTop = top;
   }
 
   // ------------------------------------------------------------------------------------------------------ the table
@@ -313,22 +236,22 @@
       head.append(cell);
     }
     const body = make("tbody", "");
-    found.slice(state.page * PAGE, (state.page + 1) * PAGE).forEach((i, place) => body.append(drawRow(i, place)));
+    found.rows.forEach((row, place) => body.append(drawRow(row, place)));
     grid.append(make("thead", "", head), body);
     table.replaceChildren(grid);
-    const kept = data.rows < data.total ? ` The page holds ${data.rows.toLocaleString("en")} of ${data.total.toLocaleString("en")} rows.` : "";
-    const words = `${found.length.toLocaleString("en")} of ${data.rows.toLocaleString("en")} rows.${kept}`;
-    counter.textContent = problem ? `Not a regular expression: ${problem}` : words;
+    const kept = source.rows < source.total ? ` The page holds ${source.rows.toLocaleString("en")} of ${source.total.toLocaleString("en")} rows.` : "";
+    const words = `${found.count.toLocaleString("en")} of ${source.rows.toLocaleString("en")} rows.${kept}`;
+    counter.textContent = found.problem ? clean(found.problem) : words;
     drawPager();
   }
 
-  function drawRow(i, place) {
-    const line = make("tr", data.faults[i].length ? "failing" : "");
+  function drawRow(row, place) {
+    const line = make("tr", row.faults.length ? "failing" : "");
     line.tabIndex = 0;
     line.dataset.place = place;
     for (const name of state.cols) {
-      const value = get(name, i);
-      const status = titleOf(name) !== name ? get(`${titleOf(name)}/status`, i) : null;
+      const value = get(name, row);
+      const status = titleOf(name) !== name ? get(`${titleOf(name)}/status`, row) : null;
       const missing = value === null && status && status !== "scored" ? status : "";
       if (isNumber(columns.get(name))) line.append(text("td", value === null ? "n none" : "n", value === null ? missing || "–" : asNumber(value)));
       else line.append(text("td", value === null ? "none" : "t", value === null ? "–" : shorten(asText(value), 200)));
@@ -339,7 +262,7 @@
   }
 
   function drawPager() {
-    const pages = Math.max(1, Math.ceil(found.length / PAGE));
+    const pages = Math.max(1, Math.ceil(found.count / PAGE));
     const go = (page) => () => {
       state.page = page;
       cursor = -1;
@@ -355,27 +278,26 @@
 
   // ---------------------------------------------------------------------------------------------------- keys and row
 
-  function move(step) {
+  async function move(step) {
     const from = cursor < 0 ? (step > 0 ? -1 : 0) : cursor;
     const at = state.page * PAGE + from + step;
-    if (at < 0 || at >= found.length) return;
+    if (at < 0 || at >= found.count) return;
     const page = Math.floor(at / PAGE);
-    const changed = page !== state.page;
-    state.page = page;
     cursor = at % PAGE;
-    if (changed) drawTable();
-    if (panel.open) openAt(cursor);
+    if (page !== state.page) {
+      state.page = page;
+      if (!(await ask())) return;
+      drawTable();
+    }
+    if (state.row) await openAt(cursor);
     else table.querySelector(`tr[data-place="${cursor}"]`)?.focus();
   }
 
-  function openAt(place) {
-    const i = found[state.page * PAGE + place];
-    if (i === undefined) return;
+  async function openAt(place) {
+    const row = found.rows[place];
+    if (row === undefined) return;
     cursor = place;
-    state.row = get("instance_id", i);
-    state.trial = String(get("trial", i) || "");
-    writeHash();
-    openRow(i);
+    await open(get("instance_id", row), String(get("trial", row) || ""), false);
   }
 
   function closeRow() {
@@ -491,8 +413,8 @@
     return cell;
   }
 
-  function drawTrajectories(i) {
-    const [reference, predicted] = [get(roles.reference_trajectory, i), get(roles.predicted_trajectory, i)];
+  function drawTrajectories(row) {
+    const [reference, predicted] = [get(roles.reference_trajectory, row), get(roles.predicted_trajectory, row)];
     if (reference === null && predicted === null) return null;
     const [left, right] = [asCalls(reference), asCalls(predicted)];
     if ((reference !== null && !left) || (predicted !== null && !right)) {
@@ -521,25 +443,27 @@
     return element;
   }
 
-  function drawScores(i) {
-    const lines = metrics.map((metric) => drawScore(metric, i)).filter(Boolean);
+  function drawScores(row) {
+    const lines = metrics.map((metric) => drawScore(metric, row)).filter(Boolean);
     if (!lines.length) return null;
     const head = make("tr", "", text("th", "", "Metric"), text("th", "n", "Score"), text("th", "", "Why"));
     return section("Scores", make("div", "wide", make("table", "scores", make("thead", "", head), make("tbody", "", ...lines))));
   }
 
-  function drawScore(metric, i) {
-    const [score, status] = [get(`${metric}/score`, i), get(`${metric}/status`, i)];
+  function drawScore(metric, row) {
+    const [score, status] = [get(`${metric}/score`, row), get(`${metric}/status`, row)];
     const why = make("td", "t");
-    const [error, explanation, choice] = ["error", "explanation", "pairwise_choice"].map((part) => get(`${metric}/${part}`, i));
+    const [error, explanation, choice] = ["error", "explanation", "pairwise_choice"].map((part) => get(`${metric}/${part}`, row));
     if (error) why.append(text("div", status === "error" ? "FAILED" : "soft", asText(error)));
     if (choice) why.append(text("div", "", `choice: ${asText(choice)}`));
     if (explanation) why.append(text("div", "explanation", asText(explanation)));
-    const confidence = get(`${metric}/confidence`, i);
+    const before = get(`${metric}/before`, row);
+    if (before !== null) why.append(text("small", "", `before ${shown(before)}`));
+    const confidence = get(`${metric}/confidence`, row);
     if (confidence !== null) why.append(text("small", "", `confidence ${shown(confidence)}`));
-    drawDetails(get(`${metric}/details`, i), why);
+    drawDetails(get(`${metric}/details`, row), why);
     if (score === null && !status) return null;
-    const failed = data.faults[i].some((group) => data.groups[group].startsWith(`${metric} is `) || data.groups[group].startsWith(`${metric}: `));
+    const failed = row.faults.some((group) => group.startsWith(`${metric} is `) || group.startsWith(`${metric}: `));
     const value = text("td", "n", score === null ? status || "–" : shown(score));
     if (failed) value.classList.add("FAILED");
     return make("tr", "", text("th", "", metric), value, why);
@@ -563,8 +487,8 @@
     else why.append(make("details", "", text("summary", "", "details"), block(rest)));
   }
 
-  function drawTurns(i) {
-    const turns = get("turns", i);
+  function drawTurns(row) {
+    const turns = get("turns", row);
     if (!Array.isArray(turns) || !turns.length) return null;
     const list = make("ol", "turns");
     for (const turn of turns) {
@@ -579,70 +503,69 @@
     return section("Conversation", list);
   }
 
-  const byInstance = new Map();
-  for (let i = 0; i < data.rows; i++) {
-    const id = get("instance_id", i);
-    if (byInstance.has(id)) byInstance.get(id).push(i);
-    else byInstance.set(id, [i]);
-  }
-
-  function drawTrials(i) {
-    const trials = byInstance.get(get("instance_id", i)) || [];
+  function drawTrials(row, trials) {
     if (trials.length < 2) return null;
     const head = make("tr", "", text("th", "", ""));
     const lines = [["response", roles.response], ["status", "status"], ...metrics.map((metric) => [metric, `${metric}/score`])];
     for (const one of trials) {
-      const open = button(`trial ${get("trial", one)}`, () => openIndex(one));
-      open.disabled = one === i;
-      head.append(make("th", "", open));
+      const choose = button(`trial ${get("trial", one)}`, () => open(get("instance_id", one), String(get("trial", one) || ""), true));
+      choose.disabled = get("trial", one) === get("trial", row);
+      head.append(make("th", "", choose));
     }
     const body = lines.map(([title, name]) =>
       make("tr", "", text("th", "", title), ...trials.map((one) => text("td", isNumber(columns.get(name) || {}) ? "n" : "t", shown(get(name, one)) || "–"))));
     return section("Trials", make("div", "wide", make("table", "", make("thead", "", head), make("tbody", "", ...body))));
   }
 
-  function drawRest(i) {
+  function drawRest(row) {
     const known = new Set([...Object.values(roles), "instance_id", "trial", "turns", "status"]);
     const list = make("dl", "facts");
     for (const name of columns.keys()) {
       const metric = metrics.find((one) => name.startsWith(`${one}/`));
-      const value = get(name, i);
+      const value = get(name, row);
       if (known.has(name) || metric || value === null) continue;
       list.append(text("dt", "", name), make("dd", "", block(value)));
     }
     return list.children.length ? section("Other columns", list) : null;
   }
 
-  function openIndex(i) {
-    const place = found.indexOf(i);
-    state.row = get("instance_id", i);
-    state.trial = String(get("trial", i) || "");
-    if (place >= 0) {
-      state.page = Math.floor(place / PAGE);
-      cursor = place % PAGE;
-      drawTable();
-    }
+  async function open(id, trial, seek) {
+    // Opens a row; to seek it is to show the page of the table on which it stands.
+    Object.assign(state, { row: id, trial });
     writeHash();
-    openRow(i);
+    let opened = null;
+    try {
+      opened = await source.open(id, trial, askedFor(), PAGE);
+    } catch (error) {
+      counter.textContent = clean(error.message);
+    }
+    if (!opened || state.row !== id || state.trial !== trial) return;
+    if (seek && opened.place >= 0) {
+      state.page = opened.page;
+      cursor = opened.place;
+      if (await ask()) drawTable();
+      writeHash();
+    }
+    openRow(opened);
   }
 
-  function openRow(i) {
-    const id = get("instance_id", i);
-    const trial = get("trial", i);
+  function openRow({ row, trials }) {
+    const id = get("instance_id", row);
+    const trial = get("trial", row);
     const close = button("Close", () => panel.close(), "close");
     const steps = make("div", "moves", button("↑ k", () => move(-1)), button("↓ j", () => move(1)), close);
-    const head = make("header", "", make("div", "", text("code", "", id), trial ? ` · trial ${trial}` : "", " ", text("span", `verdict ${get("status", i) === "ok" ? "PASSED" : "FAILED"}`, asText(get("status", i)))), steps);
-    const why = make("ul", "why", ...data.faults[i].map((group) => text("li", "FAILED", data.groups[group])));
-    const [reference, response] = [get(roles.reference, i), get(roles.response, i)];
-    const error = get("error_message", i);
+    const head = make("header", "", make("div", "", text("code", "", id), trial ? ` · trial ${trial}` : "", " ", text("span", `verdict ${get("status", row) === "ok" ? "PASSED" : "FAILED"}`, asText(get("status", row)))), steps);
+    const why = make("ul", "why", ...row.faults.map((group) => text("li", "FAILED", group)));
+    const [reference, response] = [get(roles.reference, row), get(roles.response, row)];
+    const error = get("error_message", row);
     const answers = reference !== null && response !== null ? drawDifference(pretty(reference), pretty(response)) : beside([["Expected", block(reference)], ["Response", block(response)]]);
     const body = make("div", "body",
       why.children.length ? why : null,
-      partial.has(i) ? text("p", "soft", "The page holds only the scores of this row.") : null,
-      get(roles.prompt, i) === null ? null : section("Prompt", block(get(roles.prompt, i))),
-      error ? section("Error", block(`${asText(get("error_type", i))}: ${asText(error)}`)) : null,
+      row.partial ? text("p", "soft", "The page holds only the scores of this row.") : null,
+      get(roles.prompt, row) === null ? null : section("Prompt", block(get(roles.prompt, row))),
+      error ? section("Error", block(`${asText(get("error_type", row))}: ${asText(error)}`)) : null,
       reference === null && response === null ? null : section("Answer", answers),
-      drawTrajectories(i), drawTurns(i), drawScores(i), drawTrials(i), drawRest(i),
+      drawTrajectories(row), drawTurns(row), drawScores(row), drawTrials(row, trials), drawRest(row),
       section("Whole row", block(`evalbeam show ${root.dataset.output} ${id}`)));
     panel.replaceChildren(head, body);
     if (!panel.open) panel.showModal();
@@ -652,32 +575,48 @@
 
   // --------------------------------------------------------------------------------------------------------- start
 
-  function show() {
-    filterRows();
-    const pages = Math.max(1, Math.ceil(found.length / PAGE));
-    state.page = Math.min(state.page, pages - 1);
+  const askedFor = () => ({ q: state.q, status: state.status, fault: state.fault, slice: state.slice, range: state.range, sort: state.sort, cols: state.cols });
+  let asked = 0;
+
+  async function ask() {
+    // Fills `found`; returns false if something else is asked for by then.
+    const mine = ++asked;
+    let answer;
+    table.setAttribute("aria-busy", "true");
+    try {
+      answer = await source.find(askedFor(), state.page, PAGE);
+    } catch (error) {
+      answer = { count: 0, page: 0, rows: [], problem: error.message };
+    }
+    if (mine !== asked) return false;
+    table.removeAttribute("aria-busy");
+    found = answer;
+    state.page = found.page;
+    return true;
+  }
+
+  async function show() {
     drawControls();
+    writeHash();
+    if (!(await ask())) return;
     drawTable();
     writeHash();
   }
 
-  function start() {
+  async function start() {
     state = readHash();
     const { row, trial } = state;
-    show();
-    const trials = row ? byInstance.get(row) : undefined;
-    if (trials) openIndex(trials.find((i) => String(get("trial", i) || "") === trial) ?? trials[0]);
+    await show();
+    if (row) await open(row, trial, true);
     else if (panel.open) panel.close();
   }
 
   root.replaceChildren(controls, counter, table, pager, panel);
-  window.addEventListener("hashchange", () => {
-    const before = state;
-    start();
-    if (!state.row && state !== before) root.scrollIntoView({ behavior: "instant" });
-  });
+  const arrive = () => !state.row && root.scrollIntoView({ behavior: "instant" });
+  window.addEventListener("hashchange", () => start().then(arrive));
   const linked = location.hash.length > 1;
-  start();
-  if (linked && !state.row) root.scrollIntoView({ behavior: "instant" });
-  root.dataset.ready = "true";
+  start().then(() => {
+    if (linked) arrive();
+    root.dataset.ready = "true";
+  });
 })();

@@ -135,9 +135,14 @@ def test_a_script_that_is_not_ours_does_not_run(page: Path, tmp_path: Path, brow
 
 def press(page: str, *keys: str) -> str:
     """The page with a script that presses keys once the explorer is ready; the policy that forbids it is left out."""
-    script = f"""<script>for (const key of {json.dumps(keys)})
-      (document.activeElement || document.body).dispatchEvent(new KeyboardEvent("keydown", {{key, bubbles: true}}));
-      document.querySelector("main").dataset.hash = location.hash</script>"""
+    script = f"""<script>(async () => {{
+      while (!document.getElementById("explorer").dataset.ready) await new Promise((done) => setTimeout(done, 5));
+      for (const key of {json.dumps(keys)}) {{
+        (document.activeElement || document.body).dispatchEvent(new KeyboardEvent("keydown", {{key, bubbles: true}}));
+        await new Promise((done) => setTimeout(done, 0));
+      }}
+      document.querySelector("main").dataset.hash = location.hash;
+    }})()</script>"""
     return re.sub("<meta http-equiv[^>]*>", "", page).replace("</body>", script + "</body>")
 
 
