@@ -1,6 +1,7 @@
 """Shows rows as traces of MLflow, with scores as assessments, so that MLflow's evaluation view opens them.
 
-The id of a trace is made of the run's and the row's, so that sending a run again replaces its traces.
+The id of a trace is made of the ids of MLflow's run and of the row: sending a run again replaces its traces, sending it
+to another experiment makes others.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ def _delete_traces(traces: Any, uri: str, experiment: str, run_id: str) -> None:
 def _log_spans(traces: Any, experiment: str, infos: Sequence[TraceInfo], spans: Sequence[list[Span]]) -> None:
     """Logs the spans of several traces: to the tracking store or, where that takes none, as artifacts."""
     from mlflow.entities import TraceData
+    from mlflow.exceptions import MlflowException
     from mlflow.utils.uri import is_databricks_uri
 
     if not is_databricks_uri(traces.tracking_uri):
@@ -68,6 +70,12 @@ def _log_spans(traces: Any, experiment: str, infos: Sequence[TraceInfo], spans: 
             return
         except NotImplementedError:  # of older servers, and of stores of files
             pass
+        except MlflowException as error:
+            if error.error_code != "INVALID_PARAMETER_VALUE":
+                raise
+            for those in spans:  # older clients take those of one trace only
+                traces.log_spans(experiment, those)
+            return
     for info, those in zip(infos, spans, strict=True):
         traces._upload_trace_data(info, TraceData(those))
 
@@ -208,7 +216,7 @@ class TraceMaker:
                 yield Expectation(name=name, value=value, source=source, trace_id=self._trace_id(row))
 
     def _trace_id(self, row: Row) -> str:
-        return f"tr-{_hash(self.run.run_id, row['instance_id'], str(row['trial']))[:32]}"
+        return f"tr-{_hash(self.run_id, row['instance_id'], str(row['trial']))[:32]}"
 
     def _inputs(self, row: Row) -> dict[str, Json]:
         values = ((own, self._cut(self._value(row, name))) for name, own in self.inputs.items())

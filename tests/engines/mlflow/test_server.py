@@ -109,6 +109,17 @@ def test_however_often_it_is_published_it_is_one_run(server: str) -> None:
     assert len(runs(server, start(server, "once", "--overwrite"))) == 2
 
 
+def test_another_experiment_has_the_run_as_well(server: str) -> None:
+    first = start(server, "first")
+    before = {t["trace_id"] for t in traces(server, first)}
+    assert main(["publish", "out", "--set", "output.mlflow.experiment=second"]) == 0
+    second = EvaluationResult.load("out")
+    after = {t["trace_id"] for t in traces(server, second)}
+    assert len(before) == len(after) == len(ROWS)
+    assert {t["trace_id"] for t in traces(server, first)} == before
+    assert not before & after
+
+
 def test_a_server_that_is_gone_changes_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
