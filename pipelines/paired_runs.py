@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..schemas.config.evaluation import CriterionConfig
 from ..schemas.errors import ConfigError
+from ..schemas.identity import input_id
 from ..schemas.json import Json
 from ..schemas.names import PERFORMANCE
 from ..schemas.run_folder import FINISHED
@@ -31,7 +32,7 @@ class PairedInstance(NamedTuple):
     @property
     def base(self) -> str:
         """The id without the ordinal that tells equal inputs apart: they are one question, asked again."""
-        return self.id.partition("-")[0]
+        return input_id(self.id)
 
 
 class PairedRuns(NamedTuple):

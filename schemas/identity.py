@@ -23,6 +23,11 @@ def position(instance_id: str, ranges: int) -> int:
     return int(instance_id[:8], 16) * ranges >> 32
 
 
+def input_id(instance_id: str) -> str:
+    """Returns the part of an id that equal inputs share: all but the ordinal that tells them apart."""
+    return instance_id.partition("-")[0]
+
+
 def canonical(value: Json) -> bytes:
     """Encodes a value as canonical JSON, equal for equal values: keys sorted, 1.0 written as 1."""
     return _encode_sorted(_convert_integral(value))

@@ -12,7 +12,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
 from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, raw_size, unpack
-from ..schemas.identity import canonical, position, selection_hash
+from ..schemas.identity import canonical, input_id, position, selection_hash
 from ..schemas.instance import Instance
 from .facts import DatasetStats, RunLimits, select_rows
 from .runtime.collector import relax_collector
@@ -129,7 +129,7 @@ def _equal_inputs(rows: Iterable[Instance]) -> Iterator[list[Instance]]:
     if not any("-" in row.instance_id for row in rows):
         yield from ([row] for row in rows)
         return
-    for _, same in groupby(rows, key=lambda row: row.instance_id.partition("-")[0]):
+    for _, same in groupby(rows, key=lambda row: input_id(row.instance_id)):
         yield list(same)
 
 

@@ -15,14 +15,14 @@ from apache_beam.pvalue import AsSingleton
 
 from ..schemas.batch import compress, decompress
 from ..schemas.findings import WORST_SLICES
-from ..schemas.identity import HASHES
+from ..schemas.identity import HASHES, input_id
 from ..schemas.result import ScoredBatch
 from ..schemas.run_folder import SLICES
 from ..schemas.tables import json_text, table
 from ..schemas.values import mean
 from .facts import DatasetStats
 from .runtime.gathering import Gather
-from .statistics.bootstrap import key_of_instance
+from .statistics.permutation import key_of
 from .statistics.slice_columns import describe_example, slice_columns
 from .statistics.slices import MetricFacts
 from .statistics.worst_slices import find_worst, losses_of, worst_slice_rows
@@ -96,7 +96,7 @@ def sample_batch(batch: ScoredBatch, metrics: list[str], names: Collection[str],
     columns = [batch.scores[name].values for name in metrics]
     numbered = groupby(enumerate(batch.examples), key=lambda one: one[1].instance.instance_id)
     for id_, trials in numbered:
-        hash_ = key_of_instance(id_)
+        hash_ = key_of(input_id(id_))
         if hash_ < below:
             same = list(trials)
             scores = [_mean([column[i] for i, _ in same]) for column in columns]

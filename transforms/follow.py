@@ -21,7 +21,7 @@ from ..schemas.batch import Batch
 from ..schemas.calls import NOT_MADE, Call
 from ..schemas.config.calls import CallPolicy
 from ..schemas.config.sequential import SequentialConfig
-from ..schemas.identity import HASHES, selection_hash
+from ..schemas.identity import HASHES, input_id, selection_hash
 from ..schemas.instance import Instance
 from ..schemas.result import ScoredBatch, ScoreError
 from ..schemas.run_folder import AGENT
@@ -107,7 +107,7 @@ def cut_waves(rows: Iterable[Instance], inputs: int) -> Iterator[tuple[Instance,
     """
     wave: list[Instance] = []
     number = 0
-    for _, same in groupby(rows, key=_input_of):
+    for _, same in groupby(rows, key=lambda row: input_id(row.instance_id)):
         wave += same
         number += 1
         if number == inputs:
@@ -115,11 +115,6 @@ def cut_waves(rows: Iterable[Instance], inputs: int) -> Iterator[tuple[Instance,
             wave, number = [], 0
     if wave:
         yield tuple(wave)
-
-
-def _input_of(row: Instance) -> str:
-    """The id without the ordinal that tells equal inputs apart."""
-    return row.instance_id.partition("-")[0]
 
 
 @dataclass(frozen=True)
@@ -203,7 +198,7 @@ class WaveCaller:
         """The mean score of each input, over its rows and trials; nothing for one without a score."""
         column = scored.scores[self.use.name]
         rows = enumerate(scored.examples)
-        for _, same in groupby(rows, key=lambda row: _input_of(row[1].instance)):
+        for _, same in groupby(rows, key=lambda row: input_id(row[1].instance.instance_id)):
             scores = [self._value(column.values[i], column.errors.get(i)) for i, _ in same]
             found = [score for score in scores if score is not None]
             if found:

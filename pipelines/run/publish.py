@@ -17,11 +17,8 @@ from ...transforms.io import storage
 from ..config.placeholders import make_run_id
 from ..sinks.base import FinishedRun
 from ..sinks.send import Clock, describe, send_all, sinks_of
-from .result import EvaluationResult, manifest_at
+from .result import SINKS, EvaluationResult, manifest_at
 from .tables import pick_rows, rows_of, summary_rows
-
-SINKS = "sinks"
-"""Key of the manifest that says what became of each sink."""
 
 
 def require_sinks(output: OutputConfig) -> None:

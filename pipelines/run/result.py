@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXIT_PASSED, EXIT_CRITERION, EXIT_CONFIG, EXIT_RUN, EXIT_INCONCLUSIVE, EXIT_PENDING = range(6)
+SINKS = "sinks"
+"""Key of the manifest that says what became of each sink."""
 RATES = ("/candidate_model_win_rate", "/baseline_model_win_rate", "/tie_rate")
 """Endings of the summary rows that a pairwise metric has instead of one of its own."""
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ...schemas.identity import input_id
 from ...schemas.instance import Example
 from ...schemas.result import Better, ScoreColumn, ScoredBatch, SliceKey, Status
 from ...schemas.values import slice_text
@@ -196,7 +197,7 @@ def _units(examples: Sequence[Example], cluster: Sequence[str]) -> _Units:
     than it holds; then it holds nothing else.
     """
     ids = [e.instance.instance_id for e in examples]
-    names = [i.partition("-")[0] for i in ids]
+    names = [input_id(one) for one in ids]
     if cluster:
         rows = ([slice_text(e.instance.row.get(c)) for c in cluster] for e in examples)
         found = [name if None in row else repr(row) for name, row in zip(names, rows, strict=True)]

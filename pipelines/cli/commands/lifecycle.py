@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ....schemas.errors import ConfigError
-from .base import PASSED, PENDING, add_form, publish_with_notes, reject_arguments, show_end
+from .base import PASSED, PENDING, add_form, reject_arguments, show_end
 from .run import execute, plan_of, split_rest
 
 _CANCEL = """\
@@ -64,24 +64,16 @@ def _wait(args: argparse.Namespace, rest: list[str]) -> int:
         result = wait(args.output, args.timeout)
     if result.exit_code == PENDING:
         return _finish(args, flags)
-    return show_end(_publish_left(result), args.form)
+    return show_end(result, args.form, ended=_is_left(result))
 
 
-def _publish_left(result: Any) -> Any:
-    """Writes the page of a run whose start nobody waited for, and sends it to its sinks; returns the result."""
-    from ...display.console import note
-    from ...report.page import write_report
-    from ...run.publish import SINKS
+def _is_left(result: Any) -> bool:
+    """Whether nobody waited for the start that ended this run: its page is not written, and no sink has it."""
+    from ...run.result import SINKS
     from ...runners import lease
 
     found = lease.latest(result.output)
-    if found is None or found.released or SINKS in result.manifest:  # the process that gave it back publishes itself
-        return result
-    try:
-        write_report(result)
-    except OSError as error:
-        note(f"the report could not be written: {error}")
-    return publish_with_notes(result)
+    return found is not None and not found.released and SINKS not in result.manifest
 
 
 def _finish(args: argparse.Namespace, flags: list[str]) -> int:

@@ -36,7 +36,8 @@ def _publish(args: argparse.Namespace, rest: list[str]) -> int:
     from ...config.files import load
     from ...config.settings import build, split
     from ...display.console import say
-    from ...run.publish import SINKS, load_finished, require_named
+    from ...run.publish import load_finished, require_named
+    from ...run.result import SINKS
     from ...run.retry import config_at
 
     source, flags = split(rest)
