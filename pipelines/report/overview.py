@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeAlias
 
 from ...schemas.errors import ConfigError
 from ..compare import Comparison
@@ -16,6 +17,8 @@ from ..drawing.figures import Table
 from ..run.result import EvaluationResult
 from ..run.tables import Row, rows_of
 
+Gate: TypeAlias = Comparison | ConfigError | None
+"""The comparison with the run of a gate, or why there is none."""
 MOST_ERRORS = 100
 MOST_EXAMPLES = 3
 
@@ -39,7 +42,7 @@ def list_facts(result: EvaluationResult) -> list[tuple[str, str]]:
     return facts
 
 
-def list_criteria(result: EvaluationResult, gate: Comparison | ConfigError | None) -> list[Judged]:
+def list_criteria(result: EvaluationResult, gate: Gate) -> list[Judged]:
     """Lists the gate, and the criteria, failed ones first."""
     found = [
         Judged(
@@ -54,7 +57,7 @@ def list_criteria(result: EvaluationResult, gate: Comparison | ConfigError | Non
     return [*_list_gate(result, gate), *sorted(found, key=lambda one: ranks.index(one.verdict))]
 
 
-def _list_gate(result: EvaluationResult, gate: Comparison | ConfigError | None) -> Iterator[Judged]:
+def _list_gate(result: EvaluationResult, gate: Gate) -> Iterator[Judged]:
     """Yields the verdict of the gate, if there is one."""
     if gate is None:
         return

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...schemas.errors import ConfigError
 from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
-from ..compare import Comparison
 from ..display.digest import note_empty_columns
 from ..display.terminal import FAULTS
 from ..drawing.figures import build_statistics, draw_metrics, draw_slices
@@ -15,6 +13,7 @@ from ..drawing.words import build_headline, say_decision
 from ..run.result import EvaluationResult
 from ..run.tables import Row, summary_rows
 from . import overview
+from .overview import Gate
 from .scan import Scan, scan
 from .shell import fill_page
 
@@ -22,7 +21,7 @@ MOST_GROUPS = 12
 """Groups of failures on the page."""
 
 
-def write_report(result: EvaluationResult, gate: Comparison | ConfigError | None = None) -> str:
+def write_report(result: EvaluationResult, gate: Gate = None) -> str:
     """Writes the page next to the tables of a run, replacing an existing one; the same run gives the same bytes.
 
     Args:
@@ -37,19 +36,14 @@ def write_report(result: EvaluationResult, gate: Comparison | ConfigError | None
     return path
 
 
-def render_page(result: EvaluationResult, gate: Comparison | ConfigError | None = None) -> str:
+def render_page(result: EvaluationResult, gate: Gate = None) -> str:
     """Renders the whole page, see `write_report`."""
     summary = summary_rows(result)
     return fill_report(result, summary, scan(result, summary), gate)
 
 
 def fill_report(
-    result: EvaluationResult,
-    summary: Sequence[Row],
-    found: Scan,
-    gate: Comparison | ConfigError | None = None,
-    *,
-    served: bool = False,
+    result: EvaluationResult, summary: Sequence[Row], found: Scan, gate: Gate = None, *, served: bool = False
 ) -> str:
     """Fills the page of a run.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...schemas.config.evaluation import EvaluationConfig
@@ -13,6 +13,7 @@ from ...transforms.io import storage
 from ...transforms.judge import JudgeUse
 from ...transforms.judges.replay import Replay
 from ...transforms.labels import PeopleLabels, read_labels
+from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.readers._files import expand
 from ...transforms.statistics import criteria
 from ...transforms.statistics.slices import MetricFacts
@@ -50,11 +51,8 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     judges = build_judges(config.judges, metrics)
     _check_others(config, agent, judges)
     facts = [describe_metric(u, config) for u in metrics]
-    named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
-    ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
-    ends |= dict.fromkeys(_check_ratios(config, facts))
-    ends |= {one.name: one.range for use in metrics for one in describe_pooled(use)}
-    criteria.check(config.criteria, ends, config.slices, config.labels.columns if config.labels else ())
+    ends, labelled = _list_ranges(config, metrics, facts), config.labels.columns if config.labels else ()
+    criteria.check(config.criteria, ends, config.slices, labelled)
     check_gate(config.gate, facts)
     check_sequential(config, metrics, judges)
     written = () if rows is None else config.dataset.paths
@@ -68,6 +66,16 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
         loading.check()
     check_batches(plan)
     return plan
+
+
+def _list_ranges(
+    config: EvaluationConfig, metrics: Sequence[ConfiguredMetric], facts: Sequence[MetricFacts]
+) -> dict[str, tuple[float, float] | None]:
+    """The range of each row that the summary will have; `None` if it is unbounded."""
+    named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
+    ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
+    ends |= dict.fromkeys(_check_ratios(config, facts))
+    return ends | {one.name: one.range for use in metrics for one in describe_pooled(use)}
 
 
 def _check_ratios(config: EvaluationConfig, facts: Iterable[MetricFacts]) -> list[str]:
