@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...schemas.config.evaluation import EvaluationConfig
@@ -13,6 +13,7 @@ from ...transforms.io import storage
 from ...transforms.judge import JudgeUse
 from ...transforms.judges.replay import Replay
 from ...transforms.labels import PeopleLabels, read_labels
+from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.readers._files import expand
 from ...transforms.statistics import criteria
 from ...transforms.statistics.slices import MetricFacts
@@ -48,10 +49,7 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     judges = build_judges(config.judges, metrics)
     _check_others(config, agent, judges)
     facts = [describe_metric(u, config) for u in metrics]
-    named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
-    ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
-    ends |= dict.fromkeys(_check_ratios(config, facts))
-    ends |= {one.name: one.range for use in metrics for one in describe_pooled(use)}
+    ends = _find_ends(config, metrics, facts)
     criteria.check(config.criteria, ends, config.slices, config.labels.columns if config.labels else ())
     check_gate(config.gate, facts)
     written = () if rows is None else config.dataset.paths
@@ -66,6 +64,16 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
         loading.check()
     check_batches(plan)
     return plan
+
+
+def _find_ends(
+    config: EvaluationConfig, metrics: Sequence[ConfiguredMetric], facts: Sequence[MetricFacts]
+) -> dict[str, tuple[float, float] | None]:
+    """Returns the lowest and the highest value of each metric of the summary; `None` without a range."""
+    named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
+    ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
+    ends |= dict.fromkeys(_check_ratios(config, facts))
+    return ends | {one.name: one.range for use in metrics for one in describe_pooled(use)}
 
 
 def _check_ratios(config: EvaluationConfig, facts: Iterable[MetricFacts]) -> list[str]:

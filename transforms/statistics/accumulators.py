@@ -270,8 +270,9 @@ class Distribution:
 
 
 def _add(counts: dict[Any, int], more: Mapping[Any, int]) -> None:
-    for key, count in more.items():
-        counts[key] = counts.get(key, 0) + count
+    both = {key: counts[key] + more[key] for key in counts.keys() & more.keys()}
+    counts.update(more)
+    counts.update(both)
 
 
 def _merge_sketches(parts: list[Sketch]) -> Sketch:
