@@ -34,8 +34,8 @@ def check_gate(gate: GateConfig, metrics: Collection[MetricFacts]) -> None:
     """Checks before a run begins that its gate can be asked when it has ended.
 
     Raises:
-        ConfigError: A metric does not exist, a margin is beyond its range, there is no finished run to compare with, or labels
-            that are to decide are missing.
+        ConfigError: A metric does not exist, a margin is beyond its range, there is no finished run to compare with, or
+            labels that are to decide are missing.
     """
     known = {one.name: one for one in metrics if not one.pairwise}
     for where, names in (("gate.metrics", gate.metrics or ()), ("gate.margins", gate.margins)):
