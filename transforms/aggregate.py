@@ -68,7 +68,6 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
         return _summarize_sums(key, rows, facts.pooled[1] if facts.pooled else None, statistics)
     values = rows.distribution()
     error, low, high, method = _resampled(rows, statistics) or _interval(values, facts, statistics)
-    unknown = max(rows.rows - values.n - rows.inapplicable, 0)
     return Summary(
         slice=key.slice,
         metric=key.metric,
@@ -91,15 +90,23 @@ def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: 
         p99=values.quantile(99, 100),
         mode=values.mode(),
         variance=values.variance(),
-        n_clusters=values.clusters.number if values.clusters else values.n,
-        design_effect=values.design_effect(),
-        **quantile_intervals(values, _ends(values, facts, _shares(values)), statistics.confidence),
-        worst_case_mean=None if facts.worst is None else values.mean(unknown, facts.worst),
-        best_case_mean=None if facts.best is None else values.mean(unknown, facts.best),
+        **_describe_rows(rows, values, facts, statistics.confidence),
         pass_rate=rows.passes / values.n if facts.threshold and values.n else None,
         threshold=facts.threshold.value if facts.threshold else None,
         **(_judge_by_labels(rows, values, facts, statistics.confidence) if facts.labelled else {}),
     )
+
+
+def _describe_rows(rows: Accumulator, values: Distribution, facts: MetricFacts, confidence: float) -> dict[str, Any]:
+    """Returns the fields of a summary on rows without a value, on dependent rows and on intervals of quantiles."""
+    unknown = max(rows.rows - values.n - rows.inapplicable, 0)
+    return {
+        "worst_case_mean": None if facts.worst is None else values.mean(unknown, facts.worst),
+        "best_case_mean": None if facts.best is None else values.mean(unknown, facts.best),
+        "n_clusters": values.clusters.number if values.clusters else values.n,
+        "design_effect": values.design_effect(),
+        **quantile_intervals(values, _ends(values, facts, _shares(values)), confidence),
+    }
 
 
 def _summarize_sums(key: SliceKey, rows: Accumulator, pool: Pool | None, statistics: StatisticsConfig) -> Summary:

@@ -32,7 +32,8 @@ def check_gate(gate: GateConfig, metrics: Collection[MetricFacts]) -> None:
     """Checks before a run begins that its gate can be asked when it has ended.
 
     Raises:
-        ConfigError: A metric does not exist, a margin is beyond its range, or there is no finished run to compare with.
+        ConfigError: A metric does not exist, a margin is beyond its range, there is no finished run to compare with, or
+            labels that are to decide are missing.
     """
     known = {one.name: one for one in metrics if not one.pairwise}
     for where, names in (("gate.metrics", gate.metrics or ()), ("gate.margins", gate.margins)):
@@ -48,14 +49,24 @@ def check_gate(gate: GateConfig, metrics: Collection[MetricFacts]) -> None:
             key = f"gate.margins.{name}" if name in gate.margins else "gate.margin"
             found = f"found {margin:g} for {name}, whose scores are at most {most:g} apart"
             raise ConfigError(found, where=key, allowed=f"a number below {most:g}")
-    if gate.against is None:
-        return
+    labelled = [one.name for one in metrics if one.labelled]
+    if gate.corrected and not labelled:
+        raise ConfigError("no metric has labels", where="gate.corrected", allowed="with the section labels")
+    if gate.against is not None:
+        _check_earlier(gate, gate.against, labelled)
+
+
+def _check_earlier(gate: GateConfig, against: str, labelled: Collection[str]) -> None:
     try:
-        described = EvaluationResult.load(gate.against).manifest.get("metrics") or ()
+        manifest = EvaluationResult.load(against).manifest
     except ConfigError:
-        raise ConfigError(f"no finished run at {gate.against!r}", where="gate.against") from None
+        raise ConfigError(f"no finished run at {against!r}", where="gate.against") from None
+    if gate.corrected and not set(labelled) & set((manifest["config"].get("labels") or {}).get("columns") or ()):
+        found = f"{against!r} has no labels of {', '.join(labelled)}"
+        raise ConfigError(found, where="gate.corrected", allowed="an earlier run with labels")
+    described = manifest.get("metrics") or ()
     there = [one["name"] for one in described]
     for name in (*(gate.metrics or ()), *gate.margins):
         if name not in there:
-            found = f"{gate.against!r} has no metric {name!r} to compare"
+            found = f"{against!r} has no metric {name!r} to compare"
             raise ConfigError(found, where="gate", allowed=", ".join(there) or "none")

@@ -51,8 +51,8 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     judges = build_judges(config.judges, metrics)
     _check_others(config, agent, judges)
     facts = [describe_metric(u, config) for u in metrics]
-    ends, labelled = _list_ranges(config, metrics, facts), config.labels.columns if config.labels else ()
-    criteria.check(config.criteria, ends, config.slices, labelled)
+    ends = _find_ends(config, metrics, facts)
+    criteria.check(config.criteria, ends, config.slices, config.labels.columns if config.labels else ())
     check_gate(config.gate, facts)
     check_sequential(config, metrics, judges)
     written = () if rows is None else config.dataset.paths
@@ -68,10 +68,10 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     return plan
 
 
-def _list_ranges(
+def _find_ends(
     config: EvaluationConfig, metrics: Sequence[ConfiguredMetric], facts: Sequence[MetricFacts]
 ) -> dict[str, tuple[float, float] | None]:
-    """The range of each row that the summary will have; `None` if it is unbounded."""
+    """Returns the lowest and the highest value of each metric of the summary; `None` without a range."""
     named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
     ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
     ends |= dict.fromkeys(_check_ratios(config, facts))

@@ -55,3 +55,13 @@ def test_both_runs_need_labels(tmp_path: Path) -> None:
     before, after = run(tmp_path, "before", 420, 450), run(tmp_path, "after", 330, 540, labelled=False)
     with pytest.raises(ConfigError, match=r"gate\.corrected: no metric has labels in both .*before.* and .*after"):
         compare(before, after, corrected=True)
+
+
+def test_missing_labels_are_told_before_the_run(tmp_path: Path) -> None:
+    before = run(tmp_path, "before", 420, 450, labelled=False)
+    gate = {"corrected": True, "against": before}
+    with pytest.raises(ConfigError, match=r"gate\.corrected: no metric has labels"):
+        run(tmp_path, "bare", 420, 450, labelled=False, gate=gate)
+    with pytest.raises(ConfigError, match=r"gate\.corrected: .*before' has no labels of exact_match"):
+        run(tmp_path, "after", 420, 450, gate=gate)
+    assert not (tmp_path / "after").exists()

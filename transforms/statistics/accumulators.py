@@ -108,6 +108,7 @@ class Accumulator:
     clusters: Clusters | None = None
     labelled: dict[Any, int] = field(default_factory=dict)
     replicates: Replicates | None = None
+    _waiting: dict[float, int] = field(default_factory=dict, compare=False, repr=False)
 
     def absorb(self, other: Accumulator) -> None:
         """Adds the rows of another accumulator, which is not changed."""
@@ -119,19 +120,40 @@ class Accumulator:
         self.passes += other.passes
         if other.clusters is not None:
             self.clusters = other.clusters if self.clusters is None else self.clusters.plus(other.clusters)
-        _add(self.counts, other.counts)
+        self._absorb_values(other)
         _add(self.labelled, other.labelled)
         if other.replicates is not None:
             self.replicates = self.replicates or Replicates()
             self.replicates.absorb(other.replicates)
-        if self.sketch is None and other.sketch is None and len(self.counts) <= MAX_DISTINCT:
+
+    def _absorb_values(self, other: Accumulator) -> None:
+        """Adds counts and sketches; beside a sketch, counts wait until they are many, since they cost less together."""
+        counts = self.counts if self.sketch is None else self._waiting
+        _add(counts, other.counts)
+        _add(counts, other._waiting)
+        if other.sketch is not None:
+            if self.sketch is None:
+                self.sketch, self._waiting, self.counts = _merge_sketches([other.sketch]), self.counts, {}
+            else:
+                self.sketch.absorb(other.sketch)
+        if len(counts) > MAX_DISTINCT:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Adds what waits to the sketch."""
+        counts = self._waiting or self.counts
+        if not counts or (self.sketch is None and len(counts) <= MAX_DISTINCT):
             return
-        parts = [Sketch.of(self.counts)] if self.counts else []
-        parts += [sketch for sketch in (self.sketch, other.sketch) if sketch is not None]
-        self.sketch, self.counts = _merge_sketches(parts), {}
+        found = Sketch.of(counts)
+        if self.sketch is None:
+            self.sketch = found
+        else:
+            self.sketch.absorb(found)
+        self.counts, self._waiting = {}, {}
 
     def distribution(self) -> Distribution:
         """Returns the values in the form from which statistics are computed."""
+        self._settle()
         if self.sketch is not None:
             s = self.sketch
             return Distribution(s.counted(), s.total, s.squares, s.low, s.high, self.clusters)
@@ -141,6 +163,7 @@ class Accumulator:
 
     def encode(self) -> bytes:
         """Encodes the accumulator; equal multisets of scores give equal bytes, in whatever order they were merged."""
+        self._settle()
         s = self.sketch
         sketch = s and [s.total.encode(), s.squares.encode(), s.low, s.high, _columns(s.buckets)]
         head = [self.rows, self.scored, self.errors, self.skipped, self.inapplicable, self.passes]
@@ -270,8 +293,9 @@ class Distribution:
 
 
 def _add(counts: dict[Any, int], more: Mapping[Any, int]) -> None:
-    for key, count in more.items():
-        counts[key] = counts.get(key, 0) + count
+    both = {key: counts[key] + more[key] for key in counts.keys() & more.keys()}
+    counts.update(more)
+    counts.update(both)
 
 
 def _merge_sketches(parts: list[Sketch]) -> Sketch:

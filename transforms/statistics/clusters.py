@@ -6,10 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .permutation import bucket_of
 
 MAX_OPEN = 4096
 """Most clusters that are kept one by one; beyond, those whose key falls into the same of 1,024 buckets are one."""
+
+_MANY = 256
+_MOST_IN_ARRAY = 1 << 15
+"""Most values whose parts, of 38 bits at most, add up to less than 2**53."""
 
 
 class Dyadic(NamedTuple):
@@ -58,6 +64,8 @@ def dyadic(value: float) -> Dyadic:
 
 def exact_sums(counts: Mapping[float, int]) -> tuple[Dyadic, Dyadic]:
     """Returns the sum of the values and the sum of their squares, each value as often as counted."""
+    if len(counts) >= _MANY and sum(counts.values()) <= _MOST_IN_ARRAY:
+        return _sum_arrays(counts)
     sums: dict[int, int] = {}
     squares: dict[int, int] = {}
     for value, count in counts.items():
@@ -69,6 +77,31 @@ def exact_sums(counts: Mapping[float, int]) -> tuple[Dyadic, Dyadic]:
     total = sum(part << (top - d.bit_length() + 1) for d, part in sums.items())
     square = sum(part << 2 * (top - d.bit_length() + 1) for d, part in squares.items())
     return Dyadic.reduced(total, top), Dyadic.reduced(square, 2 * top)
+
+
+def _sum_arrays(counts: Mapping[float, int]) -> tuple[Dyadic, Dyadic]:
+    """The same for many values at once: sums of parts of the mantissas, by exponent, that are exact in float64."""
+    weights = np.fromiter(counts.values(), np.float64, len(counts))
+    mantissas, exponents = np.frexp(np.fromiter(counts, np.float64, len(counts)))
+    whole = (mantissas * 2.0**53).astype(np.int64)
+    known, group = np.unique(exponents, return_inverse=True)
+    size, mask = np.abs(whole), (1 << 18) - 1
+    a, b, c = (part.astype(np.float64) for part in (size >> 36, size >> 18 & mask, size & mask))
+    signs = np.sign(whole)
+    linear = _sum_parts((signs * c, signs * b, signs * a), weights, group)
+    square = _sum_parts((c * c, 2 * b * c, 2 * a * c + b * b, 2 * a * b, a * a), weights, group)
+    total, squares = Dyadic(), Dyadic()
+    for exponent, one, two in zip((known - 53).tolist(), linear, square, strict=True):
+        up, down = max(exponent, 0), max(-exponent, 0)
+        total = total.plus(Dyadic.reduced(one << up, down))
+        squares = squares.plus(Dyadic.reduced(two << 2 * up, 2 * down))
+    return total, squares
+
+
+def _sum_parts(parts: Sequence[np.ndarray], weights: np.ndarray, group: np.ndarray) -> list[int]:
+    """Returns the sum of each group, of digits in base 2**18 from the lowest."""
+    sums = [np.bincount(group, weights=part * weights).tolist() for part in parts]
+    return [sum(int(digit) << 18 * i for i, digit in enumerate(digits)) for digits in zip(*sums, strict=True)]
 
 
 def counted(values: Iterable[float | None]) -> dict[float, int]:

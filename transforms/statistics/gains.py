@@ -45,25 +45,19 @@ def judge(
     family = [cell for cell, pairs in cells.items() if cell[1] in deciding and pairs.seen.pairs]
     flips = max(FLIPS, _PER_MEMBER * len(family))
     cases = {cell: _weigh_cases(pairs, confidence, flips) for cell, pairs in cells.items()}
-    scored = {cell: one[0] for cell, one in cases.items()}
+    scored = dict(cases)
     cases |= {cell: _correct(cases[cell], gain, confidence) for cell, gain in by_labels.items() if cell in cases}
-    size = max((len(one) for one in cases.values()), default=1)
-    adjusted = [_adjust(cases, family, case) for case in range(size)]
+    adjusted = [_adjust(cases, family, case) for case in range(max(map(len, cases.values()), default=1))]
     rates = dict(zip(family, benjamini_hochberg([cases[cell][0].p for cell in family]), strict=True))
     alpha = 1 - confidence
     found = []
     for cell, pairs in cells.items():
         margin = margins[cell[1]]
-        verdicts: list[Change] = [
-            _decide(one, adjusted[i].get(cell, one.p), margin, alpha) for i, one in enumerate(cases[cell])
-        ]
+        verdicts = _decide_all(cases[cell], [one.get(cell) for one in adjusted], margin, alpha)
         verdict, reason = _combine(verdicts, cases[cell][0], pairs, margin)
-        if cell in by_labels and by_labels[cell] is None:
-            verdict, reason = "INCONCLUSIVE", "too few labels for a corrected mean in both runs"
         tested = adjusted[0].get(cell), rates.get(cell), len(family) if cell in rates else 0
-        shown = [scored[cell], *cases[cell][1:]] if cell in by_labels else cases[cell]
-        one = _describe(cell, pairs, shown, (verdict, reason), margin, tested, alpha)
-        found.append(_add_corrected(one, by_labels.get(cell), cases[cell][0].p) if cell in by_labels else one)
+        one = _describe(cell, pairs, scored[cell], (verdict, reason), margin, tested, alpha)
+        found.append(_add_corrected(one, by_labels[cell], cases[cell][0].p) if cell in by_labels else one)
     return found
 
 
@@ -77,7 +71,7 @@ def _correct(cases: Sequence[Evidence], gain: CorrectedGain | None, confidence: 
 
 def _add_corrected(one: Difference, gain: CorrectedGain | None, p: float) -> Difference:
     if gain is None:
-        return replace(one, p=None)
+        return replace(one, p=None, verdict="INCONCLUSIVE", reason="too few labels for a corrected mean in both runs")
     return replace(one, p=p, corrected_gain=gain.gain, corrected_ci_low=gain.low, corrected_ci_high=gain.high)
 
 
@@ -90,6 +84,14 @@ def _weigh_cases(pairs: Pairs, confidence: float, flips: int) -> list[Evidence]:
 def _adjust(cases: Mapping[Cell, Sequence[Evidence]], family: Sequence[Cell], case: int) -> dict[Cell, float]:
     p_values = [cases[cell][min(case, len(cases[cell]) - 1)].p for cell in family]
     return dict(zip(family, holm(p_values), strict=True))
+
+
+def _decide_all(
+    cases: Sequence[Evidence], adjusted: Sequence[float | None], margin: float, alpha: float
+) -> list[Change]:
+    """Returns what each case shows; a metric outside of the family has no adjusted p-value."""
+    adjusted = [p if p is not None else one.p for one, p in zip(cases, adjusted, strict=False)]
+    return [_decide(one, p, margin, alpha) for one, p in zip(cases, adjusted, strict=True)]
 
 
 def _decide(seen: Evidence, p: float, margin: float, alpha: float) -> Change:

@@ -126,17 +126,23 @@ def partials(
     found: list[tuple[SliceKey, Accumulator]] = []
     for one in facts:
         if drawn and one.of_sums:
-            terms = [values[name] for name in one.ratio] if one.ratio else _terms(batch, one)
-            found += _of_sums(one, terms, groups, drawn)
+            found += _of_sums(one, _terms(batch, one, values), groups, drawn)
             continue
         sampled = _samples(batch.scores[one.name], one, on_failure == "worst", win_rate_all_rows, said.get(one.name))
         for row, sample in sampled:
             values[row.name] = sample.values
-            parts = [sample.over(g, row.threshold) for g in groups]
-            if drawn and resample:
-                _resample(parts, groups, drawn, fixed_point(sample.values))
-            found += [(SliceKey(g.slice, row.name), part) for g, part in zip(groups, parts, strict=True)]
+            found += _parts(row, sample, groups, drawn if resample else None)
     return found
+
+
+def _parts(
+    row: MetricFacts, sample: _Sample, groups: Sequence[_Group], drawn: Draws | None
+) -> list[tuple[SliceKey, Accumulator]]:
+    """Returns what the values of a summary row add to each slice."""
+    parts = [sample.over(g, row.threshold) for g in groups]
+    if drawn:
+        _resample(parts, groups, drawn, fixed_point(sample.values))
+    return [(SliceKey(g.slice, row.name), part) for g, part in zip(groups, parts, strict=True)]
 
 
 def _resample(parts: Iterable[Accumulator], groups: Iterable[_Group], drawn: Draws, columns: np.ndarray) -> None:
@@ -155,8 +161,12 @@ def _samples(
         yield row, replace(whole, labels=said) if said else whole
 
 
-def _terms(batch: ScoredBatch, one: MetricFacts) -> list[list[float | None]]:
+def _terms(
+    batch: ScoredBatch, one: MetricFacts, values: Mapping[str, Sequence[float | None]]
+) -> list[Sequence[float | None]]:
     """Returns what each row adds to each of the sums; `None` for rows that add nothing."""
+    if one.ratio:
+        return [values[name] for name in one.ratio]
     sums = batch.scores[one.pooled[0]].sums if one.pooled else {}
     width = len(next(iter(sums.values()), (None,)))
     rows = [sums.get(i, (None,) * width) for i in range(len(batch.examples))]
@@ -297,15 +307,21 @@ def _said(examples: Sequence[Example], labels: Labels) -> dict[str, list[Label |
 
 def _groups(examples: Sequence[Example], slices: Iterable[tuple[str, ...]], units: _Units) -> list[_Group]:
     groups = [_Group((), None, lambda values: values, _places(units, range(len(examples))), units.open)]
+    texts: dict[str, list[str | None]] = {}
     for columns in slices:
         if not columns:
             continue
-        positions: dict[SliceValues, list[int]] = {}
-        for i, example in enumerate(examples):
-            row = example.instance.row
-            positions.setdefault(tuple((c, slice_text(row.get(c))) for c in columns), []).append(i)
+        for column in columns:
+            if column not in texts:
+                texts[column] = [slice_text(e.instance.row.get(column)) for e in examples]
+        positions: dict[tuple[str | None, ...], list[int]] = {}
+        for i, key in enumerate(zip(*(texts[column] for column in columns), strict=True)):
+            if (places := positions.get(key)) is None:
+                places = positions[key] = []
+            places.append(i)
         for key, places in positions.items():
-            groups.append(_Group(key, places, _picker(places), _places(units, places), units.open))
+            name = tuple(zip(columns, key, strict=True))
+            groups.append(_Group(name, places, _picker(places), _places(units, places), units.open))
     return groups
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -131,3 +132,13 @@ def test_tau_bench_s_tasks_are_clusters_of_their_trials() -> None:
     found = summary(rows, ["task"])
     assert (found.scored_count, found.n_clusters) == (40, 10)
     assert found.se == pytest.approx(robust_error([float(r["reward"]) for r in runs], tasks), abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [10, 300, 4097])
+def test_sums_of_few_and_of_many_values_are_exact(size: int) -> None:
+    rng = np.random.default_rng(size)
+    values = rng.normal(0, 1, size) * 10.0 ** rng.integers(-320, 150, size)
+    counts = dict(zip(values.tolist(), rng.integers(1, 5, size).tolist(), strict=True))
+    total, squares = clusters.exact_sums(counts)
+    assert Fraction(total.numerator, 1 << total.exponent) == sum(Fraction(v) * n for v, n in counts.items())
+    assert Fraction(squares.numerator, 1 << squares.exponent) == sum(Fraction(v) ** 2 * n for v, n in counts.items())
