@@ -60,13 +60,16 @@ def _list_spending(batch: ScoredBatch) -> Iterator[Spent]:
         yield (AGENT, model, LIVE), astuple(tally)
 
 
+_UNKNOWN = Tally(1, unknown=1)
+
+
 def _tally(call: Invocation) -> Tally:
     """Counts an answer, recorded or given; the tokens of failed calls are unknown, and not counted as such."""
     if not call.answered:
         return Tally(failed=int(call.status == "failed"))
     used = call.usage
     if used is None or used.input_tokens is None or used.output_tokens is None:
-        return Tally(1, unknown=1)
+        return _UNKNOWN
     return Tally(1, 0, 0, used.input_tokens, used.output_tokens)
 
 
