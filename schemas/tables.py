@@ -205,7 +205,7 @@ class _Arrays:
     def __init__(self, size: int) -> None:
         self.size = size
         self._repeated: dict[tuple[str | None, str], pa.Array] = {}
-        self._texts: dict[int, list[tuple[list[str | None], pa.Array]]] = {}  # by hash: there may be many columns
+        self._texts: dict[int, list[tuple[list[str | None], pa.Array]]] = {}  # by a hash: there may be many columns
 
     def repeated(self, value: str | None, type_: str = "string") -> pa.Array:
         """Returns an array with one value in all rows."""
@@ -220,7 +220,8 @@ class _Arrays:
             return self.repeated(None, type_)
         if not pa.types.is_string(TYPES[type_]):
             return pa.array(values, TYPES[type_])
-        alike = self._texts.setdefault(hash(tuple(values)), [])
+        # The hash of some values alone: that of all long texts would take longer than their array.
+        alike = self._texts.setdefault(hash((values[0], values[-1], *values[:: self.size // 4 + 1])), [])
         for known, array in alike:
             if known == values:
                 return array
@@ -233,16 +234,20 @@ def _build_arrays(
     batch: ScoredBatch, low: int, high: int, responses: list[str | None], metrics: Sequence[MetricColumns]
 ) -> Iterator[pa.Array]:
     made, examples = _Arrays(high - low), batch.examples[low:high]
+    given: dict[str, list[Json]] = {}
     yield made.of([e.instance.instance_id for e in examples])
     yield made.of([e.trial for e in examples], "int64")
     rows = [e.instance.row for e in examples]
     if len(batch.columns) > WIDE:
         yield made.of([json_text(row) for row in rows])
     else:
-        yield from (made.of(dataset_values([row.get(n) for row in rows], t), t) for n, t in batch.columns)
+        given = {n: dataset_values([row.get(n) for row in rows], t) for n, t in batch.columns}
+        yield from (made.of(given[n], t) for n, t in batch.columns)
     known = [m.name for m in metrics if not m.measured]
     turns = made.of(_encode_turns(batch, low, high, known))
-    yield from _build_invocation_arrays(made, [e.invocation for e in examples], responses, turns)
+    texts = given.get(_TRAJECTORY) if dict(batch.columns).get(_TRAJECTORY) == "json" else None
+    trajectories = _encode_trajectories(examples, texts)
+    yield from _build_invocation_arrays(made, [e.invocation for e in examples], responses, trajectories, turns)
     for metric in metrics:
         if metric.name not in PERFORMANCE:
             yield from _build_score_arrays(made, batch.scores[metric.name], low, high, metric)
@@ -259,12 +264,16 @@ def dataset_values(values: list[Json], type_: str) -> list[Json]:
 
 
 def _build_invocation_arrays(
-    made: _Arrays, calls: list[Invocation], responses: list[str | None], turns: pa.Array
+    made: _Arrays,
+    calls: list[Invocation],
+    responses: list[str | None],
+    trajectories: list[str | None],
+    turns: pa.Array,
 ) -> Iterator[pa.Array]:
     usages = [c.usage for c in calls]
     yield made.of([c.status for c in calls])
     yield made.of(responses)
-    yield made.of([_encode_trajectory(c.predicted_trajectory) for c in calls])
+    yield made.of(trajectories)
     yield made.of([_encode_context(c.retrieved_context) for c in calls])
     yield turns
     yield made.of([c.latency_in_seconds for c in calls], "float64")
@@ -277,6 +286,32 @@ def _build_invocation_arrays(
 
 
 _FAILURE = {"ok": 0, "failed": 1}
+_TRAJECTORY = "predicted_trajectory"
+_CALL_KEYS = ["tool_name", "tool_input"]
+
+
+def _encode_trajectories(examples: Sequence[Example], texts: Sequence[str | None] | None) -> list[str | None]:
+    """Encodes the predicted trajectories, given the texts of the dataset's column of that name: most are the same."""
+    made = [e.invocation.predicted_trajectory for e in examples]
+    if texts is None:
+        return [_encode_trajectory(calls) for calls in made]
+    rows = [e.instance.row.get(_TRAJECTORY) for e in examples]
+    return [
+        text if _is_as_read(calls, row) else _encode_trajectory(calls)
+        for calls, row, text in zip(made, rows, texts, strict=True)
+    ]
+
+
+def _is_as_read(calls: Trajectory | None, row: Json) -> bool:
+    """Returns true if calls hold the very values of a row, so that both have the same text."""
+    if calls is None or type(row) is not list or len(calls) != len(row):
+        return False
+    for call, one in zip(calls, row, strict=True):
+        if type(one) is not dict or [*one] != _CALL_KEYS:
+            return False
+        if one["tool_name"] is not call.tool_name or one["tool_input"] is not call.tool_input:
+            return False
+    return True
 
 
 def _encode_trajectory(calls: Trajectory | None) -> str | None:

@@ -5,6 +5,7 @@ import json
 from evalbeam.schemas.instance import Example, Instance, Invocation, ToolCall, Turn
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch
 from evalbeam.schemas.tables import MetricColumns, instance_records
+from evalbeam.schemas.trajectory import parse_trajectory
 
 
 def test_turns_carry_their_scores():
@@ -42,3 +43,26 @@ def test_a_large_response_is_cut_off_from_its_neighbours_whatever_its_type(monke
     monkeypatch.setattr("evalbeam.schemas.tables.MESSAGE_BYTES", 100)
     examples = [Example(Instance(str(i), {}), Invocation(response={"a": "x" * 80})) for i in range(3)]
     assert [b.num_rows for b in instance_records(ScoredBatch(examples, {}), [])] == [1, 1, 1]
+
+
+def test_a_trajectory_has_the_same_text_whether_its_row_has_it_in_the_same_form_or_another():
+    forms = [
+        [{"tool_name": "t", "tool_input": {"b": 1.0, "a": [None, "é"]}}, {"tool_name": "u", "tool_input": {}}],
+        [{"tool_input": {"b": 1}, "tool_name": "t"}],
+        [{"tool_name": "t", "tool_input": {"b": 1}, "id": "x"}],
+        [{"tool_name": "t", "tool_input": '{"b": 1}'}],
+        [{"name": "t", "args": {"b": 1}}],
+        [{"tool_name": "t"}],
+        '[{"tool_name": "t", "tool_input": {"b": 1}}]',
+        [],
+    ]
+    calls = [parse_trajectory(value) for value in forms]
+    examples = [
+        Example(Instance(str(i), {"predicted_trajectory": value}), Invocation(predicted_trajectory=call))
+        for i, (value, call) in enumerate(zip(forms, calls, strict=True))
+    ]
+    examples.append(Example(Instance("live", {"predicted_trajectory": forms[0]}), Invocation(predicted_trajectory=())))
+    (batch,) = instance_records(ScoredBatch(examples, {}, 0, (("predicted_trajectory", "json"),)), [])
+    shown = [[{"tool_name": c.tool_name, "tool_input": c.tool_input} for c in call or ()] for call in [*calls, ()]]
+    texts = [json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in shown]
+    assert batch.column("predicted_trajectory").to_pylist() == texts

@@ -43,7 +43,11 @@ class RowRules:
         Raises:
             RowError: The row is malformed for its dialect, or lacks a column of the template.
         """
-        found = next((dialect.rows(row) for dialect in self._splitting if dialect.recognises(row)), [row])
+        found = [row]
+        for dialect in self._splitting:
+            if dialect.recognises(row):
+                found = dialect.rows(row)
+                break
         return found if self.template is None else [self._add_prompt(self.template, one) for one in found]
 
     def _add_prompt(self, template: str, row: dict[str, Json]) -> dict[str, Json]:

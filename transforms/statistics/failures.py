@@ -107,15 +107,15 @@ def find_failures(batch: ScoredBatch, tests: Iterable[FailureTest]) -> dict[int,
         for i in [i for i, status in column.status.items() if status == "error" and i not in found]:
             error = column.errors[i]
             found[i] = Failure("error", test.metric, error.code, mask(error.message))
-    for test, column in known:
+    failing = [(test, test.find(column)) for test, column in known]
+    for test, places in failing:
         if test.steps is not None:
             same = Sameness(*test.steps, distinct=False)
-            for i in [i for i in test.find(column) if i not in found]:
-                if (step := _diverging_step(batch.examples[i], same)) is not None:
+            for i in places:
+                if i not in found and (step := _diverging_step(batch.examples[i], same)) is not None:
                     found[i] = Failure("trajectory", test.metric, *step)
-    for test, column in known:
-        for i in test.find(column):
-            found.setdefault(i, Failure("score", test.metric, None, test.words))
+    for test, places in failing:
+        found |= dict.fromkeys((i for i in places if i not in found), Failure("score", test.metric, None, test.words))
     return found
 
 
@@ -142,8 +142,8 @@ def diverge(predicted: Trajectory, reference: Trajectory, same: Sameness) -> tup
             if not same.relate((made,), (wanted,))[0][0]:
                 return "wrong_argument", f"{made.tool_name}({', '.join(_differing(made, wanted))})"
             continue
-        awaited = any(call.tool_name == made.tool_name for call in reference[i + 1 :])
-        called = any(call.tool_name == wanted.tool_name for call in predicted[i + 1 :])
+        awaited = made.tool_name in [call.tool_name for call in reference[i + 1 :]]
+        called = wanted.tool_name in [call.tool_name for call in predicted[i + 1 :]]
         if called and not awaited:
             return "extra", made.tool_name
         if awaited and not called:
@@ -226,9 +226,12 @@ def group_rejected(rejected: Rejected) -> Iterator[tuple[str, Messages]]:
 
 
 def _group(failures: Iterable[tuple[Failure, list[Any]]]) -> Iterator[tuple[str, Messages]]:
-    groups: dict[tuple[str | None, ...], Messages] = {}
+    alike: dict[Failure, list[list[Any]]] = {}
     for failure, place in failures:
-        groups.setdefault(failure[:3], Messages()).add(failure.message or OTHERS, 1, [place])
+        alike.setdefault(failure, []).append(place)
+    groups: dict[tuple[str | None, ...], Messages] = {}
+    for failure, places in alike.items():
+        groups.setdefault(failure[:3], Messages()).add(failure.message or OTHERS, len(places), places)
     for key, messages in groups.items():
         messages.bound()
         yield orjson.dumps(key).decode(), messages
