@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 import pyarrow.parquet as pq
 
 from ...schemas.json import Json
@@ -17,6 +17,8 @@ from ...schemas.tables import RATINGS
 from ..run.result import EvaluationResult
 from ..run.tables import Row
 from .parts import local_parts
+
+compute: Any = pyarrow.compute  # whose functions are made when it is imported
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -113,11 +115,11 @@ class RunTable:
 
     def _rank(self, name: str) -> Floats:
         cut = (
-            pc.utf8_slice_codeunits(batch.column(0).cast(pa.string()), 0, SORTED_CHARACTERS)
+            compute.utf8_slice_codeunits(batch.column(0).cast(pa.string()), 0, SORTED_CHARACTERS)
             for batch in self.scan([name])
         )
         texts = pa.chunked_array([chunk for array in cut for chunk in array.chunks], pa.string())
-        ranks = pc.rank(texts, tiebreaker="dense").to_numpy().astype(np.float64)
+        ranks = compute.rank(texts, tiebreaker="dense").to_numpy().astype(np.float64)
         ranks[texts.is_null().to_numpy()] = np.nan
         return ranks
 
@@ -179,7 +181,7 @@ class RunTable:
                 continue
             with self._open(path) as file:
                 ids = file.read_row_group(i, columns=[stored], use_threads=False).column(0)
-            found.append(np.flatnonzero(pc.equal(ids, instance_id).to_numpy()) + self._starts[number])
+            found.append(np.flatnonzero(compute.equal(ids, instance_id).to_numpy()) + self._starts[number])
         return np.concatenate(found).astype(np.int64) if found else np.empty(0, np.int64)
 
     def _find_groups(self, wanted: Positions) -> set[int]:
@@ -198,7 +200,7 @@ def _as_floats(column: pa.ChunkedArray) -> Floats:
     if pa.types.is_string(column.type):  # a judge's yes and no, in a style of columns that writes them so
         made = np.full(len(column), np.nan)
         for score, word in RATINGS.items():
-            made[pc.equal(column, word).fill_null(False).to_numpy()] = np.nan if score is None else score
+            made[compute.equal(column, word).fill_null(False).to_numpy()] = np.nan if score is None else score
         return made
     return column.cast(pa.float64(), safe=False).to_numpy()
 
