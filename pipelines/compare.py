@@ -19,7 +19,6 @@ from ..transforms.statistics.drift import Decomposition, Drift, DriftCounts
 from ..transforms.statistics.gains import Cell, judge
 from ..transforms.statistics.paired import Pairs
 from ..transforms.statistics.slices import SliceValues, distinct_slices
-from ..transforms.write import GROUP_ROWS
 from ..transforms.writers.base import Writer
 from .corrected_runs import find_corrected_gains
 from .paired_runs import PairedInstance, PairedRuns, make_slicer, sort_key
@@ -264,6 +263,8 @@ def write_table(rows: Iterator[dict[str, Json]], columns: Sequence[tables.Column
     Raises:
         ConfigError: The ending is not a known format.
     """
+    from ..transforms.write import GROUP_ROWS  # imports Beam, for which who only looks at a run would wait
+
     name = path.rpartition(".")[2]
     if name not in _FORMATS:
         allowed = f"a name that ends in .{', .'.join(_FORMATS)}"

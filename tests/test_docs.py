@@ -30,6 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 REASONS = {
+    "it serves until Ctrl-C",
+    "it needs another machine",
     "the tests run in an environment that has it",
     "`make demo` is another test, `make test` would run itself",
     "it needs a Flink cluster",

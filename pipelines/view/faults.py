@@ -9,7 +9,7 @@ import numpy as np
 from ..display.digest import ScoreTest
 from .table import Positions, RunTable
 
-_OK, _ERROR = "ok", "error"
+_OK, ERROR = "ok", "error"
 
 
 def find_faults(table: RunTable, tests: Mapping[str, ScoreTest]) -> dict[str, Positions]:
@@ -55,7 +55,7 @@ def _find_failed_scores(table: RunTable, tests: Mapping[str, ScoreTest]) -> Iter
 
 
 def _find_errors(table: RunTable, metric: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    if f"{metric}/status" not in table.types:
+    if not table.may_have(f"{metric}/status", ERROR):
         return np.zeros(table.size, np.bool_)
     status = table.codes(f"{metric}/status")
-    return np.isin(status.places, [i for i, word in enumerate(status.values) if word == _ERROR])
+    return np.isin(status.places, [i for i, word in enumerate(status.values) if word == ERROR])

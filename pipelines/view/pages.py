@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
@@ -23,6 +23,8 @@ from ..report.runs import render_runs
 from ..run.result import EvaluationResult
 from .run_view import Given, RunView
 from .table import Floats, RunTable
+
+compute: Any = pyarrow.compute  # whose functions are made when it is imported
 
 
 class Data(NamedTuple):
@@ -151,10 +153,10 @@ class ComparisonPage:
 def find_pairs(before: RunTable, after: RunTable) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Finds the place of each row's instance and trial in another table; the size of that table where there is none."""
     keys = [
-        pc.binary_join_element_wise(table.column("instance_id"), table.column("trial").cast("string"), "\x1f")
+        compute.binary_join_element_wise(table.column("instance_id"), table.column("trial").cast("string"), "\x1f")
         for table in (before, after)
     ]
-    return pc.index_in(keys[1], value_set=keys[0]).fill_null(before.size).to_numpy().astype(np.int64)
+    return compute.index_in(keys[1], value_set=keys[0]).fill_null(before.size).to_numpy().astype(np.int64)
 
 
 class RunsPage:

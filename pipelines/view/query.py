@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from ...schemas.errors import ConfigError
 from .table import Positions, RunTable
+
+compute: Any = pyarrow.compute  # whose functions are made when it is imported
 
 MOST_CHARACTERS = 1000
 """Characters of a search at most."""
@@ -188,7 +190,7 @@ class _Pattern:
 
     def matches(self, texts: Any) -> Mask:
         """Tells of each text whether it matches."""
-        match: Any = pc.match_substring_regex if self.regex else pc.match_substring
+        match: Any = compute.match_substring_regex if self.regex else compute.match_substring
         return match(texts, self.text, ignore_case=self.ignore_case).fill_null(False).to_numpy(zero_copy_only=False)
 
 
@@ -212,4 +214,4 @@ def _match_codes(table: RunTable, names: Sequence[str], pattern: _Pattern) -> Ma
 
 def _join(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
     """Joins the texts of each row, in which words are found faster than in many columns."""
-    return pc.binary_join_element_wise(*columns, "\n", null_handling="skip")
+    return compute.binary_join_element_wise(*columns, "\n", null_handling="skip")

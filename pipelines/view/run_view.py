@@ -15,7 +15,7 @@ from ..report.rows import embed, find_roles, list_slices, show_cell
 from ..report.scan import MOST_EXAMPLES, Group, Scan, list_marks, make_bins
 from ..run.result import EvaluationResult
 from ..run.tables import Row, summary_rows
-from .faults import find_faults
+from .faults import ERROR, find_faults
 from .query import Finder, Query
 from .table import Codes, Positions, RunTable
 
@@ -52,7 +52,11 @@ class RunView:
         """
         self.result, self.summary = result, summary_rows(result)
         self.table = RunTable(result, folder)
-        self.faults = find_faults(self.table, make_score_tests(result, self.summary))
+        tests = make_score_tests(result, self.summary)
+        scores = [*make_bins(result, self.summary), *(f"{name}/score" for name in tests)]
+        words = [f"{name}/status" for name in tests if self.table.may_have(f"{name}/status", ERROR)]
+        self.table.prepare(scores, ["status", *words, *list_slices(result)])
+        self.faults = find_faults(self.table, tests)
         self.columns_shown: Sequence[str] = ()
         self.finder = Finder(self.table, self.faults)
 

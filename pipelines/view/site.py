@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 from urllib.parse import unquote
 
@@ -60,6 +61,11 @@ class Site:
         if shown is None:
             return None
         return shown.ask(name, given, wanted) if name else shown.page()
+
+    def prepare(self) -> None:
+        """Renders the first page while the browser starts; what is wrong with it is told to who asks for it."""
+        with contextlib.suppress(Exception):
+            self._pages[""].page()
 
     def _find(self, place: str) -> Shown | None:
         """Finds the page at a place, which is looked up among the names of runs and never becomes a path of a file."""

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,13 +52,21 @@ class Tab:
             raise RuntimeError(told["exceptionDetails"]["exception"].get("description", told))
         return told["result"].get("value")
 
-    def wait(self, condition: str) -> None:
-        """Waits until an expression is true in the page."""
-        look = f"const look = () => {{ if ({condition}) done(1); else setTimeout(look, 4) }}"
-        while True:
+    def wait(self, condition: str, seconds: float = 60) -> None:
+        """Waits until an expression is true in the page.
+
+        Raises:
+            TimeoutError: It is not in time.
+        """
+        met = f"(() => {{ try {{ return {condition} }} catch {{ return false }} }})()"
+        look = f"const look = () => {{ if ({met}) done(1); else setTimeout(look, 4) }}"
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
             with contextlib.suppress(RuntimeError):  # a promise dies with the page that the new one replaces
-                self.run(f"new Promise(done => {{ {look}; look() }})")
-                return
+                stop = "setTimeout(() => done(0), 1000)"
+                if self.run(f"new Promise(done => {{ {stop}; {look}; look() }})"):
+                    return
+        raise TimeoutError(f"waited {seconds:g} seconds for {condition}")
 
     def call(self, method: str, **given: Any) -> dict[str, Any]:
         """Calls a method of the protocol and returns its result."""

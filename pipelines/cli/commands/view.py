@@ -26,6 +26,7 @@ def add(commands: Any) -> None:
 
 def _view(args: argparse.Namespace, rest: list[str]) -> int:
     import tempfile
+    import threading
 
     from ...display.console import note, say
     from ...view.server import listening, serve_until_stopped
@@ -39,6 +40,7 @@ def _view(args: argparse.Namespace, rest: list[str]) -> int:
         with listening(site, port) as server:
 
             def start() -> None:
+                threading.Thread(target=site.prepare, daemon=True).start()
                 say(server.address)
                 note(f"shows {shown} until Ctrl-C")
                 if not args.no_open:

@@ -50,7 +50,8 @@ const rowSources = (() => {
     // ------------------------------------------------------------------------------------------------ search
 
     const searched = data.columns.filter((column) => ["string", "json", "timestamp"].includes(column.type));
-    const lower = new Array(data.rows); // of each row, what words are looked for in
+    const own = searched.filter((column) => column.values); // others have few different values, each looked at once
+    const lower = new Array(data.rows); // of each row, its own texts
 
     function textOf(column, i) { // as text, each different value once
       if (column.all !== undefined) return (column.text ??= asText(column.all));
@@ -60,7 +61,7 @@ const rowSources = (() => {
     }
 
     function lowerOf(i) {
-      return (lower[i] ??= searched.map((column) => textOf(column, i)).join("\n").toLowerCase());
+      return (lower[i] ??= own.map((column) => textOf(column, i)).filter(Boolean).join("\n").toLowerCase());
     }
 
     function prepare(i = 0) {
@@ -69,11 +70,19 @@ const rowSources = (() => {
       if (i < data.rows) setTimeout(prepare, 0, i);
     }
 
+    function makeWordTest(word) {
+      const has = (value) => asText(value).toLowerCase().includes(word);
+      if (searched.some((column) => column.all !== undefined && has(column.all))) return () => true;
+      const few = searched.filter((column) => column.places).map(({ places, different }) => [places, different.map(has)]);
+      const hits = few.filter(([, matches]) => matches.includes(true));
+      return (i) => hits.some(([places, matches]) => matches[places[i]]) || lowerOf(i).includes(word);
+    }
+
     function makeSearch(query) {
       const regex = /^\/(.+)\/([a-z]*)$/s.exec(query);
       if (!regex) {
-        const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-        return (i) => words.every((word) => lowerOf(i).includes(word));
+        const tests = query.toLowerCase().split(/\s+/).filter(Boolean).map(makeWordTest);
+        return (i) => tests.every((test) => test(i));
       }
       const pattern = new RegExp(regex[1], regex[2].replace(/[gy]/g, "") || "i");
       const tests = searched.map((column) => {

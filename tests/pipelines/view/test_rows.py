@@ -55,7 +55,10 @@ def texts_of(frame: pd.DataFrame) -> pd.Series:
     [
         (Query(), lambda f: f["trial"] == f["trial"]),
         (Query(status="failed"), lambda f: f["status"] == "failed"),
-        (Query(search="KITCHEN question"), lambda f: texts_of(f).map(lambda t: "kitchen" in t and "question" in t)),
+        (
+            Query(search="KITCHEN question"),
+            lambda f: texts_of(f).map(lambda t: all(word in str(t) for word in ("kitchen", "question"))),
+        ),
         (Query(search="k3"), lambda f: texts_of(f).str.contains("k3")),
         (Query(search="日本語"), lambda f: f["group"] == "日本語"),
         (Query(search="100%"), lambda f: f["trial"] < 0),
