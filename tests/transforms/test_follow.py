@@ -19,7 +19,7 @@ from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.config.sequential import SequentialConfig
 from evalbeam.schemas.identity import selection_hash
 from evalbeam.schemas.instance import Example, Instance
-from evalbeam.schemas.result import Score, Summary
+from evalbeam.schemas.result import Score
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.facts import DatasetStats
 from evalbeam.transforms.follow import WaveCaller, _first_rows, _join, cut_waves
@@ -27,7 +27,7 @@ from evalbeam.transforms.invoke import AgentCaller
 from evalbeam.transforms.metrics._inputs import ConfiguredMetric
 from evalbeam.transforms.metrics.base import Metric
 from evalbeam.transforms.runtime.dialogue import play
-from evalbeam.transforms.statistics.following import Followed, mark_intervals
+from evalbeam.transforms.statistics.following import Followed
 
 
 @dataclass(frozen=True)
@@ -189,24 +189,3 @@ def test_scores_beyond_the_range_decide_nothing_and_the_run_goes_on() -> None:
     found, waves = follow(caller(Number(), 3, wave=10), instances(30), lambda i: said(7 if i == 4 else 5))
     assert (found.side, found.closed, waves) == (None, "", [10])
     assert found.text == "not decided: m scored 7, which is beyond its range 1 to 5"
-
-
-def test_it_survives_a_shuffle() -> None:
-    found = caller(Share(), 0.5).look(50, [1.0] * 50)
-    assert Followed.from_bytes(found.to_bytes()) == found
-
-
-def test_the_followed_metric_has_its_own_interval_and_others_are_marked() -> None:
-    def row(metric: str, method: str | None, **more: Any) -> Summary:
-        return Summary(more.pop("slice", ()), metric, 9, 9, 0, 0, ci_low=0.1, ci_high=0.9, ci_method=method, **more)
-
-    rows = [row("m", "wilson"), row("m", "wilson", slice=(("c", "x"),)), row("n", "t"), row("o", None)]
-    assert mark_intervals(rows, None) == rows
-    found = mark_intervals(rows, Followed("m", 0.5, 0.95, 9, 0.6, 0.8, "above"))
-    assert [(r.ci_low, r.ci_method) for r in found] == [
-        (0.6, "sequential"),
-        (0.1, "wilson, stopped"),
-        (0.1, "t, stopped"),
-        (0.1, None),
-    ]
-    assert mark_intervals(rows, Followed("m", 0.5, 0.95))[0].ci_method == "wilson, stopped"
