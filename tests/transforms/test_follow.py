@@ -140,11 +140,17 @@ def test_the_order_does_not_depend_on_how_rows_arrive() -> None:
 
 def test_of_a_large_dataset_the_first_10000_rows_are_followed() -> None:
     rows = tuple(instances(2_000))
-    key, few = _first_rows(Batch(rows), DatasetStats(rows=100_000, bytes=1_000))
-    assert (key, {selection_hash(r.instance_id) < 2**64 / 10 for r in few.rows}) == (0, {True})
-    assert 150 < len(few.rows) < 250
-    assert _first_rows(Batch(rows), DatasetStats(rows=2_000, bytes=1_000))[1].rows == rows
-    assert len(_first_rows(Batch(rows), DatasetStats(rows=2_000, bytes=4 << 30))[1].rows) < 200
+
+    def first(known: int, size: int = 1_000, sample: float = 1.0) -> list[int]:
+        key, few = _first_rows(Batch(rows), DatasetStats(rows=known, bytes=size), sample)
+        assert key == 0
+        return [selection_hash(row.instance_id) for row in few.rows]
+
+    assert 150 < len(first(100_000)) < 250
+    assert max(first(100_000)) < 2**64 / 10
+    assert len(first(2_000)) == 2_000
+    assert len(first(2_000, 4 << 30)) < 200
+    assert len(first(50_000, sample=0.5)) == len(first(100_000)), "the hashes of a sample are in its share"
 
 
 def test_waves_end_when_the_mean_is_decided() -> None:
