@@ -55,6 +55,7 @@ class FollowMetric(beam.PTransform):
             metric asks none.
         context: The start of the run.
         facts: Singleton side input.
+        sample: Share of the dataset that was selected by the same hashes, in (0, 1].
         worst: Score that counts for a row whose agent failed; `None` if it counts as none.
         float32: Round scores to float32 (`compat.float32`).
     """
@@ -65,6 +66,7 @@ class FollowMetric(beam.PTransform):
     judge: JudgeExamples | None
     context: RunContext
     facts: AsSingleton
+    sample: float = 1.0
     worst: float | None = None
     float32: bool = False
 
@@ -80,15 +82,16 @@ class FollowMetric(beam.PTransform):
         replayed = self.invoke.journals_replayed | ({} if judge is None else judge.journals_replayed)
         own = {} if context.agent_journal is None else {AGENT: context.agent_journal}
         calling = FanOut(caller, context, context.judge_journal, Followed, replayed=replayed, journals=own)
-        first = beam.Map(_first_rows, self.facts).with_output_types(tuple[int, Batch])
+        first = beam.Map(_first_rows, self.facts, self.sample).with_output_types(tuple[int, Batch])
         joined = beam.MapTuple(_join).with_output_types(Batch)
         return input_or_inputs | "First" >> first | "MeetAll" >> beam.GroupByKey() | "Join" >> joined | calling  # type: ignore[return-value]  (`|` gives a PValue)
 
 
-def _first_rows(batch: Batch[Instance], facts: DatasetStats) -> tuple[int, Batch[Instance]]:
+def _first_rows(batch: Batch[Instance], facts: DatasetStats, sample: float) -> tuple[int, Batch[Instance]]:
     """The rows of a batch that may be followed, all under one key; an empty batch where there are none."""
     share = min(MOST_ROWS / max(facts.rows, 1), MOST_BYTES / max(facts.bytes, 1))
-    rows = tuple(row for row in batch.rows if selection_hash(row.instance_id) < share * HASHES)
+    end = share * sample * HASHES
+    rows = tuple(row for row in batch.rows if selection_hash(row.instance_id) < end)
     return 0, Batch(rows, 0, batch.columns)
 
 

@@ -233,7 +233,8 @@ class Plan:
             asked = replace(self.judge(context), metrics=metrics)
         ends, counted = use.metric.ends(), self.config.statistics.on_failure == "worst"
         worst, float32 = ends[0] if ends and counted else None, self.config.compat.float32
-        return FollowMetric(rule, use, self.invoke(context), asked, context, facts, worst, float32)
+        sample = self.config.dataset.sample or 1.0
+        return FollowMetric(rule, use, self.invoke(context), asked, context, facts, sample, worst, float32)
 
     def record(self, context: RunContext) -> RunRecord:
         """The part of the manifest that is known before the run."""

@@ -19,7 +19,7 @@ from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.config.sequential import SequentialConfig
 from evalbeam.schemas.identity import selection_hash
 from evalbeam.schemas.instance import Example, Instance
-from evalbeam.schemas.result import Score, Summary
+from evalbeam.schemas.result import Score
 from evalbeam.transforms.agents.function import FunctionAgent
 from evalbeam.transforms.facts import DatasetStats
 from evalbeam.transforms.follow import WaveCaller, _first_rows, _join, cut_waves
@@ -27,7 +27,7 @@ from evalbeam.transforms.invoke import AgentCaller
 from evalbeam.transforms.metrics._inputs import ConfiguredMetric
 from evalbeam.transforms.metrics.base import Metric
 from evalbeam.transforms.runtime.dialogue import play
-from evalbeam.transforms.statistics.following import Followed, mark_intervals
+from evalbeam.transforms.statistics.following import Followed
 
 
 @dataclass(frozen=True)
@@ -140,11 +140,17 @@ def test_the_order_does_not_depend_on_how_rows_arrive() -> None:
 
 def test_of_a_large_dataset_the_first_10000_rows_are_followed() -> None:
     rows = tuple(instances(2_000))
-    key, few = _first_rows(Batch(rows), DatasetStats(rows=100_000, bytes=1_000))
-    assert (key, {selection_hash(r.instance_id) < 2**64 / 10 for r in few.rows}) == (0, {True})
-    assert 150 < len(few.rows) < 250
-    assert _first_rows(Batch(rows), DatasetStats(rows=2_000, bytes=1_000))[1].rows == rows
-    assert len(_first_rows(Batch(rows), DatasetStats(rows=2_000, bytes=4 << 30))[1].rows) < 200
+
+    def first(known: int, size: int = 1_000, sample: float = 1.0) -> list[int]:
+        key, few = _first_rows(Batch(rows), DatasetStats(rows=known, bytes=size), sample)
+        assert key == 0
+        return [selection_hash(row.instance_id) for row in few.rows]
+
+    assert 150 < len(first(100_000)) < 250
+    assert max(first(100_000)) < 2**64 / 10
+    assert len(first(2_000)) == 2_000
+    assert len(first(2_000, 4 << 30)) < 200
+    assert len(first(50_000, sample=0.5)) == len(first(100_000)), "the hashes of a sample are in its share"
 
 
 def test_waves_end_when_the_mean_is_decided() -> None:
@@ -189,24 +195,3 @@ def test_scores_beyond_the_range_decide_nothing_and_the_run_goes_on() -> None:
     found, waves = follow(caller(Number(), 3, wave=10), instances(30), lambda i: said(7 if i == 4 else 5))
     assert (found.side, found.closed, waves) == (None, "", [10])
     assert found.text == "not decided: m scored 7, which is beyond its range 1 to 5"
-
-
-def test_it_survives_a_shuffle() -> None:
-    found = caller(Share(), 0.5).look(50, [1.0] * 50)
-    assert Followed.from_bytes(found.to_bytes()) == found
-
-
-def test_the_followed_metric_has_its_own_interval_and_others_are_marked() -> None:
-    def row(metric: str, method: str | None, **more: Any) -> Summary:
-        return Summary(more.pop("slice", ()), metric, 9, 9, 0, 0, ci_low=0.1, ci_high=0.9, ci_method=method, **more)
-
-    rows = [row("m", "wilson"), row("m", "wilson", slice=(("c", "x"),)), row("n", "t"), row("o", None)]
-    assert mark_intervals(rows, None) == rows
-    found = mark_intervals(rows, Followed("m", 0.5, 0.95, 9, 0.6, 0.8, "above"))
-    assert [(r.ci_low, r.ci_method) for r in found] == [
-        (0.6, "sequential"),
-        (0.1, "wilson, stopped"),
-        (0.1, "t, stopped"),
-        (0.1, None),
-    ]
-    assert mark_intervals(rows, Followed("m", 0.5, 0.95))[0].ci_method == "wilson, stopped"
