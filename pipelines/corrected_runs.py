@@ -51,6 +51,6 @@ def _read_means(run: EvaluationResult) -> dict[tuple[str, frozenset[tuple[str, J
     found = {}
     for row in summary_rows(run):
         mean, low, high = (row.get(f"corrected_{name}") for name in ("mean", "ci_low", "ci_high"))
-        if mean is not None:
+        if mean is not None and low is not None and high is not None:
             found[row["metric"], frozenset(row["slice"].items())] = CorrectedMean(mean, low, high, level)
     return found

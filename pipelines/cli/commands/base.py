@@ -130,8 +130,8 @@ def show_end(result: Any, form: str = "text", ended: bool = False) -> int:
     show_result(result, form, gate=gate)
     add_to_job(render_markdown(result, gate))
     if result.exit_code == RUN:
-        ended = "finished, but" if result.state == "finished" else f"{result.state}:"
-        fault(f"the run {ended} {result.reason or 'no reason given'}")
+        how = "finished, but" if result.state == "finished" else f"{result.state}:"
+        fault(f"the run {how} {result.reason or 'no reason given'}")
     if result.exit_code == PENDING:
         note(f"{result.reason}, or `evalbeam wait {result.output}`")
     return result.exit_code if gate is None else max(result.exit_code, gate.exit_code, key=_WORSE.index)
