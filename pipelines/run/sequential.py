@@ -20,8 +20,8 @@ def check_sequential(
     """Refuses to follow a metric whose mean no confidence sequence bounds, and where there are no calls to end.
 
     Raises:
-        ConfigError: Answers are recorded or replayed, calls are made in batches, or the metric does not exist, has no
-            range or one without the threshold.
+        ConfigError: Answers are recorded or replayed, calls are made in batches, rows are clustered, or the metric does
+            not exist, has no range or one without the threshold.
     """
     rule = config.statistics.sequential
     if rule is None:
@@ -29,6 +29,9 @@ def check_sequential(
     if config.agent.type == "recorded" or config.replay is not None:
         found = "the answers are recorded" if config.replay is None else f"the answers are those of {config.replay}"
         raise ConfigError(f"{found}, so there are no calls to end early", where=_KEY, allowed="with an agent")
+    if config.statistics.cluster:
+        found = f"{_KEY} counts rows as independent of each other"
+        raise ConfigError(found, where="statistics.cluster", allowed=f"none with {_KEY}")
     known = {use.name: use.metric for use in metrics}
     if rule.metric not in known:
         raise name_error(f"no metric named {rule.metric!r}", rule.metric, known, f"{_KEY}.metric")

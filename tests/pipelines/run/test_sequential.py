@@ -250,6 +250,7 @@ def test_scores_of_judges_are_followed_and_judges_are_asked_once(tmp_path: Path,
         ({"sequential": {**RULE, "confidence": 1}}, "statistics.sequential.confidence", "1"),
         ({"sequential": {**RULE, "metric": "exact_mtch"}}, "statistics.sequential.metric", "exact_match"),
         ({"sequential": {**RULE, "metric": "latency_in_seconds"}}, "statistics.sequential.metric", "has no range"),
+        ({"sequential": RULE, "cluster": "group"}, "statistics.cluster", "none with statistics.sequential"),
         ({"sequential": {**RULE, "threshold": 80}}, "statistics.sequential.threshold", "(allowed: 0 to 1)"),
     ],
 )
