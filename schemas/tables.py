@@ -20,6 +20,7 @@ from .instance import (
 from .json import Json
 from .names import PERFORMANCE
 from .result import Rejected, ScoreColumn, ScoredBatch
+from .trajectory import is_as_read
 
 TYPES: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
@@ -264,11 +265,7 @@ def dataset_values(values: list[Json], type_: str) -> list[Json]:
 
 
 def _build_invocation_arrays(
-    made: _Arrays,
-    calls: list[Invocation],
-    responses: list[str | None],
-    trajectories: list[str | None],
-    turns: pa.Array,
+    made: _Arrays, calls: list[Invocation], responses: list[str | None], trajectories: list[str | None], turns: pa.Array
 ) -> Iterator[pa.Array]:
     usages = [c.usage for c in calls]
     yield made.of([c.status for c in calls])
@@ -287,7 +284,6 @@ def _build_invocation_arrays(
 
 _FAILURE = {"ok": 0, "failed": 1}
 _TRAJECTORY = "predicted_trajectory"
-_CALL_KEYS = ["tool_name", "tool_input"]
 
 
 def _encode_trajectories(examples: Sequence[Example], texts: Sequence[str | None] | None) -> list[str | None]:
@@ -297,21 +293,9 @@ def _encode_trajectories(examples: Sequence[Example], texts: Sequence[str | None
         return [_encode_trajectory(calls) for calls in made]
     rows = [e.instance.row.get(_TRAJECTORY) for e in examples]
     return [
-        text if _is_as_read(calls, row) else _encode_trajectory(calls)
+        text if is_as_read(calls, row) else _encode_trajectory(calls)
         for calls, row, text in zip(made, rows, texts, strict=True)
     ]
-
-
-def _is_as_read(calls: Trajectory | None, row: Json) -> bool:
-    """Returns true if calls hold the very values of a row, so that both have the same text."""
-    if calls is None or type(row) is not list or len(calls) != len(row):
-        return False
-    for call, one in zip(calls, row, strict=True):
-        if type(one) is not dict or [*one] != _CALL_KEYS:
-            return False
-        if one["tool_name"] is not call.tool_name or one["tool_input"] is not call.tool_input:
-            return False
-    return True
 
 
 def _encode_trajectory(calls: Trajectory | None) -> str | None:

@@ -13,6 +13,7 @@ from .values import parse_json
 CODE = "unparseable_trajectory"
 """Code of every error raised here."""
 
+_CALL_KEYS = ["tool_name", "tool_input"]
 _NAMES = ("tool_name", "name")
 _INPUTS = ("tool_input", "args", "arguments")
 _ALLOWED = "a list of {tool_name, tool_input}, {name, args}, {name, arguments} or OpenAI tool_calls, or its JSON text"
@@ -75,6 +76,18 @@ def calls_in(value: Any) -> list[Any] | tuple[Any, ...] | None:
     if not isinstance(value, list | tuple):
         raise RowError(CODE, f"the trajectory is {_name_kind(value)} (allowed: {_ALLOWED})")
     return value
+
+
+def is_as_read(calls: Trajectory | None, row: Json) -> bool:
+    """Returns true if calls hold the very values of a row, so that both have the same text."""
+    if calls is None or type(row) is not list or len(calls) != len(row):
+        return False
+    for call, one in zip(calls, row, strict=True):
+        if type(one) is not dict or [*one] != _CALL_KEYS:
+            return False
+        if one["tool_name"] is not call.tool_name or one["tool_input"] is not call.tool_input:
+            return False
+    return True
 
 
 def _parse_call(item: Any, number: int) -> ToolCall:

@@ -44,8 +44,8 @@ class RowRules:
             RowError: The row is malformed for its dialect, or lacks a column of the template.
         """
         found = [row]
-        for dialect in self._splitting:
-            if dialect.recognises(row):
+        for dialect in self._candidates(row):
+            if dialect.splits and dialect.recognises(row):
                 found = dialect.rows(row)
                 break
         return found if self.template is None else [self._add_prompt(self.template, one) for one in found]
@@ -59,9 +59,17 @@ class RowRules:
             raise RowError("missing_variable", found[:1000])
         return {**row, "prompt": VARIABLE.sub(lambda match: as_text(texts[match[1]]), template)}
 
+    def _candidates(self, row: dict[str, Json]) -> tuple[Dialect, ...]:
+        """Returns the dialects that may recognise a row: all, unless it has no mark of any."""
+        return self._unmarked if row.keys().isdisjoint(self._marks) else self.dialects
+
     @cached_property
-    def _splitting(self) -> tuple[Dialect, ...]:
-        return tuple(dialect for dialect in self.dialects if dialect.splits)
+    def _marks(self) -> frozenset[str]:
+        return frozenset().union(*(dialect.marks or () for dialect in self.dialects))
+
+    @cached_property
+    def _unmarked(self) -> tuple[Dialect, ...]:
+        return tuple(dialect for dialect in self.dialects if dialect.marks is None)
 
     def read(self, row: dict[str, Json]) -> tuple[str, dict[str, Json]]:
         """Returns (instance_id without ordinal, standard fields that are not columns of the same name).
@@ -69,7 +77,7 @@ class RowRules:
         Raises:
             RowError: The row lacks an input of the agent, or is malformed for its dialect.
         """
-        for dialect in self.dialects:  # the last one recognises every row
+        for dialect in self._candidates(row):  # the last one recognises every row
             if dialect.recognises(row):
                 break
         else:

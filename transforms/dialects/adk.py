@@ -16,6 +16,7 @@ class Adk(Dialect):
     """EvalCases of ADK: conversation or scenario, session and rubrics; all other keys are columns."""
 
     inputs: ClassVar[tuple[str, ...]] = ("conversation", "session", "scenario")
+    marks: ClassVar[frozenset[str] | None] = frozenset(("eval_id", "evalId"))
 
     def recognises(self, row: dict[str, Json]) -> bool:
         return is_case(row)

@@ -20,10 +20,12 @@ class Dialect(ABC):
     Attributes:
         inputs: Standard fields that are inputs of the agent; those present in a row are its canonical input.
         splits: True if a row of the dataset may contain several rows, see `rows`.
+        marks: Columns of which each of its rows has at least one; `None` if there are no such.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("prompt", "request", "inputs", "conversation")
     splits: ClassVar[bool] = False
+    marks: ClassVar[frozenset[str] | None] = None
 
     @abstractmethod
     def recognises(self, row: dict[str, Json]) -> bool:

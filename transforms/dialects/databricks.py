@@ -40,6 +40,7 @@ class Databricks(Dialect):
     """Databricks and MLflow rows: request/response/expected_*, or inputs/outputs/expectations/trace."""
 
     inputs: ClassVar[tuple[str, ...]] = ("prompt",)
+    marks: ClassVar[frozenset[str] | None] = frozenset(("request", "inputs", "trace"))
 
     def recognises(self, row: dict[str, Json]) -> bool:
         if "prompt" in row or "instruction" in row:

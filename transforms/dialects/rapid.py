@@ -23,6 +23,7 @@ class Rapid(Dialect):
     """Requests of Vertex AI's rapid evaluation API; each instance is a row."""
 
     splits: ClassVar[bool] = True
+    marks: ClassVar[frozenset[str] | None] = _KEYS
 
     def recognises(self, row: dict[str, Json]) -> bool:
         return not _KEYS.isdisjoint(row)

@@ -25,6 +25,7 @@ class Traces(Dialect):
 
     inputs: ClassVar[tuple[str, ...]] = ("prompt",)
     splits: ClassVar[bool] = True
+    marks: ClassVar[frozenset[str] | None] = frozenset(("resourceSpans", "info"))
 
     def recognises(self, row: dict[str, Json]) -> bool:
         return is_trace(row)

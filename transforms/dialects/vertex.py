@@ -10,6 +10,7 @@ the predicted trajectory. A candidate without content is a failed run.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ...schemas.errors import RowError
 from ...schemas.json import Json
@@ -20,6 +21,8 @@ from .base import Dialect, register
 @dataclass(frozen=True)
 class Vertex(Dialect):
     """Columns of EvalTask and rapid evaluation, and logged requests and responses of Gemini."""
+
+    marks: ClassVar[frozenset[str] | None] = frozenset(("request", "response"))
 
     def recognises(self, row: dict[str, Json]) -> bool:
         request, response = row.get("request"), row.get("response")
