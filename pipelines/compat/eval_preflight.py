@@ -10,15 +10,15 @@ from typing import Any
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.errors import DatasetError
 from ...schemas.instance import ALIASES
-from ...transforms.join_baseline import JOINED
+from ...transforms.join_baseline import BASELINE, JOINED
 from ...transforms.readers.memory import iterate_rows, spill
 from ..check.check import HEAD_ROWS, CheckReport, check
 from ..check.estimate import UNKNOWN_ROWS, count_calls, currency_of, estimate_judges, format_span, sum_spans
 from ..config.arguments import build_sections
 
 
-def require_columns(dataset: Any, metrics: list[Any], config: Mapping[str, Any], answers_baseline: bool) -> str:
-    """Refuses a dataset in which no row has what a metric needs.
+def require_columns(dataset: Any, metrics: list[Any], config: Mapping[str, Any], answered: frozenset[str]) -> str:
+    """Refuses a dataset in which no row has what a metric needs, or which has the answers that a model shall give.
 
     Only what is known without reading it all is checked: the columns of a dataset in memory, and files of at most
     `HEAD_ROWS` rows.
@@ -26,14 +26,15 @@ def require_columns(dataset: Any, metrics: list[Any], config: Mapping[str, Any],
     Args:
         dataset, metrics: As for `evaluate`.
         config: Its further arguments.
-        answers_baseline: Whether a baseline model will answer the dataset.
+        answered: What models will answer: `response`, `baseline_model_response`.
 
     Returns:
         What the judges are expected to be asked, in words, estimated from the first rows.
 
     Raises:
         ConfigError: The configuration is invalid.
-        DatasetError: A metric needs a column that is missing, or none of the first rows can be used.
+        DatasetError: A metric needs a column that is missing, none of the first rows can be used, or the dataset has a
+            column of `answered`.
     """
     with tempfile.TemporaryDirectory(prefix="evalbeam-") as folder:
         sections, rows = build_sections(dataset, metrics, None, folder, config)
@@ -46,8 +47,19 @@ def require_columns(dataset: Any, metrics: list[Any], config: Mapping[str, Any],
     if rows is None and report.rows is not None and report.rows <= HEAD_ROWS:
         columns = set()
     if columns is not None:
-        _require_inputs(report, columns, JOINED if answers_baseline else frozenset())
+        _refuse_recorded(report, columns, config["dataset_options"]["columns"], answered)
+        _require_inputs(report, columns, JOINED if BASELINE in answered else frozenset())
     return _describe_calls(report, report.evaluated if rows is None else _count(rows))
+
+
+def _refuse_recorded(
+    report: CheckReport, columns: set[str], names: Mapping[str, str], answered: frozenset[str]
+) -> None:
+    """Refuses a model whose answers are in the dataset already: one of the two would be ignored."""
+    known = {names.get(c, c) for c in columns} | {c for e in report.sample.examples for c in e.instance.row}
+    if recorded := sorted(known & answered):
+        found = f"a model is given, and the dataset has a column {recorded[0]!r} of recorded answers"
+        raise DatasetError(found, where="dataset", allowed="one of the two")
 
 
 def _require_inputs(report: CheckReport, columns: set[str], given: frozenset[str]) -> None:

@@ -27,6 +27,7 @@ from ...schemas.run_folder import FINISHED
 from ...schemas.tables import PERFORMANCE
 from ...transforms.agents.gemini import GeminiAgent
 from ...transforms.io import storage
+from ...transforms.join_baseline import BASELINE
 from ..config.arguments import convert_path, convert_to_list
 from ..display.console import note
 from ..run.evaluate import evaluate
@@ -124,21 +125,25 @@ class EvalTask:
         config["agent"] = _place_agent(model, runnable, config.get("agent") or {})
         metadata = self._build_metadata(experiment_run_name)
         config["output_options"] |= _place_experiment(metadata)
-        self._results.append(self._run(path, config, metadata))
+        answered = frozenset() if model is None else frozenset(("response",))
+        self._results.append(self._run(path, config, metadata, answered))
         return self._results[-1]
 
     def display_runs(self) -> None:
         """Shows the runs of this task: one row each with its summary, and the means as bars; in a notebook as HTML."""
         show_runs(self._results)
 
-    def _run(self, path: str | None, config: dict[str, Any], metadata: dict[str, str] | None) -> EvalResult:
+    def _run(
+        self, path: str | None, config: dict[str, Any], metadata: dict[str, str] | None, answered: frozenset[str]
+    ) -> EvalResult:
         """Runs an evaluation, after the baseline model has answered if there is one."""
         metrics = [convert_metric(metric) for metric in self.metrics]
         named = [name_metric(metric, self._autorater) for metric in metrics]
         judges = {**build_judges(self._autorater, metrics), **(config.get("judges") or {})}
         config["judges"], said = complete_judges(build_judged(named), judges)
         baseline = None if "baseline" in config else baseline_of(metrics)
-        expected = require_columns(self.dataset, named, config, baseline is not None)
+        answered |= frozenset() if baseline is None else {BASELINE}
+        expected = require_columns(self.dataset, named, config, answered)
         if said:
             note(f"{said}: {expected}")
         if baseline is not None:

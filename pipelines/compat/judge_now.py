@@ -36,9 +36,9 @@ def judge_with(make: Make, caller: JudgeCaller, batch: ScoredBatch) -> ScoredBat
     return play(caller.work(batch), make)
 
 
-def ask_now(judge: Judge, policy: CallPolicy, asking: Asking[Ask, Answer, T]) -> T:
-    """Asks the judge "default" the questions that `asking` yields, sends their answers back, and returns its result."""
-    caller = JudgeCaller((), {"default": JudgeUse(judge, policy)})
+def ask_now(judge: Judge, policy: CallPolicy, asking: Asking[Ask, Answer, T], name: str = "default") -> T:
+    """Asks the judge `name` the questions that `asking` yields, sends their answers back, and returns its result."""
+    caller = JudgeCaller((), {name: JudgeUse(judge, policy)})
     with calling(caller) as make:
 
         def answer(asks: list[Ask]) -> list[Answer]:

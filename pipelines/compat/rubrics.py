@@ -57,7 +57,7 @@ class RubricBasedMetric(rubric.RubricBasedMetric):
             raise ConfigError(f"the dataset has no column {lacking!r}", where="generate_rubrics", allowed=shown)
         rows: Any = eval_dataset.to_dict("records")
         examples = [Example(Instance(str(i), row), Invocation()) for i, row in enumerate(rows)]
-        found = ask_now(build_judge(config, "judges"), config, self._write(examples))
+        found = ask_now(build_judge(config, "judges"), config, self._write(examples), self.writer)
         columns = dict.fromkeys([_COLUMN, *(key for _, beside in found for key in beside)])
         values = [{_COLUMN: list(rubrics) if rubrics else None, **beside} for rubrics, beside in found]
         written: dict[str, Any] = {name: [value.get(name) for value in values] for name in columns}

@@ -7,6 +7,7 @@ metrics:
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +40,8 @@ class RubricGenerationConfig:
         model: Name of the judge that writes the rubrics, in EvalTask also a model with `generate_content`, or a
             function from the prompt to a text; default: the metric's first judge.
         parsing_fn: Function from the writer's text to the rubrics, or to a mapping with them as "questions", whose
-            other keys become variables of the critique's template; default: the writer answers in a fixed form.
+            other keys become variables of the critique's template; default: the writer answers in a fixed form, or, if
+            `model` is an object, in JSON with "questions".
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}  # a misspelt key of a configuration is an error
@@ -179,7 +181,9 @@ class RubricBasedMetric(JudgedMetric):
 
     @property
     def _parse(self) -> Callable[[str], Any] | None:
-        return getattr(self.generation_config, "parsing_fn", None)
+        given = getattr(self.generation_config, "parsing_fn", None)
+        model = getattr(self.generation_config, "model", None)
+        return _parse_json if given is None and model is not None and not isinstance(model, str) else given
 
     @cached_property
     def _delegate(self) -> JudgedMetric | None:
@@ -219,6 +223,17 @@ class RubricBasedMetric(JudgedMetric):
 
 
 register("metric", "rubric_based_instruction_following", input_variables=("prompt",))(RubricBasedMetric)
+
+
+def _parse_json(text: str) -> dict[str, Any]:
+    """Reads the JSON object in the text of a writer that cannot be told the form of its answer."""
+    try:
+        found = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    except ValueError as error:
+        raise ValueError(f"the writer's text has no JSON object: {text[:100]!r} ({error})") from None
+    if "questions" not in found:
+        raise ValueError(f"the writer's JSON has no 'questions', only {', '.join(found)}")
+    return dict(found)
 
 
 def _read_rubrics(given: Json) -> tuple[str, ...]:
