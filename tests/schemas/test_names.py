@@ -118,6 +118,9 @@ def test_judges_say_yes_or_no_elsewhere() -> None:
     assert score_words("databricks", "safety", "databricks/safety") == RATINGS
     assert score_words("mlflow3", "safety", "safety") == RATINGS
     assert not score_words("databricks", "chunk_relevance", "chunk_relevance")
+    assert score_words("mlflow3", "own", "mlflow/fluency") == RATINGS
+    assert score_words("mlflow3", "own", "mlflow/user_frustration")[0.5] == "resolved"
+    assert not score_words("flat", "fluency", "mlflow/fluency")
 
 
 def test_a_judges_column_says_yes_and_no() -> None:
