@@ -26,6 +26,13 @@ Style: TypeAlias = Literal["flat", "databricks", "mlflow3"]
 PERFORMANCE = ("latency_in_seconds", "failure")
 """Metrics whose column is `<metric>` instead of `<metric>/score`."""
 
+RATINGS: Mapping[float, str] = {1.0: "yes", 0.0: "no"}
+"""Scores of yes-or-no judges as text, for styles of `output.column_style` that write them so."""
+CATEGORIES: Mapping[str, Mapping[float, str]] = {
+    "mlflow/user_frustration": {1.0: "none", 0.5: "resolved", 0.0: "unresolved"}
+}
+"""Registered name of a judge with categories -> the category of each score."""
+
 JUDGES = {**_JUDGES, OVERALL.name: OVERALL}
 _COMPUTED: Mapping[str, str] = {
     "document_recall": "retrieval/ground_truth/document_recall",
@@ -66,10 +73,17 @@ def find_known_name(metric: str, registered: str) -> str:
     return name if name in _COMPUTED or name in JUDGES else ""
 
 
-def is_rating(style: str, metric: str, registered: str) -> bool:
-    """Returns true if scores 1 and 0 are written as yes and no: those of judges, in the styles of other products."""
+def score_words(style: str, metric: str, registered: str) -> Mapping[float, str]:
+    """Returns the words that are written instead of scores, those of judges in the styles of other products.
+
+    Empty if scores are written as numbers.
+    """
+    if style == "flat":
+        return {}
+    if registered.startswith("mlflow/"):
+        return CATEGORIES.get(registered, RATINGS)
     name = find_known_name(metric, registered) or (style == "mlflow3" and _find_renamed_judge(registered))
-    return style != "flat" and name in JUDGES and name != "chunk_relevance"
+    return RATINGS if name in JUDGES and name != "chunk_relevance" else {}
 
 
 def _find_renamed_judge(registered: str) -> str:

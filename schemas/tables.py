@@ -70,14 +70,14 @@ class MetricColumns:
         name: Output name of the metric.
         outputs: Optional columns that it fills.
         titles: Column names by part (score, explanation ...) if they are not evalbeam's own.
-        rating: Whether scores 1 and 0 are written as yes and no.
+        words: Words that are written instead of scores, by score; empty for numbers.
         measured: Whether its scores are measured, so that two live runs may differ.
     """
 
     name: str
     outputs: tuple[str, ...] = ()
     titles: Mapping[str, str] = field(default_factory=dict)
-    rating: bool = False
+    words: Mapping[float, str] = field(default_factory=dict)
     measured: bool = False
 
     def column(self, part: str, type_: str) -> Column:
@@ -89,7 +89,7 @@ class MetricColumns:
 
     def columns(self) -> list[Column]:
         """Builds all columns of the metric, in order."""
-        parts = {"score": "string" if self.rating else "float64"}
+        parts = {"score": "string" if self.words else "float64"}
         optional = {"explanation": "string", "pairwise_choice": "string", "confidence": "float64", "details": "json"}
         parts |= {part: type_ for part, type_ in optional.items() if part in self.outputs}
         return [self.column(part, type_) for part, type_ in {**parts, "status": "string", "error": "string"}.items()]
@@ -329,10 +329,6 @@ def _encode_turns_of(batch: ScoredBatch, i: int, names: Sequence[str]) -> str | 
     return json_text(shown)
 
 
-RATINGS: Mapping[float | None, str] = {1.0: "yes", 0.0: "no"}
-"""Scores of yes-or-no judges as text, for styles of `output.column_style` that write them so."""
-
-
 def _build_score_arrays(
     made: _Arrays, column: ScoreColumn, low: int, high: int, metric: MetricColumns
 ) -> Iterator[pa.Array]:
@@ -344,7 +340,8 @@ def _build_score_arrays(
         return made.of([show(values[i]) if i in values else None for i in range(low, high)], type_)
 
     values = column.values[low:high]
-    yield made.of([RATINGS.get(v) for v in values]) if metric.rating else made.of(values, "float64")
+    words = metric.words
+    yield made.of([None if v is None else words.get(v) for v in values]) if words else made.of(values, "float64")
     if "explanation" in metric.outputs:
         yield sparse(column.explanations)
     if "pairwise_choice" in metric.outputs:

@@ -19,7 +19,7 @@ from typing import Any
 from ...schemas.errors import ConfigError
 from ..run.evaluate import evaluate
 from .mlflow_evaluate import MlflowResult, encode_traces
-from .mlflow_scorers import add_sessions, build_scorers, find_judge_model
+from .mlflow_scorers import add_sessions, build_scorers, find_judge_model, judges_sessions
 
 
 def genai_evaluate(
@@ -31,9 +31,10 @@ def genai_evaluate(
         data: A DataFrame, a list of dicts with `inputs`, `outputs`, `expectations` and `trace`, a list of MLflow's
             `Trace` objects, an evaluation dataset of MLflow (an object with `to_df`), or a path.
         scorers: Functions of `inputs`, `outputs`, `expectations` and `trace`, and objects of MLflow. Its built-in
-            scorers, also as names ("Correctness"), are decided by the judges of evalbeam if it has them, and by MLflow
-            and the model that they name otherwise. Scorers of sessions get the traces of each session, and their score
-            stands in the row of its first trace. Also names and objects of evalbeam's metrics.
+            scorers, also as names ("Correctness"), are decided by the judges of evalbeam, those of `make_judge` by
+            MLflow and the model that they name. Scorers of sessions get the traces of each session, and their score
+            stands in the row of its first trace. Also names and objects of evalbeam's metrics; those that judge
+            conversations (`adk/multi_turn_...`) get the sessions, too.
         predict_fn: A function that is called as `predict_fn(**inputs)`, an object with such a `predict`, or
             "module:name". Without it, the rows hold outputs or traces.
         model_id: Not supported: there is no registry of models.
@@ -49,7 +50,7 @@ def genai_evaluate(
     if model_id is not None:
         raise ConfigError(f"found {model_id!r}", where="model_id", allowed="none, since there is no registry of models")
     data = encode_traces(data.to_df() if callable(getattr(data, "to_df", None)) else data)
-    if any(getattr(scorer, "is_session_level_scorer", False) for scorer in scorers):
+    if any(map(judges_sessions, scorers)):
         data = add_sessions(data)
     target = {} if predict_fn is None else {"type": "mlflow", "gives": "inputs", "target": predict_fn}
     sections = {

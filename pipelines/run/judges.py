@@ -29,7 +29,7 @@ from ...transforms.metrics._judged import JudgedMetric
 from ...transforms.metrics.base import Metric
 from .parts import check_keys
 
-FAMILIES: Mapping[str, tuple[str, ...]] = {"databricks": ("databricks",), "adk": ("adk",)}
+FAMILIES: Mapping[str, tuple[str, ...]] = {"databricks": ("databricks", "mlflow"), "adk": ("adk",)}
 """For a dialect the families of metrics whose bare names are meant, after the metrics without a family."""
 _EXAMPLE = "judges: {%s: {type: google, model: gemini-2.5-flash}}"
 

@@ -12,7 +12,7 @@ from apache_beam.pvalue import AsSingleton
 
 from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.json import Json
-from ...schemas.names import PERFORMANCE, is_rating, registered_names, titles
+from ...schemas.names import PERFORMANCE, registered_names, score_words, titles
 from ...schemas.run_folder import AGENT, RunFolder
 from ...schemas.tables import MetricColumns
 from ...transforms.agents.base import Agent, Recording
@@ -148,7 +148,7 @@ class Plan:
         for use in self.metrics:
             named = (style, use.name, given.get(use.name, use.name))
             outputs, measured = tuple(use.metric.outputs), use.metric.measured
-            found.append(MetricColumns(use.name, outputs, titles(*named), is_rating(*named), measured))
+            found.append(MetricColumns(use.name, outputs, titles(*named), score_words(*named), measured))
         return tuple(found)
 
     @property

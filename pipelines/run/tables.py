@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...schemas.json import Json
-from ...schemas.tables import RATINGS
+from ...schemas.names import CATEGORIES, RATINGS
 from ...transforms.io import storage
 from .result import EvaluationResult
 
@@ -134,13 +134,13 @@ def _has_instance(path: str, instance_id: str) -> bool:
 
 
 def _plain(value: Json, column: str) -> Json:
-    """A value as our own tables hold it: NaN as `None`, a judge's yes and no as 1 and 0."""
+    """A value as our own tables hold it: NaN as `None`, a judge's word (yes, no) as its score."""
     if isinstance(value, str):
         return _RATED.get(value, value) if column.endswith("/score") else value
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-_RATED = {word: score for score, word in RATINGS.items()}
+_RATED = {word: score for words in (RATINGS, *CATEGORIES.values()) for score, word in words.items()}
 
 
 def summary_rows(result: EvaluationResult) -> list[Row]:

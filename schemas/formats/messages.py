@@ -132,6 +132,15 @@ def chat_of(messages: Json) -> Json:
     return {"messages": [_chat_message(m) for m in found]}
 
 
+def messages_of(request: Json) -> list[Mapping[str, Json]]:
+    """Returns the messages of a request: under `messages` or `input`, or the only list in a list; none for text."""
+    if isinstance(request, list):
+        inner = request[0] if len(request) == 1 and isinstance(request[0], list) else request
+        return _messages(inner)
+    given = request if isinstance(request, Mapping) else {}
+    return _messages(given.get("messages")) or _messages(given.get("input"))
+
+
 def _chat_message(message: Mapping[str, Json]) -> dict[str, Json]:
     parts = [p for p in message.get("parts") or () if isinstance(p, Mapping)]
     texts = [str(p.get("content") or "") for p in parts if p.get("type") == "text"]

@@ -6,7 +6,7 @@ import pytest
 
 from evalbeam import Example, Instance, Invocation, ScoreColumn
 from evalbeam.schemas.formats.databricks import JUDGES
-from evalbeam.schemas.names import aggregates, is_rating, titles
+from evalbeam.schemas.names import RATINGS, aggregates, score_words, titles
 from evalbeam.schemas.result import ScoredBatch
 from evalbeam.schemas.tables import MetricColumns, instance_columns, instance_records
 
@@ -70,7 +70,7 @@ def test_other_metrics_are_custom_ones_there(metric: str, registered: str) -> No
     assert columns["score"] == f"metric/{metric}/value"
     assert columns["explanation"] == f"metric/{metric}/rationale"
     assert aggregates("databricks", metric, registered, ROW) == {f"metric/{metric}/average": 0.5}
-    assert not is_rating("databricks", metric, registered)
+    assert not score_words("databricks", metric, registered)
 
 
 @pytest.mark.parametrize("style", ["flat", "databricks", "mlflow3"])
@@ -110,18 +110,21 @@ def test_the_scorers_are_those_of_mlflow() -> None:
 @pytest.mark.parametrize("metric", ["correctness", "document_recall", "exact_match"])
 def test_our_own_names_are_kept(metric: str) -> None:
     assert titles("flat", metric, metric) == {}
-    assert not is_rating("flat", metric, metric)
+    assert not score_words("flat", metric, metric)
     assert aggregates("flat", metric, metric, ROW) == {f"{metric}/mean": 0.5, f"{metric}/std": 0.1}
 
 
 def test_judges_say_yes_or_no_elsewhere() -> None:
-    assert is_rating("databricks", "safety", "databricks/safety")
-    assert is_rating("mlflow3", "safety", "safety")
-    assert not is_rating("databricks", "chunk_relevance", "chunk_relevance")
+    assert score_words("databricks", "safety", "databricks/safety") == RATINGS
+    assert score_words("mlflow3", "safety", "safety") == RATINGS
+    assert not score_words("databricks", "chunk_relevance", "chunk_relevance")
+    assert score_words("mlflow3", "own", "mlflow/fluency") == RATINGS
+    assert score_words("mlflow3", "own", "mlflow/user_frustration")[0.5] == "resolved"
+    assert not score_words("flat", "fluency", "mlflow/fluency")
 
 
 def test_a_judges_column_says_yes_and_no() -> None:
-    judge = MetricColumns("safety", (), titles("databricks", "safety", "safety"), rating=True)
+    judge = MetricColumns("safety", (), titles("databricks", "safety", "safety"), words=RATINGS)
     examples = [Example(Instance(str(i), {}), Invocation(response="x")) for i in range(3)]
     batch = ScoredBatch(examples, {"safety": ScoreColumn([1.0, 0.0, None], status={2: "skipped"})})
     (records,) = instance_records(batch, [judge])

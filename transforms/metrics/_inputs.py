@@ -38,7 +38,7 @@ class Inputs:
 
     def __init__(self, examples: Sequence[Example]) -> None:
         self.whole = ScoringBatch(examples)
-        self.unanswered = {i: _explain_unanswered(e) for i, e in enumerate(examples) if e.invocation.status != "ok"}
+        self.unanswered = {i: explain_unanswered(e) for i, e in enumerate(examples) if e.invocation.status != "ok"}
         self.found: dict[tuple[tuple[str, ...], bool], Ready] = {}
 
     def ready(self, metric: Metric) -> Ready:
@@ -63,7 +63,8 @@ class Inputs:
         return ScoringBatch([examples[i] for i in places]), places, skipped
 
 
-def _explain_unanswered(example: Example) -> Score:
+def explain_unanswered(example: Example) -> Score:
+    """Returns the score of a row whose agent gave no answer."""
     call = example.invocation
     code = "agent_failed" if call.status == "failed" else call.status
     return Score.skipped(code, f"the agent gave no answer ({call.error_type or code})")

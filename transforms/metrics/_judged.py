@@ -49,6 +49,7 @@ class JudgedMetric(Metric):
         samples: Number of votes per judge.
         aggregate: Aggregation of the votes: "majority", or the "mean" or the (lower) "median" of numbers.
         surely: True if every row with the inputs has a question, so that a budget can rely on it.
+        sessions: True if it judges conversations, also those that are sessions of traces.
     """
 
     judge: str | tuple[str, ...] = "default"
@@ -57,6 +58,7 @@ class JudgedMetric(Metric):
 
     outputs: ClassVar[tuple[str, ...]] = ("explanation", "confidence")
     surely: ClassVar[bool] = False
+    sessions: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.samples <= MAX_SAMPLES:
@@ -198,6 +200,15 @@ def make_rating(*choices: int) -> Schema:
 def read_score(value: Any, slot: PanelSlot) -> Vote:
     """Reads the vote from an answer with the schema of `make_rating`."""
     return Vote(float(value["score"]), value["explanation"])
+
+
+RATING: Schema = object_of(rationale=TEXT, rating=one_of("yes", "no"))
+"""The schema of a rationale and a rating, yes (good) or no."""
+
+
+def read_rating(value: Any, slot: PanelSlot) -> Vote:
+    """Reads the vote from an answer with the schema `RATING`."""
+    return Vote(float(value["rating"] == "yes"), value["rationale"])
 
 
 CHOICE: Schema = object_of(explanation=TEXT, choice=one_of("A", "B", "SAME"))

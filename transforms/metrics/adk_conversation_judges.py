@@ -20,8 +20,9 @@ from ..judging.shapes import TEXT, object_of, one_of
 from ..runtime.dialogue import run_together
 from ._inputs import MISSING_TURNS
 from ._judged import make_rating, read_score
+from ._judged_conversations import Conversation, read_conversation
 from ._judged_rubrics import RubricJudge
-from ._judged_turns import CaseJudge, TurnJudge, list_steps, pair_answered, read_setting
+from ._judged_turns import CaseJudge, TurnJudge, pair_answered
 from .base import register
 
 VALID = object_of(reasoning=TEXT, is_valid=one_of("valid", "invalid"))
@@ -33,27 +34,21 @@ _FULL = 4
 class ConversationJudge(CaseJudge):
     """Base of criteria that judge a whole conversation at once."""
 
+    sessions: ClassVar[bool] = True
+
     def judged(self, example: Example) -> Judging:
-        turns = pair_answered(example)
-        if not turns:
-            return MISSING_TURNS
-        judging = self.whole(example, turns)
+        found = read_conversation(example)
+        if isinstance(found, Score):
+            return found
+        judging = self.whole(example, found)
         if judging is None:
             return self.case([None])
         score = yield from judging
-        return score if find_unasked([score]) else self.case([*[None] * (len(turns) - 1), score])
+        return score if find_unasked([score]) else self.case([*[None] * (len(found.turns) - 1), score])
 
     @abstractmethod
-    def whole(self, example: Example, turns: Sequence[tuple[Turn, Turn]]) -> Judging | None:
-        """Judges the (expected, actual) turns of a conversation; returns `None` if there is nothing to judge."""
-
-
-def _show(example: Example, turns: Sequence[tuple[Turn, Turn]]) -> dict[str, Json]:
-    """Returns the values that show a conversation in a prompt."""
-    shown = [
-        {"turn": i, "user": t.prompt, "steps": list_steps(t), "agent": t.response} for i, (_, t) in enumerate(turns, 1)
-    ]
-    return {**read_setting(example), "conversation": shown}
+    def whole(self, example: Example, found: Conversation) -> Judging | None:
+        """Judges the conversation of a row; returns `None` if there is nothing to judge."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +59,8 @@ class RatedConversation(ConversationJudge):
 
     tie: ClassVar[float | None] = None
 
-    def whole(self, example: Example, turns: Sequence[tuple[Turn, Turn]]) -> Judging | None:
-        return self.poll(self.prompts[0], make_rating(*range(_FULL + 1)), _show(example, turns), _read_share)
+    def whole(self, example: Example, found: Conversation) -> Judging | None:
+        return self.poll(self.prompts[0], make_rating(*range(_FULL + 1)), found.show(), _read_share)
 
 
 def _read_share(value: Any, slot: PanelSlot) -> Vote:
@@ -135,9 +130,9 @@ class RubricBasedMultiTurnTrajectoryQualityV1(RubricJudge, ConversationJudge):
     prompt: ClassVar[str] = "adk/rubrics_of_trajectory"
     kind: ClassVar[str] = "TRAJECTORY_QUALITY"
 
-    def whole(self, example: Example, turns: Sequence[tuple[Turn, Turn]]) -> Judging | None:
-        rubrics = self.select(example, *(expected for expected, _ in turns))
-        return self.rate(rubrics, _show(example, turns)) if rubrics else None
+    def whole(self, example: Example, found: Conversation) -> Judging | None:
+        rubrics = self.select(example, *(expected for expected, _ in found.turns))
+        return self.rate(rubrics, found.show()) if rubrics else None
 
 
 @register("metric", "adk/per_turn_user_simulator_quality_v1")

@@ -18,21 +18,14 @@ from ...schemas.json import Json
 from ...schemas.judging import Judging
 from ...schemas.result import Score
 from ...schemas.values import mean
-from ..judging.panel import PanelSlot, Rule, Vote, find_unasked
+from ..judging.panel import Rule, find_unasked
 from ..judging.prompts import Prompt, as_text, load_prompt
-from ..judging.shapes import TEXT, object_of, one_of
 from ..runtime.dialogue import run_together
-from ._judged import JudgedMetric
+from ._judged import RATING, JudgedMetric, read_rating
 from .base import Derived, Metric, register
 
-RATING = object_of(rationale=TEXT, rating=one_of("yes", "no"))
 EMPTY = "Chunk content is empty"
 """Agent Evaluation's message for a passage without content, which has no rating."""
-
-
-def read_rating(value: Any, slot: PanelSlot) -> Vote:
-    """Reads the vote from an answer with the schema `RATING`."""
-    return Vote(float(value["rating"] == "yes"), value["rationale"])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -195,7 +195,7 @@ class _Given:
 
     def _session(self) -> Any:
         traces = self._row.get("session")
-        return [load_trace(trace) for trace in traces] if isinstance(traces, list) else None
+        return [load_trace(trace) for trace in traces] if isinstance(traces, list) and traces else None
 
     def _trace(self) -> Any:
         row = self._row

@@ -157,14 +157,95 @@ def test_built_in_scorers_are_decided_by_our_judges() -> None:
 
 
 def test_names_of_mlflows_scorers_are_known() -> None:
-    from mlflow.genai import scorers as theirs
+    from mlflow.genai.scorers import builtin_scorers as theirs
 
-    from evalbeam.pipelines.compat.mlflow_scorers import BUILT_IN
+    from evalbeam.pipelines.compat.mlflow_scorers import BUILT_IN, COMPUTED
     from evalbeam.schemas.formats.databricks import JUDGES
 
-    for name, judge in BUILT_IN.items():
-        given = {"guidelines": ["x"]} if name == "Guidelines" else {}
-        assert getattr(theirs, name)(**given).name == JUDGES[judge].scorer
+    assert {c.__name__ for c in theirs._get_all_concrete_builtin_scorers()} == {*BUILT_IN, *COMPUTED}
+    for name, metric in BUILT_IN.items():
+        given = {"guidelines": ["x"]} if name.endswith("lGuidelines") or name == "Guidelines" else {}
+        family, _, judge = metric.partition("/")
+        assert getattr(theirs, name)(**given).name == (judge if family == "mlflow" else JUDGES[judge].scorer)
+
+
+def answer_first(schema: dict[str, Any], said: str) -> dict[str, Any]:
+    """An answer to a question of a scorer, with the first category if `said` is none of them."""
+    allowed = schema["properties"]["rating"]["enum"]
+    return {"rationale": "so", "rating": said if said in allowed else allowed[0]}
+
+
+def read_session(conformance: Path) -> list[Any]:
+    from mlflow.entities import Trace
+
+    names = ("session_turn3", "rag_simple", "session_turn1", "session_turn2")
+    return [Trace.from_json((conformance / "traces" / "mlflow_v3" / f"{n}.json").read_text()) for n in names]
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
+@pytest.mark.parametrize("said", ["no", "resolved", "unresolved"])
+def test_scorers_of_sessions_have_the_values_that_mlflow_gives_them(
+    conformance: Path, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow and evalbeam ask the same fake model; MLflow's scorers are called one by one."""
+    from mlflow.entities import Feedback
+    from mlflow.genai.judges.instructions_judge import InstructionsJudge
+    from mlflow.genai.scorers import builtin_scorers as theirs
+
+    def call(self: Any, **_: Any) -> Feedback:
+        allowed = self.feedback_value_type.__args__
+        return Feedback(name=self.name, value=said if said in allowed else allowed[0], rationale="so")
+
+    monkeypatch.setattr(InstructionsJudge, "__call__", call)
+
+    async def judge(messages: Any, schema: dict[str, Any]) -> dict[str, Any]:
+        return answer_first(schema, said)
+
+    traces = read_session(conformance)
+    kinds = [c for c in theirs._get_all_concrete_builtin_scorers() if issubclass(c, theirs.BuiltInSessionLevelScorer)]
+    scorers = [c(guidelines=["be kind"]) if "Guidelines" in c.__name__ else c() for c in kinds]
+    found = genai_evaluate(traces, scorers, judges={"default": judge}).result_df
+    session = [traces[i] for i in (2, 3, 0)]
+    assert len(scorers) == 7
+    for scorer in scorers:
+        values = found[f"{scorer.name}/value"]
+        assert values[2] == str(scorer(session=session).value)
+        assert values.isna().tolist() == [True, True, False, True]
+        assert found[f"{scorer.name}/status"].tolist() == ["skipped", "skipped", "scored", "skipped"]
+
+
+def test_metrics_of_conversations_get_the_sessions(conformance: Path) -> None:
+    async def judge(messages: Any, schema: dict[str, Any]) -> dict[str, Any]:
+        return {"explanation": messages[-1]["content"], "score": 3}
+
+    name = "adk/multi_turn_task_success_v1"
+    found = genai_evaluate(read_session(conformance)[2:] + read_session(conformance)[:1], [name],
+                           judges={"default": judge}).result_df  # fmt: skip
+    (column,) = [c for c in found if c.endswith("task_success_v1/value")]
+    assert clean(found[column]) == [0.75, None, None]
+    told = found[column.replace("/value", "/rationale")][0]
+    from mlflow.genai.utils.trace_utils import resolve_conversation_from_session
+
+    messages = resolve_conversation_from_session([read_session(conformance)[i] for i in (2, 3, 0)])
+    places = [told.index(json.dumps(m["content"])) for m in messages]
+    assert len(messages) == 6
+    assert places == sorted(places)
+
+
+def test_tool_calls_are_matched_without_a_judge() -> None:
+    from mlflow.genai.scorers import ToolCallCorrectness
+
+    calls = [{"name": "search", "arguments": {"q": "a"}}, {"name": "read", "arguments": {}}]
+    data = [
+        {"inputs": {"q": "a"}, "outputs": {"messages": [{"role": "assistant", "content": "x", "tool_calls": given}]},
+         "expectations": {"expected_tool_calls": calls}}
+        for given in (calls, calls[::-1], calls[:1])
+    ]  # fmt: skip
+    how = ToolCallCorrectness(should_exact_match=True)
+    ordered = ToolCallCorrectness(name="in_order", should_exact_match=True, should_consider_ordering=True)
+    found = genai_evaluate(data, [how, ordered]).result_df
+    assert found["tool_call_correctness/value"].tolist() == ["yes", "yes", "no"]
+    assert found["in_order/value"].tolist() == ["yes", "no", "no"]
 
 
 def test_computed_scorers_of_mlflow_run() -> None:
@@ -183,6 +264,9 @@ def test_computed_scorers_of_mlflow_run() -> None:
         ({"model_id": "m-1"}, "model_id"),
         ({"scorers": ["Correctness"]}, "Correctness needs a judge model"),
         ({"scorers": ["Guidelines"], "judges": {"default": strict}}, "Guidelines has no guidelines"),
+        ({"scorers": ["KnowledgeRetention"]}, "KnowledgeRetention needs a judge model"),
+        ({"scorers": ["ConversationalGuidelines"], "judges": {"default": strict}}, "ConversationalGuidelines has no"),
+        ({"scorers": ["RegexMatch"]}, r"RegexMatch alone \(allowed: an object of it, RegexMatch\(...\)"),
         ({"scorers": [5]}, "metrics: found int"),
     ],
 )

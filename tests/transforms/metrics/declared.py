@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import rapid_table
+
+
+def _trace(asked: str, said: str) -> dict[str, Any]:
+    """A trace of MLflow 3 with one span."""
+    attributes = {"mlflow.spanInputs": json.dumps({"question": asked}), "mlflow.spanOutputs": json.dumps(said)}
+    span = {"span_id": "a", "parent_span_id": None, "name": "agent", "start_time_unix_nano": 1, "end_time_unix_nano": 2}
+    return {"info": {"trace_id": asked, "state": "OK"}, "data": {"spans": [{**span, "attributes": attributes}]}}
+
 
 TEXTS: Mapping[str, Any] = {
     "prompt": "Which tools are there?",
@@ -24,6 +33,8 @@ TEXTS: Mapping[str, Any] = {
     "guidelines": ["The response must name a tool"],
     "predicted_trajectory": [{"tool_name": "open_box", "tool_input": {}}],
     "rubrics": [{"rubric_id": "r", "rubric_content": {"text_property": "It names a tool."}}],
+    "reference_trajectory": [{"name": "open_crate", "arguments": {"lid": "top"}}],
+    "session": [_trace("Where is the hammer?", "In the box."), _trace("And the nail?", "In the crate.")],
 }
 """A value of each input."""
 SHOWN: Mapping[str, str] = {
@@ -33,6 +44,8 @@ SHOWN: Mapping[str, str] = {
     "guidelines": "The response must name a tool",
     "predicted_trajectory": "open_box",
     "rubrics": "It names a tool.",
+    "reference_trajectory": "open_crate",
+    "session": "Where is the hammer?",
 }
 """What a judge sees of those that are no text."""
 
@@ -140,6 +153,28 @@ def databricks() -> Iterator[Declared]:
     yield _agent_judge("global_guideline_adherence", "prompt", "response", guidelines={"tools": ["Name a tool"]})
 
 
+def mlflow() -> Iterator[Declared]:
+    """MLflow 3's built-in scorers: ratings yes and no, and the categories of UserFrustration."""
+    answer = {"rationale": "so", "rating": "VERDICT"}
+
+    def rated(name: str, *inputs: str, **params: Any) -> Declared:
+        verdicts = {"yes": 1.0, "no": 0.0}
+        return Declared(f"mlflow/{name}", inputs, verdicts, ("maybe", "YES", "", 1), answer, params=params)
+
+    for name in ("completeness", "summarization"):
+        yield rated(name, "instruction", "response")
+    yield rated("fluency", "response")
+    yield rated("equivalence", "response", "expected_response")
+    for name in ("tool_call_correctness", "tool_call_efficiency"):
+        yield rated(name, "instruction", "predicted_trajectory")
+    whole = [f"conversational_{name}" for name in ("safety", "tool_call_efficiency", "role_adherence")]
+    for name in ("conversation_completeness", *whole, "knowledge_retention"):
+        yield rated(name, "session")
+    yield rated("conversational_guidelines", "session", guidelines=["Name a tool"])
+    categories = {"none": 1.0, "resolved": 0.5, "unresolved": 0.0}
+    yield Declared("mlflow/user_frustration", ("session",), categories, ("yes", "NONE", "", 1), answer)
+
+
 def adk() -> Iterator[Declared]:
     """ADK's criteria that a model judges: a share of turns, rubrics or sentences in [0, 1]."""
     valid = {"valid": 1.0, "invalid": 0.0}
@@ -174,4 +209,4 @@ def check_grounding() -> Iterator[Declared]:
     yield Declared("grounding", ("response", "facts"), verdicts, ("YES", "", 1), answer, params=params)
 
 
-DECLARED = [*agent_evaluation(), *rapid_evaluation(), *check_grounding(), *databricks(), *adk()]
+DECLARED = [*agent_evaluation(), *rapid_evaluation(), *check_grounding(), *databricks(), *mlflow(), *adk()]

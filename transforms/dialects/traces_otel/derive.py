@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from ....schemas.conversation import usage_of
-from ....schemas.formats.messages import agent_input, chat_of, request_text, response_text, tool_calls_of
+from ....schemas.formats.messages import agent_input, chat_of, messages_of, request_text, response_text, tool_calls_of
 from ....schemas.instance import Usage
 from ....schemas.json import Json
 from .spans import Span, Trace
@@ -108,6 +108,48 @@ def trajectory(trace: Trace) -> list[dict[str, Json]]:
     if tools:
         return [{"tool_name": s.name or "unnamed", "tool_input": _tool_input(s.inputs)} for s in tools]
     return [call for s in trace.spans if s.kind in MODELS for call in tool_calls_of(chat_of(s.outputs))]
+
+
+def steps(trace: Trace) -> list[dict[str, Json]]:
+    """Returns the tool calls that were carried out, each followed by its result, as steps of a turn."""
+    found: list[dict[str, Json]] = []
+    for span in trace.spans:
+        if span.kind == "TOOL":
+            name = span.name or "unnamed"
+            result: Json = span.outputs if span.error is None else {"error": ": ".join(span.error)}
+            found.append({"kind": "call", "tool_name": name, "value": _tool_input(span.inputs)})
+            found.append({"kind": "result", "tool_name": name, "value": result})
+    return found
+
+
+def tools(trace: Trace) -> list[Json]:
+    """Returns the tools that models were offered, each once, as recorded."""
+    found: list[Json] = []
+    for span in trace.spans:
+        if span.kind in MODELS:
+            told = span.tools or (span.inputs.get("tools") if isinstance(span.inputs, Mapping) else None)
+            found += [tool for tool in (told if isinstance(told, list) else ()) if tool not in found]
+    return found
+
+
+def instructions(trace: Trace) -> list[str]:
+    """Returns the texts of the system messages that the run or its models were given, each once."""
+    found: dict[str, None] = {}
+    for inputs in (request(trace), *(s.inputs for s in trace.spans if s.kind in MODELS)):
+        for message in messages_of(chat_of(inputs)):
+            text = message.get("content")
+            if message.get("role", message.get("type")) in ("system", "developer") and isinstance(text, str):
+                found[text] = None
+    return list(found)
+
+
+def turn_fields(trace: Trace) -> dict[str, Json]:
+    """Returns the trace as a turn of a conversation: prompt (the text of the last message), response, calls, steps."""
+    found = fields_of(trace)
+    last = messages_of(chat_of(request(trace)))[-1:]
+    prompt = request_text({"messages": last}) if last else found.get("instruction")
+    names = ("response", "predicted_trajectory", "usage", "latency_in_seconds")
+    return {"prompt": prompt, "steps": steps(trace), **{n: found[n] for n in names if n in found}}
 
 
 def _tool_input(inputs: Json) -> Json:

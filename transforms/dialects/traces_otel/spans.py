@@ -8,6 +8,7 @@
 | inputs | `mlflow.spanInputs` | the same | `gen_ai.input.messages`, `gen_ai.tool.call.arguments` |
 | outputs | `mlflow.spanOutputs` | the same | `gen_ai.output.messages`, `gen_ai.tool.call.result` |
 | passages | outputs of a retriever | the same | `gen_ai.retrieval.documents` |
+| tools offered | `tools` in the inputs of models | `mlflow.chat.tools` | `gen_ai.tool.definitions` |
 | tokens | `usage` in the outputs of models | `mlflow.chat.tokenUsage` | `gen_ai.usage.*_tokens` |
 """
 
@@ -38,6 +39,7 @@ _OPERATIONS: Mapping[str, str] = {
 }
 _INPUTS = ("mlflow.spanInputs", "gen_ai.input.messages", "gen_ai.tool.call.arguments", "gen_ai.retrieval.query.text")
 _OUTPUTS = ("mlflow.spanOutputs", "gen_ai.output.messages", "gen_ai.tool.call.result", "gen_ai.retrieval.documents")
+_TOOLS = ("mlflow.chat.tools", "gen_ai.tool.definitions")
 _TOKENS = {
     "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
@@ -57,6 +59,7 @@ class Span:
         inputs, outputs: Its inputs and outputs; `None` if not recorded.
         usage: {input_tokens, output_tokens} that the span declares.
         error: (type, message) if the span failed.
+        tools: The tools that a model was offered, as recorded; `None` if not recorded.
     """
 
     span_id: str
@@ -69,6 +72,7 @@ class Span:
     outputs: Json = None
     usage: dict[str, Json] | None = None
     error: tuple[str, str] | None = None
+    tools: Json = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +261,7 @@ def _span(
         next((attributes[k] for k in _OUTPUTS if k in attributes), None),
         _usage(attributes),
         error,
+        next((attributes[k] for k in _TOOLS if k in attributes), None),
     )
 
 
@@ -294,7 +299,9 @@ def _any_value(value: Mapping[str, Any]) -> Json:
     return None
 
 
-PACKED = frozenset((*_INPUTS, *_OUTPUTS, "mlflow.spanType", "mlflow.chat.tokenUsage")) - {"gen_ai.retrieval.query.text"}
+PACKED = frozenset((*_INPUTS, *_OUTPUTS, *_TOOLS, "mlflow.spanType", "mlflow.chat.tokenUsage")) - {
+    "gen_ai.retrieval.query.text"
+}
 """Attributes whose values are JSON text in OTLP too."""
 _READ = PACKED.union(
     *_TOKENS.values(), ("gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.retrieval.query.text", "error.type")
