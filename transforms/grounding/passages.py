@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from itertools import chain, pairwise
 
 from ...schemas.sentences import split_sentences
 from .clauses import split_clauses
+from .once import Once
 from .side import Side
 from .words import Word, iter_stems, split_words
 
@@ -44,17 +45,17 @@ class Piece:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    @cached_property
+    @Once
     def words(self) -> list[Word]:
         """The words in order."""
         return split_words(self.text)
 
-    @cached_property
+    @Once
     def stems(self) -> frozenset[str]:
         """The set of stems."""
         return frozenset(iter_stems(self.words))
 
-    @cached_property
+    @Once
     def clauses(self) -> list[Side]:
         """The words of each clause."""
         clauses = split_clauses(self.text.strip())
@@ -72,30 +73,32 @@ class Text:
         self.parts = parts
         self._pieces = pieces
 
-    @cached_property
+    @Once
     def text(self) -> str:
         """The whole text."""
         return "".join(self.parts)
 
-    @cached_property
+    @Once
     def pieces(self) -> Sequence[Piece]:
         """The parts with their words."""
         return list(map(Piece, self.parts)) if self._pieces is None else self._pieces
 
-    @cached_property
+    @Once
     def words(self) -> list[Word]:
         """All words in order."""
+        if all(a[-1:].isspace() or b[:1].isspace() for a, b in pairwise(self.parts)):  # no word goes across parts
+            return list(chain.from_iterable(piece.words for piece in self.pieces))
         return split_words(self.text)
 
-    @cached_property
+    @Once
     def stems(self) -> frozenset[str]:
         """The set of stems."""
         return frozenset(self.order)
 
-    @cached_property
-    def order(self) -> list[str]:
+    @Once
+    def order(self) -> tuple[str, ...]:
         """The stems of all words in order."""
-        return list(iter_stems(self.words))
+        return tuple(iter_stems(self.words))
 
 
 class Passage(Text):
@@ -114,14 +117,26 @@ class Passage(Text):
         self.shown = "".join(sentences).strip()
 
 
+class _Joined(Text):
+    """Passages as one text. They are separated by line breaks, so that its words are theirs."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        parts = [part for p in passages for part in (*p.parts[:-1], p.parts[-1].rstrip() + "\n")]
+        super().__init__(parts, [piece for p in passages for piece in p.pieces])
+        self._passages = passages
+
+    @Once
+    def stems(self) -> frozenset[str]:
+        return frozenset().union(*(p.stems for p in self._passages))
+
+    @Once
+    def order(self) -> tuple[str, ...]:
+        return tuple(chain.from_iterable(p.order for p in self._passages))
+
+
 def join_passages(passages: Sequence[Passage]) -> Text:
     """Joins passages to one text, in the order of the facts."""
-    parts: list[str] = []
-    pieces: list[Piece] = []
-    for passage in sorted(passages, key=lambda p: p.place):
-        parts += [*passage.parts[:-1], passage.parts[-1].rstrip() + "\n"]
-        pieces += passage.pieces
-    return Text(parts, pieces)
+    return _Joined(sorted(passages, key=lambda p: p.place))
 
 
 def cut_passages(facts: Sequence[Fact], language: str = "en") -> list[Passage]:

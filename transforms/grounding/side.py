@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
+from .once import Once
 from .quantifiers import Quantifier, find_quantifiers
 from .words import Sentence, Word
 
@@ -27,43 +26,43 @@ class Side:
         self.words = found
         self.shouted = shouted
 
-    @cached_property
+    @Once
     def weight(self) -> float:
         return sum(w.weight for w in self.words)
 
-    @cached_property
+    @Once
     def stems(self) -> frozenset[str]:
         return frozenset(self.order)
 
-    @cached_property
+    @Once
     def weights(self) -> dict[str, float]:
         return {w.stem: w.weight for w in self.words}
 
-    @cached_property
+    @Once
     def order(self) -> list[str]:
         return [w.stem for w in self.words]
 
-    @cached_property
+    @Once
     def content(self) -> list[str]:
         """The stems of the content words."""
         return [w.stem for w in self.words if w.weight == 1]
 
-    @cached_property
+    @Once
     def negations(self) -> int:
         return sum(w.kind == "negation" for w in self.words)
 
-    @cached_property
+    @Once
     def quantifiers(self) -> frozenset[Quantifier]:
         return find_quantifiers(self.words)
 
-    @cached_property
+    @Once
     def is_passive(self) -> bool:
         if "by" not in self.stems:
             return False
         before = self.order[: self.order.index("by")]
         return not BE.isdisjoint(before)
 
-    @cached_property
+    @Once
     def needed(self) -> list[Word]:
         """The numbers and names. Capitals do not mark a name at the start of a sentence or in a shouted one."""
         later = not self.shouted and len(self.words) > 1
@@ -73,7 +72,7 @@ class Side:
             if w.kind == "number" or (w.kind == "name" and later and (i > 0 or self.words[1].kind == "name"))
         ]
 
-    @cached_property
+    @Once
     def places(self) -> dict[str, int]:
         """The positions of the content words that occur once."""
         found: dict[str, int] = {}
@@ -82,7 +81,7 @@ class Side:
                 found[word.stem] = -1 if word.stem in found else i
         return {stem: i for stem, i in found.items() if i >= 0}
 
-    @cached_property
+    @Once
     def prepositions(self) -> dict[str, str]:
         """The preposition before each content word that occurs once, if there is one."""
         found: dict[str, str] = {}
