@@ -115,7 +115,8 @@ def find_failures(batch: ScoredBatch, tests: Iterable[FailureTest]) -> dict[int,
                 if i not in found and (step := _diverging_step(batch.examples[i], same)) is not None:
                     found[i] = Failure("trajectory", test.metric, *step)
     for test, places in failing:
-        found |= dict.fromkeys((i for i in places if i not in found), Failure("score", test.metric, None, test.words))
+        if new := [i for i in places if i not in found]:
+            found |= dict.fromkeys(new, Failure("score", test.metric, None, test.words))
     return found
 
 
