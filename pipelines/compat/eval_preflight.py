@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping
 from itertools import islice
@@ -15,6 +16,10 @@ from ...transforms.readers.memory import iterate_rows, spill
 from ..check.check import HEAD_ROWS, CheckReport, check
 from ..check.estimate import UNKNOWN_ROWS, count_calls, currency_of, estimate_judges, format_span, sum_spans
 from ..config.arguments import build_sections
+from .metric_configs import build_judged
+
+_FILE = re.compile(r'\s*\{\s*"contents"\s*:.*"(file_data|fileData|inline_data|inlineData)"\s*:', re.S)
+"""Matches a content of the Gemini API that has a file, as the SDK's multimodal datasets hold it."""
 
 
 def require_columns(dataset: Any, metrics: list[Any], config: Mapping[str, Any], answered: frozenset[str]) -> str:
@@ -46,6 +51,7 @@ def require_columns(dataset: Any, metrics: list[Any], config: Mapping[str, Any],
         report = check(EvaluationConfig.parse(sections))
     if rows is None and report.rows is not None and report.rows <= HEAD_ROWS:
         columns = set()
+    _refuse_files(report, metrics, config["dataset_options"]["columns"])
     if columns is not None:
         _refuse_recorded(report, columns, config["dataset_options"]["columns"], answered)
         _require_inputs(report, columns, JOINED if BASELINE in answered else frozenset())
@@ -60,6 +66,20 @@ def _refuse_recorded(
     if recorded := sorted(known & answered):
         found = f"a model is given, and the dataset has a column {recorded[0]!r} of recorded answers"
         raise DatasetError(found, where="dataset", allowed="one of the two")
+
+
+def _refuse_files(report: CheckReport, metrics: list[Any], names: Mapping[str, str]) -> None:
+    """Refuses to show a judge the name of an image or a video instead of the file."""
+    judged = build_judged(metrics)
+    shown = {name for metric in judged for name in metric.inputs}
+    shown |= {name for metric in judged for prompt in metric.prompts for name in prompt.variables}
+    own = {field: column for column, field in names.items()}
+    for example in report.sample.examples:
+        for column, value in example.instance.row.items():
+            named = {column, own.get(column, column)} & shown
+            if named and isinstance(value, str) and _FILE.match(value):
+                found = f"the column {min(named)!r} names files, and judges are shown texts only"
+                raise DatasetError(found, where="dataset", allowed="texts in the columns that judges are shown")
 
 
 def _require_inputs(report: CheckReport, columns: set[str], given: frozenset[str]) -> None:

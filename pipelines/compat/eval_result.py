@@ -21,7 +21,13 @@ _DETAILS = "/details"
 
 @dataclass(frozen=True)
 class EvalResult(EvaluationResult):
-    """Summary, table and metadata of a run of EvalTask, and all that an EvaluationResult has."""
+    """Summary, table and metadata of a run of EvalTask, and all that an EvaluationResult has.
+
+    Attributes:
+        objects: Columns of the dataset that hold Python objects; one row for each dataset row.
+    """
+
+    objects: pd.DataFrame | None = None
 
     @property
     def summary_metrics(self) -> dict[str, float | int]:  # type: ignore[override]
@@ -39,6 +45,8 @@ class EvalResult(EvaluationResult):
             for key in dict.fromkeys(key for row in rows for key in row):
                 if (name := f"{metric}/{key}") not in table.columns:
                     named[name] = [row.get(key) for row in rows]
+        if self.objects is not None and len(self.objects) == len(table):
+            named |= {str(name): list(self.objects[name]) for name in self.objects.columns}
         return table.assign(**named)
 
     def _with_baseline(self, table: pd.DataFrame) -> pd.DataFrame:

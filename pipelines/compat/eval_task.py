@@ -38,6 +38,7 @@ from .eval_preflight import require_columns
 from .eval_result import EvalResult, show_runs
 from .google_settings import find_place, find_project
 from .metric_configs import baseline_of, build_judged, convert_metric, name_metric
+from .object_columns import set_objects_aside
 
 FORMATS = ("csv", "jsonl", "parquet")
 
@@ -47,7 +48,7 @@ class EvalTask:
 
     Args:
         dataset: A DataFrame, a dict of columns, a list of dicts, or a path of JSONL, CSV or Parquet files; it is never
-            changed.
+            changed. Columns of Python objects stay in `metrics_table`, and no metric sees them.
         metrics: Names, or objects such as `Rouge`, `TrajectorySingleToolUse`, `CustomMetric` and `PointwiseMetric`,
             also those of the SDK; a bare name that no computed metric has (`fluency`) is that of a built-in template.
         experiment: Experiment of Vertex AI in which each run is shown, in the project of `vertexai.init` or of
@@ -143,19 +144,21 @@ class EvalTask:
         config["judges"], said = complete_judges(build_judged(named), judges)
         baseline = None if "baseline" in config else baseline_of(metrics)
         answered |= frozenset() if baseline is None else {BASELINE}
-        expected = require_columns(self.dataset, named, config, answered)
+        dataset, objects = set_objects_aside(self.dataset)
+        expected = require_columns(dataset, named, config, answered)
         if said:
             note(f"{said}: {expected}")
         if baseline is not None:
-            config["baseline"] = self._answer(baseline, path, config)
-        found = evaluate(self.dataset, named, output=path, **config)
-        return EvalResult(found.output, found.manifest, found.in_order, metadata)
+            config["baseline"] = self._answer(dataset, baseline, path, config)
+        found = evaluate(dataset, named, output=path, **config)
+        return EvalResult(found.output, found.manifest, found.in_order, metadata, objects)
 
-    def _answer(self, model: Any, path: str | None, config: Mapping[str, Any]) -> str:
+    @staticmethod
+    def _answer(dataset: Any, model: Any, path: str | None, config: Mapping[str, Any]) -> str:
         """Has the baseline model answer the dataset, in a run of its own; returns its folder."""
         kept = {key: config[key] for key in ("dataset_options", "trials", "budget", "shards") if key in config}
         return evaluate(
-            self.dataset,
+            dataset,
             list(PERFORMANCE),
             output=None if path is None else f"{path}_baseline",
             agent=_place_agent(model, None, {}),

@@ -48,6 +48,11 @@ def answer(asked: Asked) -> Said:
     whole = asked.system + asked.user
     if "Write questions" in whole:
         return Said("<question>Is it short?</question><question>Is it kind?</question>")
+    if "Write JSON" in whole:
+        return Said('```json\n{"questions": ["Is it short?", "Is it kind?"]}\n```')
+    if "Give verdicts" in whole:
+        blocks = [("short", "YES"), ("kind", "NO")]
+        return Said("\n".join(f"<question>\nQuestion: Is it {q}?\nVerdict: [[{v}]]\n</question>" for q, v in blocks))
     if "Answer questions" in whole:
         return Said("Verdict: YES\nVerdict: NO")
     if "Label sentences" in whole:

@@ -165,6 +165,75 @@ def template_variables_mapped_to_columns(sdk: Any) -> None:
 
 
 @form
+def template_over_recorded_answers(sdk: Any) -> None:
+    dataset = articles().assign(response=["uno", "due"], baseline_model_response=["1", "2"])
+    metric = sdk.MetricPromptTemplateExamples.Pairwise.QUESTION_ANSWERING_QUALITY
+    result = sdk.EvalTask(dataset=dataset, metrics=[metric]).evaluate(prompt_template="{instruction} \n {context}")
+    check(result, f"{metric}/pairwise_choice", f"{metric}/explanation")
+    assert result.metrics_table["prompt"][0] == "Sum up \n long"
+
+
+@form
+def columns_of_objects(sdk: Any) -> None:
+    messages = [SimpleNamespace(content=text) for text in ("uno", "due")]
+    dataset = answers(message=messages, history=[["hi", "ho"], []], context=[{"image": "gs://b/i"}] * 2)
+
+    def look(instance: dict[str, Any]) -> dict[str, Any]:
+        return {"look": len(instance["context"]["image"]), "explanation": instance["response"]}
+
+    metrics = ["fluency", sdk.CustomMetric(name="look", metric_function=look)]
+    table = check(sdk.EvalTask(dataset=dataset, metrics=metrics).evaluate(), "look/score").metrics_table
+    assert [message.content for message in table["message"]] == ["uno", "due"]
+
+
+@form
+def parsers_of_the_sdk(sdk: Any) -> None:
+    from vertexai.preview.evaluation import utils
+
+    output = sdk.CustomOutputConfig(return_raw_output=True, parsing_fn=utils.parse_pointwise_rubric_result)
+    metric = sdk.RubricBasedMetric(
+        generation_config=sdk.RubricGenerationConfig(
+            prompt_template='Write JSON: {{"questions": [...]}} {prompt}', parsing_fn=utils.parse_rubrics
+        ),
+        critique_metric=sdk.PointwiseMetric(
+            metric="own", metric_prompt_template="Give verdicts: {rubrics} {response}", custom_output_config=output
+        ),
+    )
+    dataset = metric.generate_rubrics(pd.DataFrame({"prompt": ["one", "two"]}))
+    result = sdk.EvalTask(dataset=dataset, metrics=[metric]).evaluate(model=GenerativeModel("m"))
+    check(result, "own/score", "own/rubric_verdict_pairs")
+    assert result.summary_metrics["own/mean"] == 0.5
+
+
+@form
+def recorded_trajectories_as_texts(sdk: Any) -> None:
+    texts = [json.dumps(TRAJECTORY)] * 2
+    dataset = answers(predicted_trajectory=texts, reference_trajectory=texts)
+    template = sdk.PointwiseMetricPromptTemplate(**PARTS, input_variables=["prompt", "predicted_trajectory"])
+    assert "{predicted_trajectory}" in template.prompt_data
+    metrics = ["trajectory_exact_match", "safety", sdk.PointwiseMetric(metric="f", metric_prompt_template=template)]
+    check(sdk.EvalTask(dataset=dataset, metrics=metrics).evaluate(), "trajectory_exact_match/score", "f/score")
+
+
+@form
+def rouge_by_its_bare_name(sdk: Any) -> None:
+    metrics = ["rouge", "bleu", "exact_match"]
+    result = sdk.EvalTask(dataset=answers(reference=["uno", "x"]), metrics=metrics).evaluate()
+    check(result, *(f"{metric}/score" for metric in metrics))
+
+
+@form
+def tables_for_the_display_functions_of_the_sdk(sdk: Any) -> None:
+    from vertexai.preview.evaluation import notebook_utils
+
+    result = sdk.EvalTask(dataset=answers(reference=["uno", "x"]), metrics=["bleu", "fluency"]).evaluate()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(notebook_utils, "is_ipython_available", lambda: True)
+        notebook_utils.display_eval_result(result, title="title", metrics=["bleu"])
+        notebook_utils.display_explanations(result, num=2, metrics=["fluency"])
+
+
+@form
 def computed_metrics_by_name(sdk: Any) -> None:
     metrics = ["exact_match", "bleu", "rouge_1", "rouge_2", "rouge_l", "rouge_l_sum"]
     result = sdk.EvalTask(dataset=answers(reference=["uno", "x"]), metrics=metrics).evaluate()
@@ -380,6 +449,20 @@ def images_for_the_judge(sdk: Any) -> None:
     dataset = answers(image=[image] * 2, baseline_model_response=["1", "2"])
     result = sdk.EvalTask(dataset=dataset, metrics=[metric]).evaluate()
     check(result, "pairwise_rb_multimodal_understanding/pairwise_choice")
+
+
+@form
+def images_for_rubrics_of_the_users(sdk: Any) -> None:
+    image = json.dumps({"contents": [{"parts": [{"file_data": {"mime_type": "image/png", "file_uri": "gs://b/i"}}]}]})
+    critique = sdk.PointwiseMetric(
+        metric="gecko",
+        metric_prompt_template="Answer questions: {rubrics} {image}",
+        custom_output_config=sdk.CustomOutputConfig(return_raw_output=True, parsing_fn=parse_answers),
+    )
+    generation = sdk.RubricGenerationConfig(prompt_template="Write questions: {prompt}", parsing_fn=parse_questions)
+    metric = sdk.RubricBasedMetric(generation_config=generation, critique_metric=critique)
+    dataset = metric.generate_rubrics(pd.DataFrame({"prompt": ["one"], "image": [image]}))
+    sdk.EvalTask(dataset=dataset, metrics=[metric]).evaluate(response_column_name="image")
 
 
 @form

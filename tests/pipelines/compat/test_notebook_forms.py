@@ -11,11 +11,15 @@ from evalbeam import ConfigError
 
 from .notebook_forms import FORMS
 
-TEXTS_ONLY = {"images_for_the_judge": "judges are shown texts: an image in Cloud Storage cannot be judged"}
+TEXTS_ONLY = {
+    "images_for_the_judge": "judges are shown texts: an image in Cloud Storage cannot be judged",
+    "images_for_rubrics_of_the_users": "judges are shown texts: an image in Cloud Storage cannot be judged",
+}
 """Forms that do not work, and why."""
 
 
 @pytest.mark.filterwarnings("ignore:the experiment is stored only")
+@pytest.mark.filterwarnings("ignore:columns of Python objects are kept")
 @pytest.mark.parametrize("name", [name for name in FORMS if name not in TEXTS_ONLY])
 def test_a_call_of_the_notebooks_works_after_changing_the_import(
     name: str, gemini: ModelServer, service: Service
@@ -23,6 +27,7 @@ def test_a_call_of_the_notebooks_works_after_changing_the_import(
     FORMS[name](evalbeam)
 
 
-def test_images_are_refused_in_words() -> None:
+@pytest.mark.parametrize("name", TEXTS_ONLY)
+def test_images_are_refused_in_words(name: str, gemini: ModelServer) -> None:
     with pytest.raises(ConfigError, match="judges are shown texts only"):
-        FORMS["images_for_the_judge"](evalbeam)
+        FORMS[name](evalbeam)

@@ -1,7 +1,8 @@
 """The cases that the Vertex AI SDK tests of its own EvalTask (tests/unit/vertexai/test_evaluation.py), in other words.
 
-A test, or a row of `REFUSED`, has the name that the case has there; the docstring of a test names the cases that it
-covers beside its own. `ELSEWHERE` names the tests of the other cases, and `LEFT_OUT` says why a case has none.
+A test, or a row of `REFUSED`, has the name that the case has there. Cases of templates, autoraters and rubrics that
+differ only in a part are one test, named by what they have in common. `ELSEWHERE` names the files with the tests of
+other cases, and `LEFT_OUT` says why a case has none.
 """
 
 from __future__ import annotations
