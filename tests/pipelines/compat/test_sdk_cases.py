@@ -525,6 +525,6 @@ def test_default_rubrics_parser_with_invalid_json() -> None:
 
 def test_evaluate_invalid_experiment_run_name() -> None:
     """Refused there; here a run may have a name without an experiment, as notebooks set it for the whole session."""
-    with pytest.warns(UserWarning, match="in no service"):
+    with pytest.warns(UserWarning, match="stored only in the result's metadata"):
         result = EvalTask(dataset=columns(*EVERY), metrics=["bleu"]).evaluate(experiment_run_name="run")
     assert result.metadata == {"experiment_run": "run"}
