@@ -32,6 +32,8 @@ CATEGORIES: Mapping[str, Mapping[float, str]] = {
     "mlflow/user_frustration": {1.0: "none", 0.5: "resolved", 0.0: "unresolved"}
 }
 """Registered name of a judge with categories -> the category of each score."""
+WORD_SCORES = {word: score for words in (RATINGS, *CATEGORIES.values()) for score, word in words.items()}
+"""The score of each word that may be written instead of it."""
 
 JUDGES = {**_JUDGES, OVERALL.name: OVERALL}
 _COMPUTED: Mapping[str, str] = {

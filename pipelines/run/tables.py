@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...schemas.json import Json
-from ...schemas.names import CATEGORIES, RATINGS
+from ...schemas.names import WORD_SCORES
 from ...transforms.io import storage
 from .result import EvaluationResult
 
@@ -136,11 +136,8 @@ def _has_instance(path: str, instance_id: str) -> bool:
 def _plain(value: Json, column: str) -> Json:
     """A value as our own tables hold it: NaN as `None`, a judge's word (yes, no) as its score."""
     if isinstance(value, str):
-        return _RATED.get(value, value) if column.endswith("/score") else value
+        return WORD_SCORES.get(value, value) if column.endswith("/score") else value
     return None if isinstance(value, float) and math.isnan(value) else value
-
-
-_RATED = {word: score for words in (RATINGS, *CATEGORIES.values()) for score, word in words.items()}
 
 
 def summary_rows(result: EvaluationResult) -> list[Row]:

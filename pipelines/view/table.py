@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,7 +14,7 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 
 from ...schemas.json import Json
-from ...schemas.tables import RATINGS
+from ...schemas.names import WORD_SCORES
 from ..run.result import EvaluationResult
 from ..run.tables import Row
 from .parts import local_parts
@@ -228,10 +228,10 @@ def _may_have(group: pq.RowGroupMetaData, column: int, value: str) -> bool:
 
 
 def _as_floats(column: pa.ChunkedArray) -> Floats:
-    if pa.types.is_string(column.type):  # a judge's yes and no, in a style of columns that writes them so
+    if pa.types.is_string(column.type):  # a judge's words, in a style of columns that writes them instead of scores
         made = np.full(len(column), np.nan)
-        for score, word in RATINGS.items():
-            made[compute.equal(column, word).fill_null(False).to_numpy()] = np.nan if score is None else score
+        for word, score in WORD_SCORES.items():
+            made[compute.equal(column, word).fill_null(False).to_numpy()] = score
         return made
     return column.cast(pa.float64(), safe=False).to_numpy()
 
@@ -253,13 +253,10 @@ def _as_text(value: Json) -> str:
 def _plain(value: Json, name: str) -> Json:
     if isinstance(value, float) and np.isnan(value):
         return None
-    return _RATED.get(value, value) if isinstance(value, str) and name.endswith("/score") else value
+    return WORD_SCORES.get(value, value) if isinstance(value, str) and name.endswith("/score") else value
 
 
 def _count_bytes(made: object) -> int:
     if isinstance(made, Codes):
         return made.places.nbytes + sum(map(len, made.values))
     return int(made.nbytes) if isinstance(made, np.ndarray) else 0
-
-
-_RATED: Mapping[str, float | None] = {word: score for score, word in RATINGS.items()}

@@ -38,6 +38,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "rapid/safety": {"judge": "gemini"},
     "adk/safety_v1": {"judge": "gpt"},  # its question is that of rapid/safety; an equal judge would be asked once
     "databricks/global_guideline_adherence": {"guidelines": {"english": ["The response must be in English"]}},
+    "mlflow/conversational_guidelines": {"guidelines": ["The answers must be in English"]},
     "adk/rubric_based_final_response_quality_v1": {"rubrics": RUBRICS},
     "adk/rubric_based_tool_use_quality_v1": {"rubrics": RUBRICS},
     "adk/rubric_based_multi_turn_trajectory_quality_v1": {"rubrics": RUBRICS},

@@ -107,7 +107,7 @@ def check_scores(table: pd.DataFrame, name: str, metric: Metric) -> None:
     assert values[~scored].isna().all()
     if metric.range is not None:
         assert values[scored].between(*metric.range).all(), name
-    if isinstance(metric, JudgedMetric) and is_judged(metric):
+    if isinstance(metric, JudgedMetric) and is_judged(metric) and scored.sum() > 20:  # fewer may happen to agree
         assert values[scored].nunique() > 1, name
 
 
