@@ -17,7 +17,7 @@ class Trend:
     Attributes:
         line: The means, as the points of a polyline.
         band: The intervals around them, as the points of a polygon; "" without intervals.
-        changes: Places of the runs from which on the mean is another.
+        changes: Places of the runs at which the mean changed.
         last: Place of the last mean, (x, y).
     """
 

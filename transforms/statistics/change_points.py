@@ -21,7 +21,7 @@ _TIED = 1e-9
 
 
 class ChangePoint(NamedTuple):
-    """A point from which on the mean is another.
+    """A point at which the mean changes.
 
     Attributes:
         at: Position of the first point after the change.

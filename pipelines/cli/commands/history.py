@@ -8,7 +8,7 @@ from typing import Any
 from .base import PASSED, reject_arguments
 
 _ABOUT = """\
-Follows the metrics of several runs over time, names the runs from which on a mean is another, and what else changed
+Follows the metrics of several runs over time, names the runs at which a mean changed, and what else changed
 with them. Ends with 0."""
 
 
