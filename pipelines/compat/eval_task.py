@@ -122,10 +122,9 @@ class EvalTask:
         columns = self._map_columns(response_column_name, baseline_model_response_column_name)
         template = {} if prompt_template is None else {"prompt_template": str(prompt_template)}
         config["dataset_options"] = {"columns": columns, **template, **config.get("dataset_options", {})}
-        config["output_options"] = {**config.get("output_options", {}), **format_}
         config["agent"] = _place_agent(model, runnable, config.get("agent") or {})
         metadata = self._build_metadata(experiment_run_name)
-        config["output_options"] |= _place_experiment(metadata)
+        config["output_options"] = {**config.get("output_options", {}), **format_, **_place_experiment(metadata)}
         answered = frozenset() if model is None else frozenset(("response",))
         self._results.append(self._run(path, config, metadata, answered))
         return self._results[-1]

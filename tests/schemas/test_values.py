@@ -54,7 +54,9 @@ def test_slice_text(value: Any, text: str | None) -> None:
 
 @given(st.integers() | st.floats(allow_nan=False, allow_infinity=False), st.text(" \n\t", max_size=2))
 def test_a_number_in_text_is_that_number(number: float, space: str) -> None:
-    assert number_in(space + json.dumps(number) + space) == number
+    """As float64 where it has more digits than one holds."""
+    found = number_in(space + json.dumps(number) + space)
+    assert found == (number if abs(number) < 10**16 else float(number))
 
 
 @given(st.text("0123456789+-.eE_x ١naif", max_size=6))

@@ -37,6 +37,8 @@ PARAMS: dict[str, dict[str, Any]] = {
     "rubric_based_instruction_following": {"rubrics": ["The answer follows the question."]},
     "rapid/safety": {"judge": "gemini"},
     "adk/safety_v1": {"judge": "gpt"},  # its question is that of rapid/safety; an equal judge would be asked once
+    "rapid/coherence": {"judge": "gemini"},
+    "adk/response_evaluation_score": {"judge": "gpt"},  # its question is that of rapid/coherence
     "databricks/global_guideline_adherence": {"guidelines": {"english": ["The response must be in English"]}},
     "mlflow/conversational_guidelines": {"guidelines": ["The answers must be in English"]},
     "adk/rubric_based_final_response_quality_v1": {"rubrics": RUBRICS},

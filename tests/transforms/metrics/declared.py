@@ -91,7 +91,7 @@ def _put(answer: Any, verdict: Any) -> Any:
 
 def _rated(name: str, inputs: tuple[str, ...], low: int, high: int, **params: Any) -> Declared:
     verdicts = {score: float(score) for score in range(low, high + 1)}
-    beyond = (low - 1, high + 1, low + 0.5, str(low), None, True)
+    beyond = (low - 1, high + 1, low + 0.5, f"{low} of {high}", None, True)
     return Declared(name, inputs, verdicts, beyond, {"explanation": "so", "score": "VERDICT"}, params=params)
 
 
