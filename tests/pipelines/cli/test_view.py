@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import subprocess
 import sys
@@ -34,14 +35,20 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("sent", [signal.SIGINT])
 def test_ctrl_c_ends_it_with_0(run: str, sent: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "evalbeam", "view", run, "--no-open"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().strip()
-        assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(address, timeout=60) as answer:
-            assert b'id="explorer"' in answer.read()
-        process.send_signal(sent)
-        out, err = process.communicate(timeout=60)
+    heeds = functools.partial(signal.signal, sent, signal.SIG_DFL)  # tests in the background may ignore Ctrl-C
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, preexec_fn=heeds
+    ) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            assert address.startswith("http://127.0.0.1:")
+            with urllib.request.urlopen(address, timeout=60) as answer:
+                assert b'id="explorer"' in answer.read()
+            process.send_signal(sent)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 0, err
     assert out == ""
     assert err == f"evalbeam: shows {run} until Ctrl-C\n"
