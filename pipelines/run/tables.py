@@ -167,9 +167,15 @@ def _describe_instances(result: EvaluationResult) -> list[tuple[str, Mapping[str
 
 
 def _rows_of_batch(batch: pa.RecordBatch, ours: Mapping[str, str]) -> Iterator[Row]:
-    """The rows of a batch as `_plain` makes their values, but column by column, which takes a third of the time."""
-    names = [ours[name] for name in batch.schema.names]
-    columns = [_plain_column(column, name) for column, name in zip(batch.columns, names, strict=True)]
+    """The rows of a batch as `_plain` makes their values, but column by column, which takes a third of the time.
+
+    Columns that the table has for a warehouse alone, such as `run_id`, are left out.
+    """
+    known = [
+        (column, ours[name]) for column, name in zip(batch.columns, batch.schema.names, strict=True) if name in ours
+    ]
+    names = [name for _, name in known]
+    columns = [_plain_column(column, name) for column, name in known]
     for values in zip(*columns, strict=True):
         yield dict(zip(names, values, strict=True))
 
