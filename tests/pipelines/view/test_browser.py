@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -90,9 +89,10 @@ def test_an_ended_server_is_told(result: EvaluationResult, tab: Tab) -> None:
     command = [sys.executable, "-m", "evalbeam", "view", result.output, "--no-open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        open_page(tab, process.stdout.readline().strip())
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        try:
+            open_page(tab, process.stdout.readline().strip())
+        finally:
+            process.kill()
     tab.run("history.replaceState(null, '', '#status=ok'); dispatchEvent(new HashChangeEvent('hashchange'))")
     tab.wait(f"{COUNT}.includes('evalbeam view has ended')")
 
