@@ -6,6 +6,7 @@ OpenTelemetry is needed.
 
 from __future__ import annotations
 
+import math
 import os
 import urllib.error
 import urllib.request
@@ -160,10 +161,15 @@ def _tokens(section: Mapping[str, Json], kind: str) -> int | None:
 
 
 def _point(run: FinishedRun, value: Json, attributes: Mapping[str, str], since: bool = False) -> dict[str, Any]:
-    number = {"asInt": str(value)} if isinstance(value, int) else {"asDouble": value}
+    number = {"asInt": str(value)} if isinstance(value, int) else {"asDouble": _finite_or_name(value)}
     start = {"startTimeUnixNano": str(int(run.started * 1e9))} if since else {}
     named = _attributes({**attributes, "run": run.run_id})
     return {**start, "timeUnixNano": str(int(run.finished * 1e9)), **number, "attributes": named}
+
+
+def _finite_or_name(value: float) -> float | str:
+    """Returns what stands for a double in the JSON of protocol buffers, which has no number for an infinity."""
+    return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _attributes(values: Mapping[str, str]) -> list[dict[str, Any]]:

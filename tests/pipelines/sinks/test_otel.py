@@ -97,6 +97,13 @@ def test_gauges_are_the_means_with_their_intervals(run: FinishedRun) -> None:
     assert {a["run"] for _, a, _, _ in found} == {run.run_id}
 
 
+@pytest.mark.parametrize("mean", [float("inf"), float("-inf")])
+def test_an_infinite_mean_arrives(run: FinishedRun, mean: float) -> None:
+    rows = [{**run.summary[0], "mean": mean}, *run.summary[1:]]
+    found = decode(build_requests(replace(run, summary=rows)))
+    assert next(v for n, _, v, _ in found if n == "evalbeam.metric.mean") == mean
+
+
 def test_counters_are_those_of_the_manifest(run: FinishedRun) -> None:
     spent = {"answering": {"cost": 0.25, "spent": [{"input_tokens": 70, "output_tokens": 8}]}}
     spent |= {"judging": {"cost": None, "spent": [{"input_tokens": 5, "output_tokens": None}]}}
