@@ -24,6 +24,7 @@ from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.metrics.base import Metric
 from ...transforms.statistics import criteria
 from ...transforms.writers.base import Writer
+from .passes import check_passes
 
 
 def agent_type(config: AgentConfig) -> str:
@@ -90,6 +91,7 @@ def build_metrics(configs: Sequence[MetricConfig]) -> tuple[ConfiguredMetric, ..
         where = f"metrics.{i}"
         try:
             metric = build_metric(config, where)
+            check_passes(config, metric, where)
         except ConfigError as error:
             errors.append(error)
             continue
@@ -98,7 +100,7 @@ def build_metrics(configs: Sequence[MetricConfig]) -> tuple[ConfiguredMetric, ..
             name = f"{name}/{metric.variant}"
         if any(u.name == name for u in uses):
             raise ConfigError(f"two metrics are named {name!r}", where=where, allowed="a 'name' of its own for each")
-        uses.append(ConfiguredMetric(name, metric))
+        uses.append(ConfiguredMetric(name, metric, tuple(config.pass_k), config.pass_threshold))
     raise_errors(errors)
     return tuple(uses)
 
