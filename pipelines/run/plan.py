@@ -133,6 +133,12 @@ class Plan:
         return min(1 << (wanted - 1).bit_length(), 4096)
 
     @property
+    def trial_columns(self) -> tuple[str, str] | None:
+        """The columns that identify a row and number its recorded trials; `None` if the configuration names none."""
+        data = self.config.dataset
+        return None if data.id is None or data.trial is None else (data.id, data.trial)
+
+    @property
     def declared(self) -> tuple[tuple[str, str], ...]:
         """Declared (name, type) of dataset columns."""
         return tuple((name, c.type) for name, c in self.config.dataset.columns.items() if c.type is not None)

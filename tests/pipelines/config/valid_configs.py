@@ -149,7 +149,7 @@ CHAT: dict[str, Any] = {
     "metrics": ["exact_match"],
 }
 JUDGED: dict[str, Any] = {
-    "dataset": DATASET,
+    "dataset": {**DATASET, "id": "number", "trial": "number"},
     "metrics": [
         "fluency",
         {"metric": "groundedness", "samples": 3, "judge": ["gemini", "gpt", "claude"], "aggregate": "median"},
