@@ -116,6 +116,8 @@ class Turn:
     extra: dict[str, Json] | None = None
 
 
+RECORDED_TRIAL = "dataset.trial"
+"""The field that holds the number of a recorded trial."""
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "prompt": ("instruction",),
     "instruction": ("prompt",),
@@ -135,7 +137,8 @@ class Instance:
         instance_id: 32 hexadecimal digits of the sha256 of the row's canonical input, then "-1", "-2" ... if several
             rows have the same input.
         row: The dataset's own columns, values as read, without top-level nulls (a null equals a missing column).
-        fields: Standard fields that the dialect or the `columns:` map read from columns of other names.
+        fields: Standard fields that the dialect or the `columns:` map read from columns of other names, and the number
+            of a recorded trial.
     """
 
     instance_id: str
@@ -155,6 +158,12 @@ class Instance:
                 if value is not None:
                     break
         return value
+
+    @property
+    def trial(self) -> int | None:
+        """The number of the recorded trial; `None` if the dataset does not number any."""
+        number = self.fields.get(RECORDED_TRIAL)
+        return number if isinstance(number, int) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from .runtime.merging import Merge
 from .statistics.accumulators import Accumulator, Distribution
 from .statistics.bootstrap import Pool
 from .statistics.bootstrap import interval as resampled_interval
+from .statistics.instances import pass_partials
 from .statistics.intervals import about_mean, clipped, normal_quantile, normal_share, t_quantile, wilson, within
 from .statistics.labelled import correct
 from .statistics.order_statistics import quantile_intervals
@@ -53,8 +54,10 @@ class SummarizeScores(beam.PTransform):
     def _partials(self, batch: ScoredBatch) -> list[tuple[SliceKey, Accumulator]]:
         on_failure, all_rows = self.statistics.on_failure, self.compat.win_rate_all_rows
         given = {"on_failure": on_failure, "win_rate_all_rows": all_rows, "labels": self.labels}
-        given |= {"resample": self.statistics.ci == "bootstrap", "cluster": self.statistics.cluster}
-        return partials(batch, self.slices, self.facts, **given)
+        every = {"resample": self.statistics.ci == "bootstrap", "cluster": self.statistics.cluster}
+        of_rows, of_instances = ([one for one in self.facts if bool(one.passes) == kind] for kind in (False, True))
+        found = partials(batch, self.slices, of_rows, **given, **every)
+        return found + pass_partials(batch, self.slices, of_instances, **every)
 
 
 def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: StatisticsConfig) -> Summary:

@@ -13,7 +13,7 @@ from apache_beam.pvalue import AsSingleton
 
 from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, raw_size, unpack
 from ..schemas.identity import canonical, input_id, position, selection_hash
-from ..schemas.instance import Instance
+from ..schemas.instance import RECORDED_TRIAL, Instance
 from .facts import DatasetStats, RunLimits, select_rows
 from .runtime.collector import relax_collector
 from .runtime.spill import Spill
@@ -35,6 +35,7 @@ class BatchRows(beam.PTransform):
         bulk: Whether the stage only scores recorded answers.
         rows: Most rows of a batch.
         spill: Where the packed instances are.
+        trials: Names of the columns that identify a row and number its recorded trials, if both are configured.
     """
 
     facts: AsSingleton
@@ -46,6 +47,7 @@ class BatchRows(beam.PTransform):
     bulk: bool = False
     rows: int = MAX_ROWS
     spill: Spill = field(default_factory=Spill)
+    trials: tuple[str, str] | None = None
 
     def expand(self, input_or_inputs: beam.PCollection[tuple[int, bytes]]) -> beam.PCollection[Batch[Instance]]:
         step = _Cut(self)
@@ -57,6 +59,7 @@ class _Cut(beam.DoFn):
     def __init__(self, step: BatchRows) -> None:
         self.shards, self.parts, self.limit, self.allowed = step.shards, step.parts, step.limit, step.allowed
         self.declared, self.bulk, self.rows, self.spill = step.declared, step.bulk, step.rows, step.spill
+        self.trials = step.trials
 
     def setup(self) -> None:
         if self.bulk:
@@ -67,7 +70,7 @@ class _Cut(beam.DoFn):
         parts = facts.parts(self.parts, self.limit)
         columns = facts.types(self.declared)
         refused = facts.refusal(self.allowed) is not None
-        rows = [] if refused else sort_instances(i for value in packed if value for i in unpack(value))
+        rows = [] if refused else sort_instances((i for value in packed if value for i in unpack(value)), self.trials)
         if self.limit is not None:
             keep = select_rows(facts, self.limit, (selection_hash(r.instance_id) for r in rows))
             rows = [row for row, k in zip(rows, keep, strict=True) if k]
@@ -80,8 +83,16 @@ class _Cut(beam.DoFn):
             yield Batch((), part, columns)
 
 
-def sort_instances(rows: Iterable[Instance]) -> list[Instance]:
-    """Sorts instances by id; those with the same input get ordinals in the order of their row's hash."""
+def sort_instances(rows: Iterable[Instance], trials: tuple[str, str] | None = None) -> list[Instance]:
+    """Sorts instances by id and trial; those with the same input get ordinals in the order of their row's hash.
+
+    Rows with the same input and different numbers of their recorded trial are trials of one instance, without ordinals.
+
+    Args:
+        rows: The instances of a shard.
+        trials: Names of the columns that identify a row and number its trials, if the configuration names both. Then
+            rows that have the same id and trial are failed ones.
+    """
     rows = sorted(rows, key=attrgetter("instance_id"))
     if len({row.instance_id for row in rows}) == len(rows):
         return rows
@@ -89,13 +100,45 @@ def sort_instances(rows: Iterable[Instance]) -> list[Instance]:
     for row in rows:
         by_id.setdefault(row.instance_id, []).append(row)
     ordered: list[Instance] = []
-    for instance_id, same in by_id.items():
+    for same in by_id.values():
         if len(same) > 1:
-            same.sort(key=lambda r: hashlib.sha256(canonical(r.row)).digest())
-            same = [r if k == 0 else Instance(f"{instance_id}-{k}", r.row, r.fields) for k, r in enumerate(same)]
-            same.sort(key=attrgetter("instance_id"))
+            numbers = {r.trial for r in same}
+            if len(numbers) == len(same) and None not in numbers:
+                same.sort(key=_trial_of)
+            else:
+                same.sort(key=lambda r: hashlib.sha256(canonical(r.row)).digest())
+                same = _refuse_copies(same, *trials) if trials else list(map(_numbered, same, range(len(same))))
+                same.sort(key=lambda r: (r.instance_id, _trial_of(r)))
         ordered += same
     return ordered
+
+
+def _trial_of(row: Instance) -> int:
+    return row.trial or 0
+
+
+def _numbered(row: Instance, ordinal: int) -> Instance:
+    """Returns a row with the ordinal that tells it from others with the same input, and without a trial."""
+    fields = {name: value for name, value in row.fields.items() if name != RECORDED_TRIAL}
+    return Instance(f"{row.instance_id}-{ordinal}" if ordinal else row.instance_id, row.row, fields)
+
+
+def _refuse_copies(rows: Iterable[Instance], id_column: str, trial_column: str) -> list[Instance]:
+    """Returns the rows of an id; those that have their trial in common with others are failed runs with ordinals."""
+    by_trial: dict[int, list[Instance]] = {}
+    for row in rows:
+        by_trial.setdefault(_trial_of(row), []).append(row)
+    found: list[Instance] = []
+    for copies in by_trial.values():
+        if len(copies) == 1:
+            found += copies
+            continue
+        for k, row in enumerate(copies):
+            own = f"{id_column!r} {row.row.get(id_column)!r} and {trial_column!r} {row.row.get(trial_column)!r}"
+            text = f"{len(copies)} rows have {own[:300]} (dataset.id, dataset.trial); which of them counts is not known"
+            failed = {"failure": True, "error_type": "DuplicateTrial", "error_message": text}
+            found.append(Instance(_numbered(row, k).instance_id, row.row, {**row.fields, **failed}))
+    return found
 
 
 def cut(
@@ -126,7 +169,8 @@ def cut(
 def _equal_inputs(rows: Iterable[Instance]) -> Iterator[list[Instance]]:
     """Yields the rows of each input, which follow each other."""
     rows = list(rows)
-    if not any("-" in row.instance_id for row in rows):
+    ids = {row.instance_id for row in rows}
+    if len(ids) == len(rows) and not any("-" in one for one in ids):
         yield from ([row] for row in rows)
         return
     for _, same in groupby(rows, key=lambda row: input_id(row.instance_id)):
@@ -134,14 +178,16 @@ def _equal_inputs(rows: Iterable[Instance]) -> Iterator[list[Instance]]:
 
 
 def _pieces(rows: Iterable[Instance], weigh: bool, most: int) -> Iterator[tuple[Instance, ...]]:
+    """Cuts rows with the same input into batches; the trials of an instance stay together, however many there are."""
     piece: list[Instance] = []
     size = 0
-    for row in rows:
-        width = _width(row) if weigh else 0
-        if piece and (len(piece) >= most or size + width > MAX_BYTES):
+    for _, same in groupby(rows, key=attrgetter("instance_id")):
+        trials = list(same)
+        width = sum(map(_width, trials)) if weigh else 0
+        if piece and (len(piece) + len(trials) > most or size + width > MAX_BYTES):
             yield tuple(piece)
             piece, size = [], 0
-        piece.append(row)
+        piece += trials
         size += width
     yield tuple(piece)
 

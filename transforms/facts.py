@@ -61,6 +61,7 @@ class DatasetStats:
         lines: (file, range) -> lines in it.
         picks: The smallest `limit` selection hashes, sorted; empty without a limit.
         asked: Minimum [calls, tokens] of judges for the accepted rows, if a budget bounds them.
+        trials: The lowest and the highest number of a recorded trial; empty without any.
     """
 
     rows: int = 0
@@ -70,6 +71,7 @@ class DatasetStats:
     lines: dict[tuple[str, int], int] = field(default_factory=dict)
     picks: list[int] = field(default_factory=list)
     asked: list[int] = field(default_factory=lambda: [0, 0])
+    trials: list[int] = field(default_factory=list)
 
     def see(self, rows: Sequence[dict[str, Json]], infinite: Collection[str] = ()) -> None:
         """Adds the types of the values in rows; in `infinite` columns, infinities (text) are numbers."""
@@ -84,6 +86,11 @@ class DatasetStats:
                 numbers = [value for row in rows if type(value := row.get(name)) is int]
                 known = self.columns[name]
                 known[1] = max(known[1], max(numbers), -min(numbers))
+
+    def see_trials(self, numbers: Iterable[int]) -> None:
+        """Adds the numbers of recorded trials."""
+        found = [*self.trials, *numbers]
+        self.trials = [min(found), max(found)] if found else []
 
     def name(self, columns: Iterable[str]) -> None:
         """Adds columns of the dataset, whether or not a row has a value in them."""
@@ -104,6 +111,7 @@ class DatasetStats:
             self.lines[place] = max(lines, self.lines.get(place, 0))
         if limit is not None and other.picks:
             self.picks = smallest(self.picks + other.picks, limit)
+        self.see_trials(other.trials)
         return self
 
     def types(self, declared: Sequence[tuple[str, str]] = ()) -> tuple[tuple[str, str], ...]:
@@ -176,13 +184,14 @@ class DatasetStats:
         """Encodes the facts as JSON."""
         lines = [[file, range_, n] for (file, range_), n in sorted(self.lines.items())]
         columns = dict(sorted(self.columns.items()))
-        return orjson.dumps([self.rows, self.rejected, self.bytes, columns, lines, self.picks, self.asked])
+        rest = [self.picks, self.asked, self.trials]
+        return orjson.dumps([self.rows, self.rejected, self.bytes, columns, lines, *rest])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DatasetStats:
         """Decodes the facts that `to_bytes` wrote."""
-        rows, rejected, size, columns, lines, picks, asked = orjson.loads(data)
-        return cls(rows, rejected, size, columns, {(f, r): n for f, r, n in lines}, picks, asked)
+        rows, rejected, size, columns, lines, *rest = orjson.loads(data)
+        return cls(rows, rejected, size, columns, {(f, r): n for f, r, n in lines}, *rest)
 
 
 def _bits_of_texts(rows: Sequence[dict[str, Json]], name: str) -> int:

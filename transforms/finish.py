@@ -35,6 +35,7 @@ from ..schemas.run_folder import (
 )
 from ..schemas.usage import add_known
 from .aggregate import sort_summaries
+from .dialects._rules import TRIAL
 from .facts import DatasetStats, RunLimits
 from .io import storage
 from .judge_costs import LIVE, Spent, add_costs, agent_spending, spending
@@ -252,6 +253,7 @@ def _manifest(
     value = {
         **outcome,
         "counts": counts,
+        **_describe_trials(record, facts),
         "tables": described,
         "metrics": [{name: getattr(f, name) for name in _OF_A_METRIC} for f in record.facts],
         "fingerprint": record.fingerprint,
@@ -263,6 +265,15 @@ def _manifest(
         "measured": {"started": record.started, "finished": now, "seconds": round(now - record.started, 3)},
     }
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _describe_trials(record: RunRecord, facts: DatasetStats) -> dict[str, Json]:
+    """Says which column numbers recorded trials, from which to which number, and whether nobody named it."""
+    named = (record.config.get("dataset") or {}).get("trial")
+    if not facts.trials or (named is None and facts.trials[0] == facts.trials[1]):
+        return {}
+    first, last = facts.trials
+    return {"trials": {"column": named or TRIAL, "first": first, "last": last, "taken": named is None}}
 
 
 def _judging(record: RunRecord, asked: Sequence[Json]) -> dict[str, Json]:

@@ -86,9 +86,9 @@ class InvokeAgent(beam.PTransform):
 
 
 def recalled(batch: Batch[Instance], agent: Recording, trials: int) -> Batch[Example]:
-    """The batch with the recorded answers of its rows."""
+    """The batch with the recorded answers of its rows, under the numbers of their trials."""
     recall = agent.recall
-    rows = [Example(row, recall(row)) for row in batch.rows]
+    rows = [Example(row, recall(row), row.trial or 0) for row in batch.rows]
     if trials > 1:
         rows = [Example(r.instance, r.invocation, trial) for r in rows for trial in range(trials)]
     return Batch(tuple(rows), batch.part, batch.columns)

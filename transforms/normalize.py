@@ -16,7 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ..schemas.batch import RowBlock, pack_row
 from ..schemas.errors import RowError
 from ..schemas.identity import position, selection_hash
-from ..schemas.instance import Instance
+from ..schemas.instance import RECORDED_TRIAL, Instance
 from ..schemas.json import Json
 from ..schemas.result import Rejected
 from .dialects._rules import RowRules
@@ -120,6 +120,8 @@ class _Normalize(beam.DoFn):
         facts.rows += len(read)
         facts.bytes += size
         facts.see([row for row, _, _ in read], infinite)
+        if self.rules.trial is not None:
+            facts.see_trials(number for _, _, fields in read if isinstance(number := fields.get(RECORDED_TRIAL), int))
         if self.needs is not None:
             for row, instance_id, fields in read:
                 counts = self.needs.of(Instance(instance_id, row, fields))

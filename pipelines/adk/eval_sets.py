@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -74,7 +75,7 @@ def to_evalset(source: str, destination: str, eval_set_id: str | None = None) ->
     set_id = eval_set_id or next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name.partition(".")[0])
     result = EvaluationResult.load(source)
     config = EvaluationConfig.parse(result.manifest["config"])
-    rules = build_rules(config, RecordedAgent())
+    rules = replace(build_rules(config, RecordedAgent()), trial=None)
     types = {name: type_ for name, type_ in types_of_instances(result).items() if name not in OWN_NAMES}
     rows = _sort_rows(rows_of(result, "instances"), config)
     cases = list(_convert_rows(rows, lambda row: _read_prompt(row, types, rules)))

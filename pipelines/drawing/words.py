@@ -72,6 +72,9 @@ def count_parts(manifest: Mapping[str, Any]) -> list[str]:
     trials = (manifest.get("config") or {}).get("trials", 1)
     if trials > 1:
         parts[0] += f" × {trials} trials"
+    if recorded := manifest.get("trials"):
+        taken = ", taken for dataset.trial" if recorded["taken"] else ""
+        parts.append(f"trials {recorded['first']} to {recorded['last']} by column {recorded['column']}{taken}")
     if counts["rejected"]:
         parts.append(f"{counts['rejected']:,} unusable")
     if counts.get("failed"):

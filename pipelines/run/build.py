@@ -23,6 +23,7 @@ from .batches import check_batches
 from .judges import build_judges, full_names
 from .output_guard import refuse_others
 from .parts import agent_type, build_agent, build_metrics, build_rules, build_writer
+from .passes import check_trials, describe_passes
 from .plan import Plan, describe_metric, describe_pooled
 from .publish import require_sinks
 from .sequential import check_sequential
@@ -55,6 +56,7 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
     criteria.check(config.criteria, ends, config.slices, config.labels.columns if config.labels else ())
     check_gate(config.gate, facts)
     check_sequential(config, metrics, judges)
+    check_trials(config, isinstance(agent, Recording))
     written = () if rows is None else config.dataset.paths
     files = [] if written else expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
     parts = {"judges": judges, "packages": packages, "labels": _read_labels(config, facts), "rows": rows}
@@ -75,7 +77,8 @@ def _find_ends(
     named = [(row, use.metric.range) for use, one in zip(metrics, facts, strict=True) for row in one.rows()]
     ends = {row.name: (0.0, 1.0) if row.binary else range_ for row, range_ in named}
     ends |= dict.fromkeys(_check_ratios(config, facts))
-    return ends | {one.name: one.range for use in metrics for one in describe_pooled(use)}
+    others = (one for use in metrics for one in (*describe_passes(use), *describe_pooled(use)))
+    return ends | {one.name: one.range for one in others}
 
 
 def _check_ratios(config: EvaluationConfig, facts: Iterable[MetricFacts]) -> list[str]:

@@ -89,6 +89,7 @@ class Evaluate(beam.PTransform):
             bulk=plan.recorded,
             rows=invoke.rows,
             spill=context.spill,
+            trials=plan.trial_columns,
         )
         instances = rows.rows | "Cut" >> cut
         followed, closed = self._follow(instances, side)

@@ -22,14 +22,17 @@ def in_dataset_order(table: pd.DataFrame, config: EvaluationConfig) -> pd.DataFr
         table: Has instance_id and trial.
         config: The configuration of the run; its files are read again.
     """
-    place = {instance_id: i for i, instance_id in enumerate(dataset_ids(config))}
+    place = {key: i for i, key in enumerate(dataset_keys(config))}
     keys = zip(table["instance_id"], table["trial"], range(len(table)), strict=True)
-    order = [k for _, _, k in sorted((place[i], trial, k) for i, trial, k in keys)]
+    order = [k for _, _, k in sorted((place.get((i, trial), place.get((i, 0))), trial, k) for i, trial, k in keys)]
     return table.iloc[order].reset_index(drop=True)
 
 
-def dataset_ids(config: EvaluationConfig) -> list[str]:
-    """Ids of all rows that have one, in the order of files and lines; those that were not sampled are among them."""
+def dataset_keys(config: EvaluationConfig) -> list[tuple[str, int]]:
+    """Id and recorded trial (0 without one) of all rows that have an id, in the order of files and lines.
+
+    Those that were not sampled are among them.
+    """
     data = config.dataset
     files = expand(data.paths, data.format)
     readers = readers_of(files, {name: c.type for name, c in data.columns.items() if c.type is not None})
@@ -40,8 +43,10 @@ def dataset_ids(config: EvaluationConfig) -> list[str]:
         blocks = (block for part in reader.split(file.path, file.size) for block in reader.read(part))
         for _, row in (line for block in blocks for line in block.rows):
             try:
-                found += [Instance(rules.read(each)[0], each) for each in rules.rows(row)]
+                read = [(each, rules.read(each)) for each in rules.rows(row)]
+                found += [Instance(instance_id, each, fields) for each, (instance_id, fields) in read]
             except RowError:
                 continue
-    ids = {id(instance.row): instance.instance_id for instance in sort_instances(found)}
-    return [ids[id(instance.row)] for instance in found]
+    named = None if data.id is None or data.trial is None else (data.id, data.trial)
+    keys = {id(one.row): (one.instance_id, one.trial or 0) for one in sort_instances(found, named)}
+    return [keys[id(one.row)] for one in found]

@@ -18,12 +18,13 @@ from ...schemas.tables import PERFORMANCE
 from ...schemas.warehouse import Stamp
 from ...transforms import registry
 from ...transforms.agents.base import Agent, Recording
-from ...transforms.dialects._rules import RowRules, auto_dialects, names_of
+from ...transforms.dialects._rules import TRIAL, RowRules, TrialColumn, auto_dialects, names_of
 from ...transforms.dialects.base import Dialect
 from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.metrics.base import Metric
 from ...transforms.statistics import criteria
 from ...transforms.writers.base import Writer
+from .passes import check_passes
 
 
 def agent_type(config: AgentConfig) -> str:
@@ -90,6 +91,7 @@ def build_metrics(configs: Sequence[MetricConfig]) -> tuple[ConfiguredMetric, ..
         where = f"metrics.{i}"
         try:
             metric = build_metric(config, where)
+            check_passes(config, metric, where)
         except ConfigError as error:
             errors.append(error)
             continue
@@ -98,7 +100,7 @@ def build_metrics(configs: Sequence[MetricConfig]) -> tuple[ConfiguredMetric, ..
             name = f"{name}/{metric.variant}"
         if any(u.name == name for u in uses):
             raise ConfigError(f"two metrics are named {name!r}", where=where, allowed="a 'name' of its own for each")
-        uses.append(ConfiguredMetric(name, metric))
+        uses.append(ConfiguredMetric(name, metric, tuple(config.pass_k), config.pass_threshold))
     raise_errors(errors)
     return tuple(uses)
 
@@ -138,7 +140,27 @@ def build_rules(config: EvaluationConfig, agent: Agent | Recording) -> RowRules:
         raise ConfigError(f"found {asked!r}", where="dataset.dialect", allowed=", ".join(["auto", *names]))
     data = config.dataset
     fields, inputs = names_of(data.columns), tuple(agent.inputs)
-    return RowRules(dialects, fields, inputs, data.id, data.sample, data.prompt_template)
+    return RowRules(dialects, fields, inputs, data.id, data.sample, data.prompt_template, trial_column(config))
+
+
+def trial_column(config: EvaluationConfig) -> TrialColumn | None:
+    """The column that numbers recorded trials: the one that is named or, beside `dataset.id`, a column `trial`.
+
+    Raises:
+        ConfigError: A column is named, but the answers are not those of the rows, or each is repeated.
+    """
+    data = config.dataset
+    recorded = config.agent.type in ("auto", "recorded") and config.agent.target is None
+    if data.trial is None:
+        taken = recorded and data.id is not None and config.trials == 1
+        return TrialColumn(TRIAL, required=False) if taken else None
+    if not recorded:
+        found = "it numbers recorded trials, but this run calls an agent"
+        raise ConfigError(found, where="dataset.trial", allowed="trials: N, the number of calls for each row")
+    if config.trials > 1:
+        found = f"found {config.trials}, but the rows are trials (dataset.trial)"
+        raise ConfigError(found, where="trials", allowed="1")
+    return TrialColumn(data.trial)
 
 
 @dataclass(frozen=True)

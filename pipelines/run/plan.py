@@ -6,6 +6,7 @@ import datetime
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from apache_beam.pvalue import AsSingleton
@@ -41,6 +42,7 @@ from ...transforms.writers.base import Writer
 from ..runners.packages import Packages
 from .judges import needs_of, prompts_of
 from .parts import stamp
+from .passes import describe_passes
 
 Purpose: TypeAlias = Literal["run", "retry", "rescore"]
 
@@ -131,6 +133,12 @@ class Plan:
         return min(1 << (wanted - 1).bit_length(), 4096)
 
     @property
+    def trial_columns(self) -> tuple[str, str] | None:
+        """The columns that identify a row and number its recorded trials; `None` if the configuration names none."""
+        data = self.config.dataset
+        return None if data.id is None or data.trial is None else (data.id, data.trial)
+
+    @property
     def declared(self) -> tuple[tuple[str, str], ...]:
         """Declared (name, type) of dataset columns."""
         return tuple((name, c.type) for name, c in self.config.dataset.columns.items() if c.type is not None)
@@ -154,8 +162,8 @@ class Plan:
     @property
     def metric_facts(self) -> tuple[MetricFacts, ...]:
         """The properties of each metric that the summary uses."""
-        named = (one for u in self.metrics for one in (describe_metric(u, self.config), *describe_pooled(u)))
-        return (*named, *describe_ratios(self.config))
+        found = ((describe_metric(u, self.config), *describe_passes(u), *describe_pooled(u)) for u in self.metrics)
+        return (*chain.from_iterable(found), *describe_ratios(self.config))
 
     @property
     def failure_tests(self) -> tuple[FailureTest, ...]:
@@ -167,7 +175,9 @@ class Plan:
     def sliced_facts(self) -> tuple[MetricFacts, ...]:
         """The metrics whose worst slices are looked for: those with scores that are not measured."""
         measured = {u.name for u in self.metrics if u.metric.measured} | {PERFORMANCE[0]}
-        return tuple(one for one in self.metric_facts if not (one.pairwise or one.of_sums or one.name in measured))
+        return tuple(
+            one for one in self.metric_facts if not (one.pairwise or one.of_sums or one.passes or one.name in measured)
+        )
 
     @property
     def slices(self) -> tuple[tuple[str, ...], ...]:
@@ -274,7 +284,7 @@ class Plan:
 
     def with_parts(self, change: Callable[[Any], Any]) -> Plan:
         """The plan with its agent, metrics and judges changed, one by one."""
-        metrics = tuple(ConfiguredMetric(u.name, change(u.metric)) for u in self.metrics)
+        metrics = tuple(replace(u, metric=change(u.metric)) for u in self.metrics)
         judges = {name: replace(u, judge=change(u.judge)) for name, u in self.judges.items()}
         return replace(self, agent=change(self.agent), metrics=metrics, judges=judges)
 

@@ -135,12 +135,16 @@ class MetricConfig(BaseModel):
     Attributes:
         metric: A registered name, "module:name" of a function or class, or the object itself from Python.
         name: What the metric is called in the tables; default: its registered name.
+        pass_k: Numbers of trials, such as [1, 2, 4]: for each k the summary has the rows `<name>/pass^k`, how likely it
+            is that all of k trials pass, and `<name>/pass@k`, that one does. A trial passes with the best score; if
+            scores are not 0 or 1, with `threshold` or better, which is then not a parameter of the metric.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
 
     metric: Any
     name: str
+    pass_k: list[Annotated[int, Field(ge=1, strict=True)]] = []
 
     @model_validator(mode="before")
     @classmethod
@@ -155,10 +159,26 @@ class MetricConfig(BaseModel):
             value.setdefault("name", metric if isinstance(metric, str) else _object_name(metric))
         return value
 
+    @field_validator("pass_k", mode="before")
+    @classmethod
+    def _number_list(cls, value: Any) -> Any:
+        return [value] if isinstance(value, int) else value
+
+    @field_validator("pass_k")
+    @classmethod
+    def _distinct(cls, value: list[int]) -> list[int]:
+        return sorted(set(value))
+
     @property
     def params(self) -> dict[str, Any]:
         """The metric's own parameters."""
-        return dict(self.__pydantic_extra__ or {})
+        given = dict(self.__pydantic_extra__ or {})
+        return {key: value for key, value in given.items() if key != "threshold"} if self.pass_k else given
+
+    @property
+    def pass_threshold(self) -> Any:
+        """The score with which a trial passes, as given beside `pass_k`; `None` if it is not."""
+        return (self.__pydantic_extra__ or {}).get("threshold") if self.pass_k else None
 
 
 def _object_name(metric: Any) -> str:

@@ -54,6 +54,8 @@ class DatasetConfig(ConfigPart):
         format: "auto" infers the format from the file name.
         dialect: Naming scheme of the rows' fields; "auto" recognises it.
         id: Column whose value identifies a row; default: a hash of the row's canonical input.
+        trial: Column that numbers the recorded trials of each `id`: rows with the same id are answers to one question.
+            By default that is a column `trial`, if rows have the same id and different integers in it.
         columns: For each of the user's columns: a type (string, int64, float64, bool, timestamp, json), the standard
             field that it provides (prompt, reference ...), or {type: ..., as: ...}.
         prompt_template: Template of the column `prompt`, with {column} placeholders; rows that lack one are unusable.
@@ -70,6 +72,7 @@ class DatasetConfig(ConfigPart):
     format: Literal["auto", "jsonl", "csv", "parquet", "evalset"] = "auto"
     dialect: str = "auto"
     id: str | None = None
+    trial: str | None = None
     columns: dict[str, ColumnConfig] = {}
     prompt_template: str | None = None
     limit: int | None = Field(default=None, ge=1)
@@ -95,6 +98,8 @@ class DatasetConfig(ConfigPart):
             raise ValueError("'query' together with 'query_into' (project.dataset)")
         if (self.select or self.where) and (self.query or not all(p.startswith("bq://") for p in self.paths)):
             raise ValueError("'select' and 'where' with paths bq://project.dataset.table alone")
+        if self.trial is not None and self.id is None:
+            raise ValueError("'trial' together with 'id', the column that the trials of a row have in common")
         return self
 
     @property

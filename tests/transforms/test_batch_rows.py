@@ -57,6 +57,42 @@ def test_equal_inputs_stay_together():
     assert [len(b) for _, b in cut(sort_instances(wide), 1)] == [2, 1]
 
 
+NUMBERED = st.lists(
+    st.builds(
+        lambda i, n, t: Instance(i, {"n": n, "t": t}, {"dataset.trial": t}), IDS, st.integers(0, 3), st.integers(0, 4)
+    ),
+    max_size=30,
+)
+
+
+@given(NUMBERED, st.sampled_from([None, ("n", "t")]), st.randoms(use_true_random=False))
+def test_trials_of_an_id_are_one_instance_unless_some_are_equal(rows, names, random):
+    shuffled = rows[:]
+    random.shuffle(shuffled)
+    ordered = sort_instances(rows, names)
+    assert ordered == sort_instances(shuffled, names)
+    keys = [(r.instance_id, r.trial or 0) for r in ordered]
+    assert keys == sorted(keys)
+    assert len(set(keys)) == len(rows)
+    for instance_id in {r.instance_id for r in rows}:
+        trials = [r.trial for r in rows if r.instance_id == instance_id]
+        found = [r for r in ordered if r.instance_id[:32] == instance_id]
+        failed = sorted(r.row["t"] for r in found if r.fields.get("failure"))
+        repeated = sorted(t for t in trials if trials.count(t) > 1)
+        assert failed == (repeated if names else [])
+        if not repeated:
+            assert [(r.instance_id, r.trial) for r in found] == [(instance_id, t) for t in sorted(trials)]
+        elif names is None:
+            assert {r.trial for r in found} == {None}
+
+
+def test_trials_of_an_instance_are_in_one_batch():
+    rows = [Instance(f"{i:032x}", {}, {"dataset.trial": t}) for i in range(3) for t in range(MAX_ROWS - 1 + i)]
+    assert [len(b) for _, b in cut(sort_instances(rows), 1)] == [MAX_ROWS - 1, MAX_ROWS, MAX_ROWS + 1]
+    copies = [Instance("a" * 32 + tail, {}, {"dataset.trial": t}) for tail in ("", "-1") for t in range(MAX_ROWS)]
+    assert [len(b) for _, b in cut(copies, 1)] == [MAX_ROWS, MAX_ROWS]
+
+
 @given(INSTANCES)
 def test_packed_instances_come_back(rows):
     rows = [Instance(r.instance_id, r.row, {"prompt": "p"} if i % 2 else {}) for i, r in enumerate(rows)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -11,10 +12,47 @@ from typing import Any
 from ...schemas.conversation import is_conversation, list_user_messages
 from ...schemas.errors import RowError
 from ...schemas.identity import HASHES, hash_input, selection_hash
-from ...schemas.instance import ALIASES
+from ...schemas.instance import ALIASES, RECORDED_TRIAL
 from ...schemas.json import Json
 from ..judging.prompts import VARIABLE, as_text, variables_of
 from .base import Dialect
+
+TRIAL = "trial"
+"""The column that numbers recorded trials if none is named."""
+_INTEGER = re.compile(r"\s*[0-9]{1,18}\s*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class TrialColumn:
+    """The column that numbers recorded trials.
+
+    Attributes:
+        name: Name of the column.
+        required: Whether every row must have a number in it; if not, rows without one have no trial.
+    """
+
+    name: str
+    required: bool = True
+
+    def read(self, row: Mapping[str, Json]) -> int | None:
+        """Returns the number of the row's trial; `None` if it has none.
+
+        Raises:
+            RowError: The row must have one and does not.
+        """
+        value = row.get(self.name)
+        if isinstance(value, str) and _INTEGER.fullmatch(value):  # a cell of a CSV file
+            return int(value)
+        if isinstance(value, float) and value.is_integer():  # an integer column with missing values
+            value = int(value)
+        if type(value) is int and 0 <= value < 1 << 63:
+            return value
+        if not self.required:
+            return None
+        if value is None:
+            raise RowError("missing_trial", f"the row has no {self.name!r}, which dataset.trial names")
+        found = f"{self.name!r}, which dataset.trial names, is {value!r}"[:300]
+        raise RowError("bad_trial", f"{found} (allowed: an integer from 0)")
 
 
 @dataclass(frozen=True)
@@ -28,6 +66,7 @@ class RowRules:
         id: Column that identifies the row instead of its input.
         sample: Share of rows to evaluate, in (0, 1], selected by hash.
         template: Template of the column `prompt`, with {column} placeholders; `None` if the rows have their prompts.
+        trial: Column that numbers recorded trials; `None` if there are none.
     """
 
     dialects: tuple[Dialect, ...]
@@ -36,6 +75,7 @@ class RowRules:
     id: str | None = None
     sample: float | None = None
     template: str | None = None
+    trial: TrialColumn | None = None
 
     def rows(self, row: dict[str, Json]) -> list[dict[str, Json]]:
         """Splits a row of the dataset into rows; in most dialects it is a single row.
@@ -89,6 +129,8 @@ class RowRules:
         for name in self.required:
             if _get(name, fields, row) is None:
                 raise RowError(f"missing_{name}", _describe_missing(name, sorted(row)))
+        if self.trial is not None and (number := self.trial.read(row)) is not None:
+            fields[RECORDED_TRIAL] = number
         return self._identity(dialect, fields, row), fields
 
     def _identity(self, dialect: Dialect, fields: dict[str, Json], row: dict[str, Json]) -> str:

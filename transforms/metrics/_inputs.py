@@ -17,10 +17,19 @@ MISSING_TURNS = Score.failed("missing_turns", "the answer has fewer turns than t
 
 @dataclass(frozen=True)
 class ConfiguredMetric:
-    """A metric of a run with the name of its columns."""
+    """A metric of a run with the name of its columns.
+
+    Attributes:
+        name: Name of its columns.
+        metric: The metric.
+        pass_k: The k of pass^k and pass@k.
+        pass_threshold: The score with which a trial passes; `None` for the best one.
+    """
 
     name: str
     metric: Metric
+    pass_k: tuple[int, ...] = ()
+    pass_threshold: float | None = None
 
 
 def round_scores(column: ScoreColumn) -> ScoreColumn:

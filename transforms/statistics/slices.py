@@ -21,6 +21,7 @@ from .bootstrap import Draws, Pool, fixed_point
 from .clusters import Clusters, counted
 from .criteria import Threshold
 from .labelled import Label, observe
+from .pass_rates import PassRate
 from .permutation import key_of
 
 SliceValues: TypeAlias = tuple[tuple[str, str | None], ...]
@@ -49,6 +50,7 @@ class MetricFacts:
         labelled: Whether people labelled some of the rows.
         ratio: Of a ratio of sums, the two metrics.
         pooled: Of a score of all rows together, the metric and the function that computes it from sums over rows.
+        passes: Of a share of instances, the trials of which it is the share; its rows are instances.
     """
 
     name: str
@@ -62,6 +64,7 @@ class MetricFacts:
     labelled: bool = False
     ratio: tuple[str, str] | None = None
     pooled: tuple[str, Pool] | None = None
+    passes: PassRate | None = None
 
     @property
     def of_sums(self) -> bool:

@@ -130,7 +130,7 @@ HTTP: dict[str, Any] = {
         "auth": "google",
         "secrets": {"AGENT_TOKEN": "${env:HOME}"},
     },
-    "metrics": ["exact_match"],
+    "metrics": [{"metric": "exact_match", "pass_k": [1]}],
     "criteria": {"exact_match": {"statistic": "corrected_mean", "min": 0.5}, "failure": {"max": 0.1}},
     "labels": {"path": "labels.jsonl", "columns": {"exact_match": "person"}, "probability": "chance"},
     "statistics": {
@@ -149,7 +149,7 @@ CHAT: dict[str, Any] = {
     "metrics": ["exact_match"],
 }
 JUDGED: dict[str, Any] = {
-    "dataset": DATASET,
+    "dataset": {**DATASET, "id": "number", "trial": "number"},
     "metrics": [
         "fluency",
         {"metric": "groundedness", "samples": 3, "judge": ["gemini", "gpt", "claude"], "aggregate": "median"},
