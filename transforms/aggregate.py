@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 from typing import Any
 
 import apache_beam as beam
 import orjson
 from apache_beam import coders
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
 
 from ..schemas.config.evaluation import CompatConfig, StatisticsConfig
 from ..schemas.result import ScoredBatch, SliceKey, Summary
@@ -21,7 +23,7 @@ from .statistics.instances import pass_partials
 from .statistics.intervals import about_mean, clipped, normal_quantile, normal_share, t_quantile, wilson, within
 from .statistics.labelled import correct
 from .statistics.order_statistics import quantile_intervals
-from .statistics.slices import Labels, MetricFacts, SliceValues, distinct_slices, partials, slice_order
+from .statistics.slices import Labels, MetricFacts, Partials, SliceValues, distinct_slices, slice_order
 from .statistics.validity import describe_validity, validity_json
 
 
@@ -46,18 +48,35 @@ class SummarizeScores(beam.PTransform):
         """Wires the steps: partials, a lifted combine, statistics."""
         return (  # type: ignore[return-value]  (`|` gives a PValue)
             scored
-            | "Partials" >> beam.FlatMap(self._partials).with_output_types(tuple[SliceKey, Accumulator])
+            | "Partials" >> beam.ParDo(_Count(self)).with_output_types(tuple[SliceKey, Accumulator])
             | "Merge" >> beam.CombinePerKey(Merge(Accumulator))
             | "Statistics" >> beam.MapTuple(_Summarize(self.facts, self.statistics)).with_output_types(Summary)
         )
 
-    def _partials(self, batch: ScoredBatch) -> list[tuple[SliceKey, Accumulator]]:
-        on_failure, all_rows = self.statistics.on_failure, self.compat.win_rate_all_rows
-        given = {"on_failure": on_failure, "win_rate_all_rows": all_rows, "labels": self.labels}
-        every = {"resample": self.statistics.ci == "bootstrap", "cluster": self.statistics.cluster}
-        of_rows, of_instances = ([one for one in self.facts if bool(one.passes) == kind] for kind in (False, True))
-        found = partials(batch, self.slices, of_rows, **given, **every)
-        return found + pass_partials(batch, self.slices, of_instances, **every)
+
+class _Count(beam.DoFn):
+    """Counts the scores of a bundle's batches together."""
+
+    def __init__(self, step: SummarizeScores) -> None:
+        self.slices, self.labels = step.slices, step.labels
+        self.of_rows, self.of_instances = ([f for f in step.facts if bool(f.passes) == one] for one in (False, True))
+        self.statistics, self.all_rows = step.statistics, step.compat.win_rate_all_rows
+        self.resample = step.statistics.ci == "bootstrap"
+
+    def start_bundle(self) -> None:
+        given = self.statistics
+        options = given.on_failure, self.all_rows, self.labels, self.resample, given.cluster
+        self._partials = Partials(self.slices, self.of_rows, *options)
+
+    def process(self, element: ScoredBatch) -> Iterator[tuple[SliceKey, Accumulator]]:
+        yield from self._partials.add(element)
+        yield from pass_partials(
+            element, self.slices, self.of_instances, resample=self.resample, cluster=self.statistics.cluster
+        )
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        for part in self._partials.take():
+            yield WindowedValue(part, 0, (GlobalWindow(),))
 
 
 def summarize(key: SliceKey, rows: Accumulator, facts: MetricFacts, statistics: StatisticsConfig) -> Summary:

@@ -14,7 +14,8 @@ only lines with them are computed. Each line names the bound that must hold; the
 - Labels: means of a judge that is too kind, corrected by labels of people. Share of raw intervals that hold the truth,
   and the distance of the share of corrected ones from 95 %.
 - Bootstrap: time of 1,000 replicates in one pass over ten slices, as a share of 20 passes without.
-- Cost: microseconds for each instance of six metrics.
+- Cost: microseconds for each instance of six metrics in a comparison.
+- All statistics: what they add to the processor time and the memory of a run of 1,000,000 rows.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from interval_coverage import Check, list_coverages
+from statistics_cost import compare_runs
 from statistics_oracles import list_distances
 
 from evalbeam.schemas.comparison import Difference
@@ -262,6 +264,9 @@ def list_errors(part: float) -> Iterator[Check]:
             yield f"{words}: {name}", call, bound
     yield "bootstrap, share of 20 passes", lambda: bootstrap_share(max(int(1_000_000 * part), 10_000)), 1.0
     yield "cost for each instance of six metrics, µs", lambda: cost(50_000), 100.0
+    rows = max(int(1_000_000 * part), 20_000)
+    yield "all statistics, share of a run's processor time", lambda: compare_runs(rows)[0], 0.2
+    yield "all statistics, MB", lambda: compare_runs(rows)[1], 200.0
 
 
 def main() -> int:

@@ -33,15 +33,15 @@ _BUCKET_SHIFT = 52 - BUCKETS_PER_OCTAVE.bit_length() + 1
 _MAGNITUDE = (1 << 63) - 1
 
 
-def buckets_of(values: Collection[float]) -> list[int]:
-    """Returns the bucket number of each value, in the order of the values; numbers ascend with the values.
+def buckets_of(values: Collection[float]) -> np.ndarray:
+    """Returns the bucket number of each value, int64, in the order of the values; numbers ascend with the values.
 
     The number is the float64's own exponent and the first bits of its mantissa, so it needs no logarithm and is the
     same on every machine. Magnitudes under 2.3e-308 (subnormal numbers) are resolved to 8.7e-311 instead of 0.4 %.
     """
     bits = np.fromiter(values, np.float64, len(values)).view(np.int64)
     magnitude = (bits & _MAGNITUDE) >> _BUCKET_SHIFT
-    return np.where(bits < 0, -magnitude, magnitude).tolist()
+    return np.where(bits < 0, -magnitude, magnitude)
 
 
 def middle(bucket: int) -> float:
@@ -65,9 +65,10 @@ class Sketch:
     @classmethod
     def of(cls, counts: Mapping[float, int]) -> Sketch:
         """Builds the sketch of counted values, at least one."""
-        buckets: dict[int, int] = {}
-        for bucket, count in zip(buckets_of(counts), counts.values(), strict=True):
-            buckets[bucket] = buckets.get(bucket, 0) + count
+        known, places = np.unique(buckets_of(counts), return_inverse=True)
+        sums = np.zeros(len(known), np.int64)
+        np.add.at(sums, places, np.fromiter(counts.values(), np.int64, len(counts)))
+        buckets = dict(zip(known.tolist(), sums.tolist(), strict=True))
         return cls(*exact_sums(counts), min(counts), max(counts), buckets)
 
     def absorb(self, other: Sketch) -> None:

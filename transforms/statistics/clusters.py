@@ -14,8 +14,8 @@ MAX_OPEN = 4096
 """Most clusters that are kept one by one; beyond, those whose key falls into the same of 1,024 buckets are one."""
 
 _MANY = 256
-_MOST_IN_ARRAY = 1 << 15
-"""Most values whose parts, of 38 bits at most, add up to less than 2**53."""
+_MOST_IN_ARRAY = 1 << 24
+"""Most values whose parts, of 38 bits at most, add up to less than 2**63."""
 
 
 class Dyadic(NamedTuple):
@@ -80,16 +80,17 @@ def exact_sums(counts: Mapping[float, int]) -> tuple[Dyadic, Dyadic]:
 
 
 def _sum_arrays(counts: Mapping[float, int]) -> tuple[Dyadic, Dyadic]:
-    """The same for many values at once: sums of parts of the mantissas, by exponent, that are exact in float64."""
-    weights = np.fromiter(counts.values(), np.float64, len(counts))
+    """The same for many values at once: sums of parts of the mantissas, by exponent, in integers of 64 bits."""
     mantissas, exponents = np.frexp(np.fromiter(counts, np.float64, len(counts)))
-    whole = (mantissas * 2.0**53).astype(np.int64)
-    known, group = np.unique(exponents, return_inverse=True)
+    order = np.argsort(exponents, kind="stable")
+    known, starts = np.unique(exponents[order], return_index=True)
+    whole = (mantissas * 2.0**53).astype(np.int64)[order]
+    weights = np.fromiter(counts.values(), np.int64, len(counts))[order]
     size, mask = np.abs(whole), (1 << 18) - 1
-    a, b, c = (part.astype(np.float64) for part in (size >> 36, size >> 18 & mask, size & mask))
-    signs = np.sign(whole)
-    linear = _sum_parts((signs * c, signs * b, signs * a), weights, group)
-    square = _sum_parts((c * c, 2 * b * c, 2 * a * c + b * b, 2 * a * b, a * a), weights, group)
+    a, b, c = size >> 36, size >> 18 & mask, size & mask
+    signed = np.sign(whole) * weights
+    linear = _sum_parts((c, b, a), signed, starts)
+    square = _sum_parts((c * c, 2 * b * c, 2 * a * c + b * b, 2 * a * b, a * a), weights, starts)
     total, squares = Dyadic(), Dyadic()
     for exponent, one, two in zip((known - 53).tolist(), linear, square, strict=True):
         up, down = max(exponent, 0), max(-exponent, 0)
@@ -98,10 +99,10 @@ def _sum_arrays(counts: Mapping[float, int]) -> tuple[Dyadic, Dyadic]:
     return total, squares
 
 
-def _sum_parts(parts: Sequence[np.ndarray], weights: np.ndarray, group: np.ndarray) -> list[int]:
-    """Returns the sum of each group, of digits in base 2**18 from the lowest."""
-    sums = [np.bincount(group, weights=part * weights).tolist() for part in parts]
-    return [sum(int(digit) << 18 * i for i, digit in enumerate(digits)) for digits in zip(*sums, strict=True)]
+def _sum_parts(parts: Sequence[np.ndarray], weights: np.ndarray, starts: np.ndarray) -> list[int]:
+    """Returns the sum of each group, of digits in base 2**18 from the lowest; groups follow each other."""
+    sums = [np.add.reduceat(part * weights, starts).tolist() for part in parts]
+    return [sum(digit << 18 * i for i, digit in enumerate(digits)) for digits in zip(*sums, strict=True)]
 
 
 def counted(values: Iterable[float | None]) -> dict[float, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -18,7 +17,8 @@ from ...schemas.result import Better, ScoreColumn, ScoredBatch, SliceKey, Status
 from ...schemas.values import slice_text
 from .accumulators import Accumulator
 from .bootstrap import Draws, Pool, fixed_point
-from .clusters import Clusters, counted
+from .clusters import Clusters
+from .counting import MOST_ROWS, ScoreTable
 from .criteria import Threshold
 from .labelled import Label, observe
 from .pass_rates import PassRate
@@ -107,61 +107,106 @@ def partials(
     resample: bool = False,
     cluster: Sequence[str] = (),
 ) -> list[tuple[SliceKey, Accumulator]]:
-    """Computes what a batch adds to each of its summary rows.
+    """Computes what a batch adds to each of its summary rows; see `Partials`."""
+    whole = Partials(slices, facts, on_failure, win_rate_all_rows, labels, resample, cluster)
+    return [*whole.add(batch), *whole.take()]
+
+
+class Partials:
+    """What batches add to each summary row. The scores of many batches are counted together, which costs less.
 
     Args:
-        batch: Scored examples.
         slices: Column lists; the whole dataset is always included.
-        facts: The metrics to aggregate; each must be in `batch.scores`; those of sums come after their metrics.
+        facts: The metrics to aggregate; each must be in the batches' scores; those of sums come after their metrics.
         on_failure: "worst" counts skipped rows whose agent failed as worst (a pairwise metric: won by the baseline).
         win_rate_all_rows: Win rates are shares of all rows, those without a verdict included.
         labels: What people say of some rows.
         resample: Whether means get replicates of the bootstrap; statistics of sums have them in any case.
         cluster: Columns whose equal values put rows into one cluster; default: equal inputs are one.
     """
-    if not batch.examples:
-        return []
-    units = _units(batch.examples, cluster)
-    groups = _groups(batch.examples, distinct_slices(slices), units)
-    said = _said(batch.examples, labels) if labels else {}
-    drawn = Draws(units.names) if resample or any(f.of_sums for f in facts) else None
-    values: dict[str, Sequence[float | None]] = {}
-    found: list[tuple[SliceKey, Accumulator]] = []
-    for one in facts:
-        if drawn and one.of_sums:
-            found += _of_sums(one, _terms(batch, one, values), groups, drawn)
-            continue
-        sampled = _samples(batch.scores[one.name], one, on_failure == "worst", win_rate_all_rows, said.get(one.name))
-        for row, sample in sampled:
-            values[row.name] = sample.values
-            found += _parts(row, sample, groups, drawn if resample else None)
+
+    def __init__(
+        self,
+        slices: Iterable[Sequence[str]],
+        facts: Collection[MetricFacts],
+        on_failure: Literal["exclude", "worst"] = "exclude",
+        win_rate_all_rows: bool = False,
+        labels: Labels | None = None,
+        resample: bool = False,
+        cluster: Sequence[str] = (),
+    ) -> None:
+        self.slices, self.facts, self.labels, self.cluster = distinct_slices(slices), facts, labels, cluster
+        self.worst, self.all_rows, self.resample = on_failure == "worst", win_rate_all_rows, resample
+        self._passing = {
+            row.name: row.threshold and row.threshold.met for one in facts if not one.of_sums for row in one.rows()
+        }
+        self._table = ScoreTable(self.slices)
+        self._beside: dict[SliceKey, Accumulator] = {}
+
+    def add(self, batch: ScoredBatch) -> Iterator[tuple[SliceKey, Accumulator]]:
+        """Adds a batch; yields what batches add so far if they are many, or if rows depend on each other."""
+        size = len(batch.examples)
+        if not size:
+            return
+        if self._table.rows + size > MOST_ROWS:
+            yield from self.take()
+        self._table.add_rows(batch.examples)
+        units = _units(batch.examples, self.cluster)
+        said = _said(batch.examples, self.labels) if self.labels else {}
+        drawn = Draws(units.names) if self.resample or any(f.of_sums for f in self.facts) else None
+        alone = units.single and not said and drawn is None
+        groups = [] if alone else _groups(batch.examples, self.slices, units)
+        values: dict[str, Sequence[float | None]] = {}
+        for one in self.facts:
+            if drawn and one.of_sums:
+                yield from _of_sums(one, _terms(batch, one, values), groups, drawn)
+                continue
+            for row, sample in _samples(batch.scores[one.name], one, self.worst, self.all_rows):
+                values[row.name] = sample.values
+                self._table.add_scores(row.name, sample.values, sample.unscored)
+                draws = drawn if self.resample else None
+                self._beside |= _beside(row.name, sample.values, groups, said.get(one.name), draws)
+        if not alone:
+            yield from self.take()
+
+    def take(self) -> Iterator[tuple[SliceKey, Accumulator]]:
+        """Yields what the batches add that were added since the last time."""
+        table, beside = self._table, self._beside
+        self._table, self._beside = ScoreTable(self.slices), {}
+        for name, metric, part in table.count(self._passing) if table.rows else ():
+            key = SliceKey(name, metric)
+            if key in beside:
+                part.absorb(beside.pop(key))
+            yield key, part
+
+
+def _beside(
+    name: str,
+    values: Sequence[float | None],
+    groups: Iterable[_Group],
+    said: Sequence[Label | None] | None,
+    drawn: Draws | None,
+) -> dict[SliceKey, Accumulator]:
+    """Returns what each slice has beside counts: clusters, what people say, and replicates of the bootstrap."""
+    columns = drawn and fixed_point(values)
+    found: dict[SliceKey, Accumulator] = {}
+    for group in groups:
+        picked = group.pick(values)
+        found[SliceKey(group.slice, name)] = Accumulator(
+            clusters=group.clusters_of(picked),
+            labelled=observe(picked, group.pick(said), group.clusters.values()) if said else {},
+            replicates=drawn.over(group.positions, columns) if drawn and columns is not None else None,
+        )
     return found
 
 
-def _parts(
-    row: MetricFacts, sample: _Sample, groups: Sequence[_Group], drawn: Draws | None
-) -> list[tuple[SliceKey, Accumulator]]:
-    """Returns what the values of a summary row add to each slice."""
-    parts = [sample.over(g, row.threshold) for g in groups]
-    if drawn:
-        _resample(parts, groups, drawn, fixed_point(sample.values))
-    return [(SliceKey(g.slice, row.name), part) for g, part in zip(groups, parts, strict=True)]
-
-
-def _resample(parts: Iterable[Accumulator], groups: Iterable[_Group], drawn: Draws, columns: np.ndarray) -> None:
-    """Adds the replicates of the bootstrap to the rows of each slice."""
-    for part, group in zip(parts, groups, strict=True):
-        part.replicates = drawn.over(group.positions, columns)
-
-
 def _samples(
-    column: ScoreColumn, one: MetricFacts, worst: bool, all_rows: bool, said: Sequence[Label | None] | None
+    column: ScoreColumn, one: MetricFacts, worst: bool, all_rows: bool
 ) -> Iterator[tuple[MetricFacts, _Sample]]:
     """Yields the values of each of a metric's summary rows."""
     samples = _win_samples(column, all_rows) if one.pairwise else [_sample(column, one)]
     for row, sample in zip(one.rows(), samples, strict=True):
-        whole = sample.with_failures(column) if worst else sample
-        yield row, replace(whole, labels=said) if said else whole
+        yield row, sample.with_failures(column) if worst else sample
 
 
 def _terms(
@@ -210,7 +255,7 @@ def _units(examples: Sequence[Example], cluster: Sequence[str]) -> _Units:
     than it holds; then it holds nothing else.
     """
     ids = [e.instance.instance_id for e in examples]
-    names = [input_id(one) for one in ids]
+    names = [input_id(one) for one in ids] if "-" in "".join(ids) else ids
     if cluster:
         rows = ([slice_text(e.instance.row.get(c)) for c in cluster] for e in examples)
         found = [name if None in row else repr(row) for name, row in zip(names, rows, strict=True)]
@@ -256,15 +301,11 @@ class _Sample:
         values: Value of each position; `None` if it has none.
         unscored: Status of the positions without a score.
         failed: Value of a position whose agent failed, if failures count as worst.
-        counts: How often each value occurs, if that is known already.
-        labels: What people say of each position; empty if they say nothing.
     """
 
     values: Sequence[float | None]
     unscored: Mapping[int, Status] = field(default_factory=dict)
     failed: float | None = None
-    counts: dict[float, int] | None = None
-    labels: Sequence[Label | None] = ()
 
     def with_failures(self, column: ScoreColumn) -> _Sample:
         """Returns the sample with value `failed` in rows whose agent failed."""
@@ -274,29 +315,7 @@ class _Sample:
         values = list(self.values)
         for i in lost:
             values[i] = self.failed
-        return replace(self, values=values, counts=None)
-
-    def over(self, group: _Group, threshold: Threshold | None) -> Accumulator:
-        """Accumulates the rows of a slice."""
-        values = group.pick(self.values)
-        counts = self.counts if group.positions is None else None
-        if counts is None:
-            counts = counted(values)
-        if group.positions is None:
-            kinds = Counter(self.unscored.values())
-        else:
-            kinds = Counter(self.unscored[i] for i in group.positions if i in self.unscored) if self.unscored else {}
-        return Accumulator(
-            rows=len(values),
-            scored=len(values) - sum(kinds.values()),
-            errors=kinds.get("error", 0),
-            skipped=kinds.get("skipped", 0),
-            inapplicable=kinds.get("not_applicable", 0),
-            passes=sum(count for value, count in counts.items() if threshold.met(value)) if threshold else 0,
-            counts=counts,
-            clusters=group.clusters_of(values),
-            labelled=observe(values, group.pick(self.labels), group.clusters.values()) if self.labels else {},
-        )
+        return replace(self, values=values)
 
 
 def _said(examples: Sequence[Example], labels: Labels) -> dict[str, list[Label | None]]:
@@ -347,9 +366,9 @@ def _picker(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
 def _sample(column: ScoreColumn, facts: MetricFacts) -> _Sample:
     """Builds the sample of a numeric metric; a score that is neither a finite number nor a label is an error."""
     values, unscored = column.values, column.status
-    usual = values.count(None) == len(unscored) and all(values[i] is None for i in unscored)
-    if usual and math.isfinite(sum(counts := counted(values))):
-        return _Sample(values, unscored, facts.worst, counts)
+    missing = len(values) - int(np.isfinite(np.array(values, np.float64)).sum())
+    if missing == values.count(None) == len(unscored) and all(values[i] is None for i in unscored):
+        return _Sample(values, unscored, facts.worst)
     clean: list[float | None] = [None] * len(values)
     status = dict(unscored)
     for i, value in enumerate(values):
