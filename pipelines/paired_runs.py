@@ -19,7 +19,7 @@ from ..transforms.statistics import criteria
 from ..transforms.statistics.paired import Scale
 from ..transforms.statistics.slices import SliceValues, slice_order
 from .run.result import EvaluationResult
-from .run.tables import columns_of_instances, measured_of_instances, rows_of
+from .run.tables import columns_of_instances, instance_files, measured_of_instances, rows_of
 
 
 class PairedInstance(NamedTuple):
@@ -164,10 +164,7 @@ def _list_scored(run: EvaluationResult) -> list[str]:
     Raises:
         ConfigError: The run wrote no instances table.
     """
-    files = run.files("instances")
-    if not files or files[0].endswith(".evalset_result.json"):
-        why = "its instances are in ADK's result files" if files else run.manifest.get("reason") or run.state
-        raise ConfigError(f"the run wrote no instances table: {why}", where=run.output)
+    instance_files(run)
     columns = columns_of_instances(run)
     named = [name.removesuffix("/score") for name in columns if name.endswith("/score") or name in PERFORMANCE]
     relative = {name.removesuffix("/pairwise_choice") for name in columns if name.endswith("/pairwise_choice")}

@@ -7,10 +7,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import pyarrow.compute
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
@@ -21,10 +20,9 @@ from ..report.page import render_page
 from ..report.rows import find_roles
 from ..report.runs import render_runs
 from ..run.result import EvaluationResult
+from ..run.tables import has_instances
 from .run_view import Given, RunView
-from .table import Floats, RunTable
-
-compute: Any = pyarrow.compute  # whose functions are made when it is imported
+from .table import Floats, RunTable, compute
 
 
 class Data(NamedTuple):
@@ -100,10 +98,7 @@ class RunPage(RowsPage):
 
     def _open(self, result: EvaluationResult) -> RunView | None:
         """Opens the rows; `None` if the run wrote none."""
-        files = result.files("instances")
-        if not files or files[0].endswith(".evalset_result.json"):
-            return None
-        return RunView(result, tempfile.mkdtemp(dir=self._folder))
+        return RunView(result, tempfile.mkdtemp(dir=self._folder)) if has_instances(result) else None
 
 
 class ComparisonPage(RowsPage):
