@@ -141,10 +141,14 @@ def _read_instances(
     """
     places = {name: _column(name) for name in bests}
     rows = rows_of(run, "instances", ["instance_id", *places.values(), *columns])
+    wanted = [(name, place, bests[name]) for name, place in places.items()]
     for id_, trials in groupby(rows, key=itemgetter("instance_id")):
-        same = list(trials)
-        scores = {name: _mean([row[place] for row in same], bests[name]) for name, place in places.items()}
-        yield PairedInstance(id_, scores, same[0])
+        first, *others = trials
+        if others:
+            scores = {name: _mean([row[place] for row in (first, *others)], best) for name, place, best in wanted}
+        else:
+            scores = {name: _measure(first[place], best) for name, place, best in wanted}
+        yield PairedInstance(id_, scores, first)
 
 
 def _column(metric: str) -> str:
@@ -153,9 +157,15 @@ def _column(metric: str) -> str:
 
 def _mean(scores: Iterable[float | None], best: float | None) -> float | None:
     """Returns the mean of the finite scores, or of their distances from the best one; `None` without scores."""
-    found = [float(score) for score in scores if score is not None and math.isfinite(score)]
-    values = found if best is None else [abs(score - best) for score in found]
+    values = [value for score in scores if (value := _measure(score, best)) is not None]
     return mean(values) if values else None
+
+
+def _measure(score: float | None, best: float | None) -> float | None:
+    """Returns a finite score, or its distance from the best one."""
+    if score is None or not math.isfinite(score):
+        return None
+    return float(score) if best is None else abs(score - best)
 
 
 def _list_scored(run: EvaluationResult) -> list[str]:

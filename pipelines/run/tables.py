@@ -120,14 +120,22 @@ def count_texts(result: EvaluationResult, table: str, columns: Sequence[str], mo
     stored = [name for name, own in ours.items() if own in counts]
     for path in result.files(table):
         with storage.opened(path) as stream:
-            file = pq.ParquetFile(stream)
+            file = pq.ParquetFile(stream, read_dictionary=stored)
             for first in range(0, file.num_row_groups, _GROUPS_AT_ONCE):
                 groups = list(range(first, min(first + _GROUPS_AT_ONCE, file.num_row_groups)))
-                some = file.read_row_groups(groups, columns=stored, use_threads=False)
-                for name in stored:
+                filled = [name for name in stored if _may_have_values(file, groups, name)]
+                some = file.read_row_groups(groups, columns=filled, use_threads=False)
+                for name in filled:
                     found = some.column(name).drop_null().value_counts().to_pylist()
                     counts[ours[name]].update({one["values"]: one["counts"] for one in found if one["values"]})
     return counts
+
+
+def _may_have_values(file: pq.ParquetFile, groups: Sequence[int], name: str) -> bool:
+    """Returns false if the file says of all these groups of rows that a column has no value there."""
+    place = file.metadata.schema.names.index(name)
+    known = ((group, group.column(place).statistics) for group in map(file.metadata.row_group, groups))
+    return any(found is None or found.null_count != group.num_rows for group, found in known)
 
 
 def _rows_of_file(result: EvaluationResult, table: str, path: str, columns: Sequence[str] | None) -> Iterator[Row]:
