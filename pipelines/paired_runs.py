@@ -19,7 +19,7 @@ from ..transforms.statistics import criteria
 from ..transforms.statistics.paired import Scale
 from ..transforms.statistics.slices import SliceValues, slice_order
 from .run.result import EvaluationResult
-from .run.tables import columns_of_instances, measured_of_instances, rows_of
+from .run.tables import columns_of_instances, instance_files, measured_of_instances, rows_of
 
 
 class PairedInstance(NamedTuple):
@@ -141,10 +141,14 @@ def _read_instances(
     """
     places = {name: _column(name) for name in bests}
     rows = rows_of(run, "instances", ["instance_id", *places.values(), *columns])
+    wanted = [(name, place, bests[name]) for name, place in places.items()]
     for id_, trials in groupby(rows, key=itemgetter("instance_id")):
-        same = list(trials)
-        scores = {name: _mean([row[place] for row in same], bests[name]) for name, place in places.items()}
-        yield PairedInstance(id_, scores, same[0])
+        first, *others = trials
+        if others:
+            scores = {name: _mean([row[place] for row in (first, *others)], best) for name, place, best in wanted}
+        else:
+            scores = {name: _measure(first[place], best) for name, place, best in wanted}
+        yield PairedInstance(id_, scores, first)
 
 
 def _column(metric: str) -> str:
@@ -153,9 +157,15 @@ def _column(metric: str) -> str:
 
 def _mean(scores: Iterable[float | None], best: float | None) -> float | None:
     """Returns the mean of the finite scores, or of their distances from the best one; `None` without scores."""
-    found = [float(score) for score in scores if score is not None and math.isfinite(score)]
-    values = found if best is None else [abs(score - best) for score in found]
+    values = [value for score in scores if (value := _measure(score, best)) is not None]
     return mean(values) if values else None
+
+
+def _measure(score: float | None, best: float | None) -> float | None:
+    """Returns a finite score, or its distance from the best one."""
+    if score is None or not math.isfinite(score):
+        return None
+    return float(score) if best is None else abs(score - best)
 
 
 def _list_scored(run: EvaluationResult) -> list[str]:
@@ -164,10 +174,7 @@ def _list_scored(run: EvaluationResult) -> list[str]:
     Raises:
         ConfigError: The run wrote no instances table.
     """
-    files = run.files("instances")
-    if not files or files[0].endswith(".evalset_result.json"):
-        why = "its instances are in ADK's result files" if files else run.manifest.get("reason") or run.state
-        raise ConfigError(f"the run wrote no instances table: {why}", where=run.output)
+    instance_files(run)
     columns = columns_of_instances(run)
     named = [name.removesuffix("/score") for name in columns if name.endswith("/score") or name in PERFORMANCE]
     relative = {name.removesuffix("/pairwise_choice") for name in columns if name.endswith("/pairwise_choice")}

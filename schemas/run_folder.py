@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from .json import Json
 
 FINISHED, FAILED, STOPPED, PENDING = "finished", "failed", "stopped", "pending"
 """States that a manifest may say."""
@@ -19,6 +22,12 @@ _RETRIES, _SINKS = "retries.json", "sinks.json"
 
 _JOURNAL, _BATCH, _TEMPORARY, _LEASE = "journal", "batch", ".tmp", "lease"
 _MANIFEST, _STOP, _REPORT = "manifest.json", "stop", "report.html"
+
+
+def describe_columns(manifest: Mapping[str, Json], table: str = INSTANCES) -> dict[str, Mapping[str, Json]]:
+    """Maps our own name of each column of a table to what the manifest says of it; empty without the table."""
+    columns = manifest["tables"].get(table, {}).get("columns", ())
+    return {column.get("is", column["name"]): column for column in columns}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from heapq import nsmallest
 from itertools import chain
 from re import findall
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ...schemas.json import Json
 from ...transforms.io import storage
@@ -127,21 +127,38 @@ def _find_changes(runs: PairedRuns, names: Sequence[str]) -> list[tuple[str, int
     """Lists (title, number of instances, first of them) of newly failing, fixed and otherwise changed instances."""
     scales, roles = runs.scales(names), find_roles(runs.after)
     columns = [roles[role] for role in ("prompt", "reference", "response")]
-    found: dict[str, list[Change]] = {"Newly failing": [], "Fixed": [], "Changed otherwise": []}
+    found: dict[str, list[_Candidate]] = {"Newly failing": [], "Fixed": [], "Changed otherwise": []}
     counts = dict.fromkeys(found, 0)
     for old, new in runs.side_by_side(names, [*columns, "error_message"]):
         if old is None or new is None or not (changed := _list_changed(old, new, scales)):
             continue
         kind = _judge(changed)
         counts[kind] += 1
-        found[kind].append(_describe(old, new, changed, columns))
+        found[kind].append(_Candidate(min(_gain(*one) for one in changed), new.id, old, new, changed))
         if len(found[kind]) > 4 * MOST_ROWS:
             found[kind] = _pick(found[kind])
-    return [(kind, counts[kind], _pick(changes)) for kind, changes in found.items() if changes]
+    return [
+        (kind, counts[kind], [_describe(one, columns) for one in _pick(some)]) for kind, some in found.items() if some
+    ]
 
 
-def _pick(changes: list[Change]) -> list[Change]:
-    return nsmallest(MOST_ROWS, changes, key=lambda change: (change.gain, change.id))
+class _Candidate(NamedTuple):
+    """An instance whose scores changed, and by how much at worst."""
+
+    gain: float
+    id: str
+    old: PairedInstance
+    new: PairedInstance
+    changed: _Changed
+
+
+def _pick(candidates: list[_Candidate]) -> list[_Candidate]:
+    return nsmallest(MOST_ROWS, candidates, key=lambda one: (one.gain, one.id))
+
+
+def _gain(name: str, scale: Scale, before: float, after: float) -> float:
+    """Returns by how much a score became better, as a share of the metric's range."""
+    return scale.gain(before, after) / (scale.most or max(abs(before), abs(after)))
 
 
 def _list_changed(old: PairedInstance, new: PairedInstance, scales: Mapping[str, Scale]) -> _Changed:
@@ -157,16 +174,11 @@ def _judge(changed: _Changed) -> str:
     return "Fixed" if (False, True) in passes else "Changed otherwise"
 
 
-def _describe(old: PairedInstance, new: PairedInstance, changed: _Changed, columns: Sequence[str]) -> Change:
-    scores, gains = [], []
-    for name, scale, before, after in changed:
-        gain = scale.gain(before, after) / (scale.most or max(abs(before), abs(after)))
-        gains.append(gain)
-        scores.append((name, f"{before:.4g}", f"{after:.4g}", gain < 0))
-    prompt, reference = (new.row.get(column) for column in columns[:2])
-    answers = (_find_answer(side, columns[2]) for side in (old, new))
-    before_pieces, after_pieces = _compare_texts(*answers)
-    return Change(new.id, prompt, reference, before_pieces, after_pieces, scores, min(gains))
+def _describe(found: _Candidate, columns: Sequence[str]) -> Change:
+    scores = [(name, f"{a:.4g}", f"{b:.4g}", _gain(name, scale, a, b) < 0) for name, scale, a, b in found.changed]
+    prompt, reference = (found.new.row.get(column) for column in columns[:2])
+    before, after = _compare_texts(*(_find_answer(side, columns[2]) for side in (found.old, found.new)))
+    return Change(found.id, prompt, reference, before, after, scores, found.gain)
 
 
 def _find_answer(side: PairedInstance, column: str) -> str:

@@ -12,6 +12,7 @@ from ...schemas.json import Json
 from ...schemas.tables import PERFORMANCE
 from ..run.result import EvaluationResult
 from ..run.tables import Row, columns_of_instances, types_of_instances
+from .timeline import list_spans, list_traced
 
 MOST_ROWS = 10_000
 """Rows that the page holds whole."""
@@ -91,6 +92,8 @@ class RowBook:
         self._faults: list[list[str]] = []
         self._places: dict[tuple[str, int], int] = {}
         self._whole: list[bool] = []
+        self._traced = list_traced(known)
+        self._spans: dict[int, Json] = {}
         self._bytes = 0
 
     @property
@@ -105,6 +108,8 @@ class RowBook:
             whole, kept = False, {name: kept[name] for name in self.thin_columns}
         if whole or self._fits(kept):
             self._keep(kept, faults, whole)
+            if whole:
+                self._keep_spans(row, len(self._rows) - 1)
 
     def complete(self, row: Row) -> None:
         """Keeps the other columns of a row, too."""
@@ -112,6 +117,7 @@ class RowBook:
         kept = self._cut(row)
         if place is not None and self._fits(kept):
             self._rows[place], self._whole[place] = kept, True
+            self._keep_spans(row, place)
 
     def pack(self) -> str:
         """Packs the rows by column, and what the script must know of them, as JSON."""
@@ -127,6 +133,7 @@ class RowBook:
             "groups": groups,
             "roles": self.roles,
             "slices": self.slices,
+            "spans": {str(place): spans for place, spans in self._spans.items()},
         }
         return embed(found)
 
@@ -136,6 +143,11 @@ class RowBook:
             return False
         self._bytes += size
         return True
+
+    def _keep_spans(self, row: Row, place: int) -> None:
+        spans = list_spans(row, self._traced)
+        if spans and self._fits({"spans": spans}):
+            self._spans[place] = spans
 
     def _keep(self, row: Row, faults: Sequence[str], whole: bool) -> None:
         self._places[row["instance_id"], row["trial"]] = len(self._rows)

@@ -17,13 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ...schemas.errors import ConfigError
 from ...schemas.json import Json
 from ...schemas.names import WORD_SCORES
+from ...schemas.run_folder import INSTANCES, describe_columns
 from ...transforms.io import storage
 from .result import EvaluationResult
 
 Row = dict[str, Json]
 
+_OF_ADK = ".evalset_result.json"
 _GROUPS_AT_ONCE = 32
 _CELLS = 1 << 17
 """Values of a Parquet batch at most: as Python objects they take about a hundred times their bytes in the file."""
@@ -39,6 +42,25 @@ def rows_of(result: EvaluationResult, table: str, columns: Sequence[str] | None 
     """
     for path in result.files(table):
         yield from _rows_of_file(result, table, path, columns)
+
+
+def instance_files(result: EvaluationResult) -> list[str]:
+    """Lists the files of the instances table.
+
+    Raises:
+        ConfigError: The run wrote no such table.
+    """
+    files = result.files("instances")
+    if not has_instances(result):
+        why = "its instances are in ADK's result files" if files else result.manifest.get("reason") or result.state
+        raise ConfigError(f"the run wrote no instances table: {why}", where=result.output)
+    return files
+
+
+def has_instances(result: EvaluationResult) -> bool:
+    """Returns true if the run wrote an instances table."""
+    files = result.files("instances")
+    return bool(files) and not files[0].endswith(_OF_ADK)
 
 
 def find_rows(result: EvaluationResult, instance_id: str) -> Iterator[Row]:
@@ -61,7 +83,7 @@ def pick_rows(
     """
     wanted, first = list(positions), 0
     shown = None if columns is None else set(columns)
-    ours = {column["name"]: own for own, column in _describe_instances(result)}
+    ours = {column["name"]: own for own, column in _describe(result).items()}
     named = [name for name, own in ours.items() if shown is None or own in shown]
     if not all(path.endswith(".parquet") for path in result.files("instances")):
         chosen = set(wanted)
@@ -94,26 +116,34 @@ def count_texts(result: EvaluationResult, table: str, columns: Sequence[str], mo
                 if row[name]:
                     counts[name][row[name]] += 1
         return counts
-    ours = {c["name"]: c.get("is", c["name"]) for c in result.manifest["tables"][table]["columns"]}
+    ours = {column["name"]: own for own, column in _describe(result, table).items()}
     stored = [name for name, own in ours.items() if own in counts]
     for path in result.files(table):
         with storage.opened(path) as stream:
-            file = pq.ParquetFile(stream)
+            file = pq.ParquetFile(stream, read_dictionary=stored)
             for first in range(0, file.num_row_groups, _GROUPS_AT_ONCE):
                 groups = list(range(first, min(first + _GROUPS_AT_ONCE, file.num_row_groups)))
-                some = file.read_row_groups(groups, columns=stored, use_threads=False)
-                for name in stored:
+                filled = [name for name in stored if _may_have_values(file, groups, name)]
+                some = file.read_row_groups(groups, columns=filled, use_threads=False)
+                for name in filled:
                     found = some.column(name).drop_null().value_counts().to_pylist()
                     counts[ours[name]].update({one["values"]: one["counts"] for one in found if one["values"]})
     return counts
 
 
+def _may_have_values(file: pq.ParquetFile, groups: Sequence[int], name: str) -> bool:
+    """Returns false if the file says of all these groups of rows that a column has no value there."""
+    place = file.metadata.schema.names.index(name)
+    known = ((group, group.column(place).statistics) for group in map(file.metadata.row_group, groups))
+    return any(found is None or found.null_count != group.num_rows for group, found in known)
+
+
 def _rows_of_file(result: EvaluationResult, table: str, path: str, columns: Sequence[str] | None) -> Iterator[Row]:
-    described = result.manifest["tables"][table]
-    types = {c["name"]: c["type"] for c in described["columns"]}
-    ours = {c["name"]: c.get("is", c["name"]) for c in described["columns"]}
+    described = _describe(result, table)
+    types = {column["name"]: column["type"] for column in described.values()}
+    ours = {column["name"]: own for own, column in described.items()}
     wanted = columns and [name for name, own in ours.items() if own in columns]
-    if path.endswith(".evalset_result.json"):  # ADK's results stand there instead of a table
+    if path.endswith(_OF_ADK):  # ADK's results stand there instead of a table
         return
     if path.endswith(".parquet"):
         for batch in _parquet(path, types, wanted):
@@ -147,23 +177,26 @@ def summary_rows(result: EvaluationResult) -> list[Row]:
 
 def columns_of_instances(result: EvaluationResult) -> list[str]:
     """Columns of the instances table, under our own names."""
-    return [own for own, _ in _describe_instances(result)]
+    return list(_describe(result))
 
 
 def types_of_instances(result: EvaluationResult) -> dict[str, str]:
     """Types of the columns of the instances table, by our own names."""
-    return {own: column["type"] for own, column in _describe_instances(result)}
+    return {own: column["type"] for own, column in _describe(result).items()}
+
+
+def names_of_instances(result: EvaluationResult) -> dict[str, str]:
+    """Names of the columns in the files of the instances table, by our own names."""
+    return {own: column["name"] for own, column in _describe(result).items()}
 
 
 def measured_of_instances(result: EvaluationResult) -> frozenset[str]:
     """Columns of the instances table that differ between equal runs, under our own names."""
-    return frozenset(own for own, column in _describe_instances(result) if column.get("volatile", False))
+    return frozenset(own for own, column in _describe(result).items() if column.get("volatile", False))
 
 
-def _describe_instances(result: EvaluationResult) -> list[tuple[str, Mapping[str, Json]]]:
-    """Lists (our own name, what the manifest says) of each column of the instances table."""
-    columns = result.manifest["tables"].get("instances", {}).get("columns", ())
-    return [(c.get("is", c["name"]), c) for c in columns]
+def _describe(result: EvaluationResult, table: str = INSTANCES) -> dict[str, Mapping[str, Json]]:
+    return describe_columns(result.manifest, table)
 
 
 def _rows_of_batch(batch: pa.RecordBatch, ours: Mapping[str, str]) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from ...schemas.json import Json
+from ...schemas.run_folder import describe_columns
 
 Row: TypeAlias = dict[str, Json]
 """A row of a table under our own column names, missing values as `None`."""
@@ -41,6 +42,11 @@ class FinishedRun:
     def config(self) -> Mapping[str, Json]:
         """The configuration of the run."""
         return self.manifest["config"]
+
+    @property
+    def columns(self) -> dict[str, Mapping[str, Json]]:
+        """What the manifest says of the columns of the instances table, by our own names."""
+        return describe_columns(self.manifest)
 
     @property
     def started(self) -> float:

@@ -104,8 +104,7 @@ class TraceMaker:
     @classmethod
     def of(cls, run: FinishedRun, experiment: str, run_id: str) -> TraceMaker:
         """Returns the maker of a run's traces."""
-        described = run.manifest["tables"]["instances"]["columns"]
-        types = {c.get("is", c["name"]): c["type"] for c in described}
+        types = {name: column["type"] for name, column in run.columns.items()}
         names = list(types)
         given = [name for name in names[2 : names.index("status")] if name.removeprefix("dataset.") not in OWN_NAMES]
         columns = run.config["dataset"].get("columns") or {}

@@ -50,7 +50,7 @@ def make_test(run: FinishedRun) -> tuple[Callable[[Row], bool], list[str]]:
 
     A row fails as in the table of failure groups: by its call, an error of a metric, or a score.
     """
-    known = {c.get("is", c["name"]): c for c in run.manifest["tables"].get("instances", {}).get("columns", ())}
+    known = run.columns
     tests = {f"{test.metric}/score": test for test in _build_tests(run) if f"{test.metric}/score" in known}
     tests = {column: test for column, test in tests.items() if not known[column].get("volatile")}
     statuses = [name for test in tests.values() if (name := f"{test.metric}/status") in known]
@@ -72,14 +72,10 @@ def _build_tests(run: FinishedRun) -> list[FailureTest]:
     metrics: list[Mapping[str, Json]] = [m for m in run.manifest["metrics"] if m["name"] not in PERFORMANCE]
     bounds = {m["name"]: threshold(criteria, m["name"], _ends(m)) for m in metrics}
     bounded = any(bound is not None for bound in bounds.values())
-    pairwise = {name.removesuffix("/pairwise_choice") for name in _columns(run) if name.endswith("/pairwise_choice")}
+    pairwise = {name.removesuffix("/pairwise_choice") for name in run.columns if name.endswith("/pairwise_choice")}
     worst = {m["name"]: None if bounded or m["name"] in pairwise else m["worst"] for m in metrics}
     return [FailureTest(name, bound, worst[name]) for name, bound in bounds.items()]
 
 
 def _ends(metric: Mapping[str, Json]) -> tuple[float, float] | None:
     return None if metric["worst"] is None or metric["best"] is None else (metric["worst"], metric["best"])
-
-
-def _columns(run: FinishedRun) -> list[str]:
-    return [c.get("is", c["name"]) for c in run.manifest["tables"].get("instances", {}).get("columns", ())]

@@ -7,10 +7,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import pyarrow.compute
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
@@ -21,10 +20,9 @@ from ..report.page import render_page
 from ..report.rows import find_roles
 from ..report.runs import render_runs
 from ..run.result import EvaluationResult
+from ..run.tables import has_instances
 from .run_view import Given, RunView
-from .table import Floats, RunTable
-
-compute: Any = pyarrow.compute  # whose functions are made when it is imported
+from .table import Floats, RunTable, compute
 
 
 class Data(NamedTuple):
@@ -49,7 +47,28 @@ class Shown(Protocol):
         ...
 
 
-class RunPage:
+class RowsPage:
+    """A page with rows, which its script asks for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._view: RunView | None = None
+        self._page = ""
+
+    def page(self) -> str:
+        """Renders the page, and opens its rows."""
+        raise NotImplementedError
+
+    def ask(self, name: str, given: Given, wanted: Wanted) -> Data | None:
+        """Answers for rows."""
+        if self._view is None:
+            self.page()
+        if self._view is None or name not in ("rows", "row"):
+            return None
+        return Data((self._view.find if name == "rows" else self._view.open)(given, wanted))
+
+
+class RunPage(RowsPage):
     """The page of a run."""
 
     def __init__(self, path: str, folder: str) -> None:
@@ -59,11 +78,9 @@ class RunPage:
             path: Folder of the run.
             folder: An existing folder for copies of its files.
         """
+        super().__init__()
         self.path, self._folder = path, folder
-        self._lock = threading.Lock()
         self._manifest: Json = None
-        self._view: RunView | None = None
-        self._page = ""
 
     def page(self) -> str:
         """Renders the page; a run that was written anew since is read anew.
@@ -79,23 +96,12 @@ class RunPage:
                 self._manifest = result.manifest
             return self._page
 
-    def ask(self, name: str, given: Given, wanted: Wanted) -> Data | None:
-        """Answers for rows of the run."""
-        if self._view is None:
-            self.page()
-        if self._view is None or name not in ("rows", "row"):
-            return None
-        return Data((self._view.find if name == "rows" else self._view.open)(given, wanted))
-
     def _open(self, result: EvaluationResult) -> RunView | None:
         """Opens the rows; `None` if the run wrote none."""
-        files = result.files("instances")
-        if not files or files[0].endswith(".evalset_result.json"):
-            return None
-        return RunView(result, tempfile.mkdtemp(dir=self._folder))
+        return RunView(result, tempfile.mkdtemp(dir=self._folder)) if has_instances(result) else None
 
 
-class ComparisonPage:
+class ComparisonPage(RowsPage):
     """The page of a comparison, and the rows of the second run with what changed."""
 
     def __init__(self, before: str, after: str, folder: str) -> None:
@@ -105,10 +111,8 @@ class ComparisonPage:
             before, after: Folders of the runs.
             folder: An existing folder for copies of their files.
         """
+        super().__init__()
         self.before, self.after, self._folder = before, after, folder
-        self._lock = threading.Lock()
-        self._view: RunView | None = None
-        self._page = ""
 
     def page(self) -> str:
         """Renders the page once.
@@ -122,14 +126,6 @@ class ComparisonPage:
                 self._view = self._open(comparison.deciding)
                 self._page = render_comparison(comparison, rows=self._view.describe())
             return self._page
-
-    def ask(self, name: str, given: Given, wanted: Wanted) -> Data | None:
-        """Answers for rows of the second run."""
-        if self._view is None:
-            self.page()
-        if self._view is None or name not in ("rows", "row"):
-            return None
-        return Data((self._view.find if name == "rows" else self._view.open)(given, wanted))
 
     def _open(self, metrics: Iterable[str]) -> RunView:
         """Opens the rows of the second run, with the scores of the first and the changes as further columns."""

@@ -10,11 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...schemas.errors import ConfigError
 from ...schemas.tables import TYPES
 from ...transforms.io import storage
 from ..run.result import EvaluationResult
-from ..run.tables import Row, rows_of
+from ..run.tables import Row, instance_files, names_of_instances, rows_of, types_of_instances
 
 ROWS_OF_A_GROUP = 1024
 _WRITTEN = "table.parquet"
@@ -33,14 +32,9 @@ def local_parts(result: EvaluationResult, folder: str) -> tuple[list[str], dict[
     Raises:
         ConfigError: The run wrote no instances table.
     """
-    paths = result.files("instances")
-    if not paths or paths[0].endswith(".evalset_result.json"):
-        why = "its instances are in ADK's result files" if paths else result.manifest.get("reason") or result.state
-        raise ConfigError(f"the run wrote no instances table: {why}", where=result.output)
-    described = result.manifest["tables"]["instances"]["columns"]
+    paths, names = instance_files(result), names_of_instances(result)
     if not all(path.endswith(".parquet") for path in paths):
-        return [_write(result, folder)], {c.get("is", c["name"]): c.get("is", c["name"]) for c in described}
-    names = {c.get("is", c["name"]): c["name"] for c in described}
+        return [_write(result, folder)], {name: name for name in names}
     return [path if storage.is_local(path) else _copy(path, folder) for path in paths], names
 
 
@@ -53,9 +47,8 @@ def _copy(path: str, folder: str) -> str:
 
 def _write(result: EvaluationResult, folder: str) -> str:
     """Writes the rows of a table in JSONL or CSV as Parquet; texts that were no texts there are JSON."""
-    described = result.manifest["tables"]["instances"]["columns"]
-    kinds = {c.get("is", c["name"]): _stored(c) for c in described}
-    schema = pa.schema([pa.field(name, TYPES[kind]) for name, kind in kinds.items()])
+    types = types_of_instances(result)
+    schema = pa.schema([pa.field(name, TYPES[_stored(name, kind)]) for name, kind in types.items()])
     path = str(Path(folder) / _WRITTEN)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         left = rows_of(result, "instances")
@@ -64,9 +57,9 @@ def _write(result: EvaluationResult, folder: str) -> str:
     return path
 
 
-def _stored(column: dict[str, str]) -> str:
+def _stored(name: str, kind: str) -> str:
     """The type of a column whose cells `rows_of` reads: a judge's yes and no are numbers by then."""
-    return "float64" if column.get("is", column["name"]).endswith("/score") else column["type"]
+    return "float64" if name.endswith("/score") else kind
 
 
 def _columns(rows: Sequence[Row], schema: pa.Schema) -> Iterator[pa.Array]:

@@ -11,12 +11,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from ...schemas.errors import ConfigError
-from .table import Positions, RunTable
-
-compute: Any = pyarrow.compute  # whose functions are made when it is imported
+from .table import Positions, RunTable, compute
 
 MOST_CHARACTERS = 1000
 """Characters of a search at most."""

@@ -13,6 +13,7 @@ from ..display.digest import make_fault_finder, make_score_tests
 from ..report.page import fill_report
 from ..report.rows import embed, find_roles, list_slices, show_cell
 from ..report.scan import MOST_EXAMPLES, Group, Scan, list_marks, make_bins
+from ..report.timeline import list_spans, list_traced
 from ..run.result import EvaluationResult
 from ..run.tables import Row, summary_rows
 from .faults import ERROR, find_faults
@@ -100,7 +101,14 @@ class RunView:
         places = np.flatnonzero(self.finder.find(Query.parse(given), wanted)[0] == at[chosen])
         place = int(places[0]) if len(places) else -1
         where = {"page": place // size, "place": place % size} if place >= 0 else {"page": 0, "place": -1}
-        return {"row": trials[chosen], "trials": trials, **where}
+        return {"row": {**trials[chosen], "spans": self._list_spans(int(at[chosen]))}, "trials": trials, **where}
+
+    def _list_spans(self, position: int) -> Json:
+        """Lists the spans of a row's trace; reads the columns of traces alone, whole."""
+        traced = list_traced(self.table.types)
+        if not traced:
+            return None
+        return list_spans(self.table.read(np.array([position]), list(traced.values()))[0], traced)
 
     def describe(self) -> str:
         """What the explorer's script must know of the rows, as JSON."""

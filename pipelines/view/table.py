@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 from ...schemas.json import Json
 from ...schemas.names import WORD_SCORES
 from ..run.result import EvaluationResult
-from ..run.tables import Row
+from ..run.tables import Row, types_of_instances
 from .parts import local_parts
 
-compute: Any = pyarrow.compute  # whose functions are made when it is imported
+compute: Any = pyarrow.compute
+"""Functions of pyarrow, which are made when it is imported, so that type checkers do not know them."""
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -67,8 +68,7 @@ class RunTable:
         """
         self.result = result
         paths, self._names = local_parts(result, folder)
-        described = result.manifest["tables"]["instances"]["columns"]
-        self.types: dict[str, str] = {c.get("is", c["name"]): c["type"] for c in described}
+        self.types = types_of_instances(result)
         self.types |= {name: "float64" for name in self.types if name.endswith("/score")}
         self.texts = [name for name, kind in self.types.items() if kind in ("string", "json", "timestamp")]
         self._files = {path: pq.read_metadata(path) for path in paths}

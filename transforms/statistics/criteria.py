@@ -8,11 +8,12 @@ from dataclasses import dataclass, fields, replace
 from ...schemas.config.evaluation import CriterionConfig
 from ...schemas.errors import ConfigError, name_error
 from ...schemas.result import OF_LABELS, Summary, Verdict
+from .order_statistics import QUANTILES
 
 _NOT_BOUNDED = {"slice", "metric", "ci_method", "threshold", "verdict", "judges", "validity"}
-_WITHIN = {"mean", "min", "max", "median", "p90", "p95", "p99", "mode", "worst_case_mean", "best_case_mean"}
+_WITHIN = {"mean", "min", "max", *QUANTILES, "mode", "worst_case_mean", "best_case_mean"}
 _WITHIN |= {"corrected_mean", "corrected_ci_low", "corrected_ci_high"}
-_WITHIN |= {f"{name}_ci_{end}" for name in ("median", "p90", "p95", "p99") for end in ("low", "high")}
+_WITHIN |= {f"{name}_ci_{end}" for name in QUANTILES for end in ("low", "high")}
 _SHARES = {"coverage", "pass_rate"}
 _OF_LABELS = {name.rstrip("_") for name in OF_LABELS}
 STATISTICS: tuple[str, ...] = tuple(f.name.rstrip("_") for f in fields(Summary) if f.name not in _NOT_BOUNDED)

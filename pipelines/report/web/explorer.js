@@ -433,6 +433,33 @@
     return section("Trajectory", make("div", "wide", grid));
   }
 
+  const asTime = (milliseconds) => (milliseconds < 1000 ? `${asNumber(milliseconds)} ms` : `${asNumber(milliseconds / 1000)} s`);
+
+  function drawBar({ start, took, error }, whole) {
+    const bar = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const part = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    const [left, width] = whole ? [(100 * start) / whole, (100 * took) / whole] : [0, 100];
+    for (const [name, value] of Object.entries({ x: `${Math.min(left, 99.5)}%`, width: `${Math.max(width, 0.5)}%`, height: "100%", rx: 2 })) part.setAttribute(name, value);
+    bar.setAttribute("class", error === undefined ? "time" : "time failed");
+    bar.setAttribute("aria-hidden", "true");
+    bar.append(part);
+    return bar;
+  }
+
+  function drawSpans({ spans }) {
+    if (!spans || !spans.length) return null;
+    const whole = Math.max(...spans.map((span) => span.start + span.took));
+    const body = spans.map((span) => {
+      const name = make("th", "", text("span", "", span.name || "–"), " ", text("small", "", span.kind === "UNKNOWN" ? "" : span.kind.toLowerCase().replaceAll("_", " ")));
+      name.scope = "row";
+      name.style.paddingLeft = `${0.2 + Math.min(span.level, 12) * 0.9}rem`;
+      if (span.error !== undefined) name.append(text("div", "FAILED", span.error));
+      return make("tr", "", name, make("td", "", drawBar(span, whole)), text("td", "n", asTime(span.start)), text("td", "n", asTime(span.took)));
+    });
+    const head = make("tr", "", text("th", "", "Span"), text("th", "", ""), text("th", "n", "Start"), text("th", "n", "Took"));
+    return section("Timeline", make("div", "wide", make("table", "spans", make("thead", "", head), make("tbody", "", ...body))));
+  }
+
   // ---------------------------------------------------------------------------------------------------- one row
 
   const section = (title, ...body) => make("section", "", text("h3", "", title), ...body);
@@ -565,7 +592,7 @@
       get(roles.prompt, row) === null ? null : section("Prompt", block(get(roles.prompt, row))),
       error ? section("Error", block(`${asText(get("error_type", row))}: ${asText(error)}`)) : null,
       reference === null && response === null ? null : section("Answer", answers),
-      drawTrajectories(row), drawTurns(row), drawScores(row), drawTrials(row, trials), drawRest(row),
+      drawTrajectories(row), drawSpans(row), drawTurns(row), drawScores(row), drawTrials(row, trials), drawRest(row),
       section("Whole row", block(`evalbeam show ${root.dataset.output} ${id}`)));
     panel.replaceChildren(head, body);
     if (!panel.open) panel.showModal();

@@ -6,7 +6,8 @@
 // open(id, trial, query, size) -> {row, trials, page, place}: a whole row, all trials of its instance, and where the
 //                             query finds it (place -1: nowhere); null if there is no such row
 //
-// A row has get(name), the names of its groups of failures, and whether only its scores are known. A query has what the
+// A row has get(name), the names of its groups of failures, whether only its scores are known, and once it is opened the
+// spans of its trace, null without one: name, kind, level, start and took (milliseconds), error. A query has what the
 // address keeps: q, status, fault, slice and range by column, sort, and the columns that are shown.
 
 const rowSources = (() => {
@@ -45,7 +46,7 @@ const rowSources = (() => {
     };
     const partial = new Set(data.partial);
     const groups = new Map(data.groups.map((name, number) => [name, number]));
-    const makeRow = (i) => ({ get: (name) => get(name, i), faults: data.faults[i].map((one) => data.groups[one]), partial: partial.has(i) });
+    const makeRow = (i) => ({ get: (name) => get(name, i), faults: data.faults[i].map((one) => data.groups[one]), partial: partial.has(i), spans: data.spans[i] ?? null });
 
     // ------------------------------------------------------------------------------------------------ search
 
@@ -196,7 +197,7 @@ const rowSources = (() => {
   // ------------------------------------------------------------------------------------------------ rows of a server
 
   function served(data) {
-    const makeRow = ({ values, faults }) => ({ get: (name) => values[name] ?? null, faults, partial: false });
+    const makeRow = ({ values, faults, spans }) => ({ get: (name) => values[name] ?? null, faults, partial: false, spans: spans ?? null });
     let asking = new AbortController();
 
     function encode(query, page, size) {

@@ -25,6 +25,7 @@ from evalbeam.pipelines.view.query import Finder, Query, Superseded
 from evalbeam.pipelines.view.run_view import RunView
 from evalbeam.pipelines.view.table import RunTable
 
+HOSTILE = "</script><script>document.title='broken'</script>"
 View = Callable[..., Any]
 
 
@@ -269,3 +270,15 @@ def test_the_report_still_holds_its_rows(result: EvaluationResult) -> None:
     page = render_page(result)
     assert "connect-src" not in page
     assert '"served"' not in page
+
+
+def test_an_opened_row_has_the_spans_of_its_trace(tmp_path: Path, view: View) -> None:
+    span = {"span_id": "a", "name": HOSTILE, "start_time_unix_nano": 5_000_000, "end_time_unix_nano": 12_000_000}
+    trace = {"info": {"trace_id": "1"}, "data": {"spans": [span]}, "padding": "x" * 100_000}
+    rows = [{"prompt": f"q{i}", "response": "x", "reference": "y", **({"trace": trace} if i else {})} for i in range(2)]
+    result = evaluate(rows, ["exact_match"], output=str(tmp_path / "run"))
+    client = view(result.output)
+    for row in rows_of(result, "instances"):
+        spans = client.get("row?" + urlencode({"row": row["instance_id"]})).value["row"]["spans"]
+        shown = [{"name": HOSTILE, "kind": "UNKNOWN", "level": 0, "start": 0.0, "took": 7.0}]
+        assert spans == (shown if row["prompt"] == "q1" else None)
