@@ -47,6 +47,7 @@ from ..runners import options as engines
 from ..runners.drive import drive, hand_over, prepare_job
 from ..runners.lease import Holder
 from ..runners.shuffle import shuffling
+from ..runners.signatures import known_signatures
 from . import batches
 from .answers import require_dataset
 from .baseline import baseline_files
@@ -196,7 +197,13 @@ def _start(
         context = RunContext(plan.folder, fingerprint or "", engines.processes(options), start=start)
         context = replace(context, budget=_take_over(plan, context, tell), prices=plan.call_prices)
         prepare_job(options, holder, plan.packages)
-        with _process_for_bulk(), plain_pipelines(), holding() as held, shuffling(options, plan.folder) as spill:
+        with (
+            _process_for_bulk(),
+            plain_pipelines(),
+            known_signatures(),
+            holding() as held,
+            shuffling(options, plan.folder) as spill,
+        ):
             try:
                 shipped = plan.with_parts(held) if engines.in_this_process(options) else plan
                 pipeline = _graph(shipped, replace(context, spill=spill), options)

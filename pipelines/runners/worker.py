@@ -45,9 +45,11 @@ def serve() -> int:
     from apache_beam.runners.worker import sdk_worker_main
 
     from ...transforms.calls.loop import Loop
+    from .signatures import known_signatures
 
     try:
-        sdk_worker_main.main(sys.argv)
+        with known_signatures():
+            sdk_worker_main.main(sys.argv)
     finally:
         Loop.end()
     return 0

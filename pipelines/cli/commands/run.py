@@ -81,6 +81,9 @@ def retry(args: argparse.Namespace, config: EvaluationConfig, flags: list[str], 
 
 def plan_of(args: argparse.Namespace, config: EvaluationConfig, flags: list[str]) -> tuple[Plan, Any]:
     """Returns the plan of a configuration, and Beam's options."""
+    from ...runners.beam_import import import_beam
+
+    import_beam()  # first: what follows imports all of it otherwise
     from ...display.console import logs, note
     from ...run.build import make_plan
     from ...runners import options as engines
