@@ -26,6 +26,9 @@ Style: TypeAlias = Literal["flat", "databricks", "mlflow3"]
 PERFORMANCE = ("latency_in_seconds", "failure")
 """Metrics whose column is `<metric>` instead of `<metric>/score`."""
 
+RATES = ("/candidate_model_win_rate", "/baseline_model_win_rate", "/tie_rate")
+"""Endings of the summary rows that a pairwise metric has instead of one of its own."""
+
 RATINGS: Mapping[float, str] = {1.0: "yes", 0.0: "no"}
 """Scores of yes-or-no judges as text, for styles of `output.column_style` that write them so."""
 CATEGORIES: Mapping[str, Mapping[float, str]] = {

@@ -197,6 +197,11 @@ def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
+def is_async(function: Any) -> bool:
+    """Returns true for a coroutine function, and for an object whose `__call__` is one."""
+    return any(map(inspect.iscoroutinefunction, (function, getattr(type(function), "__call__", None))))  # noqa: B004
+
+
 def has_module(name: str) -> bool:
     """Returns whether a module could be imported; only its parent packages are imported."""
     try:

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from ...schemas.json import Json
+from ...schemas.names import RATES
 from ...schemas.run_folder import FAILURES, SLICES
 from ...schemas.tables import PERFORMANCE
 from ...schemas.values import slice_text
 from ..drawing.words import ranges_of
-from ..run.result import RATES, EvaluationResult
+from ..run.result import EvaluationResult
 from ..run.tables import Row, columns_of_instances, count_texts, rows_of
 
 LOOKED_AT = 100_000

@@ -33,7 +33,7 @@ from ...transforms.labels import PeopleLabels
 from ...transforms.load import LoadTables
 from ...transforms.metrics._inputs import ConfiguredMetric
 from ...transforms.metrics._judged import is_judged
-from ...transforms.metrics.base import Derived
+from ...transforms.metrics.base import Derived, Pooled
 from ...transforms.readers._files import FileInfo
 from ...transforms.statistics import criteria
 from ...transforms.statistics.failures import FailureTest
@@ -330,7 +330,7 @@ def test_of(use: ConfiguredMetric, facts: Sequence[MetricFacts]) -> FailureTest:
 
 def describe_pooled(use: ConfiguredMetric) -> tuple[MetricFacts, ...]:
     """The score of all rows together, as a metric of the summary, if the configuration asks for it."""
-    if not getattr(use.metric, "corpus", False):
+    if not isinstance(use.metric, Pooled) or not use.metric.corpus:
         return ()
     return (MetricFacts(f"{use.name}/corpus", range=use.metric.range, pooled=(use.name, use.metric.pool)),)
 

@@ -21,14 +21,16 @@ from .result import SINKS, EvaluationResult, manifest_at
 from .tables import pick_rows, rows_of, summary_rows
 
 
-def require_sinks(output: OutputConfig) -> None:
-    """Checks that what the sinks need is installed.
+def require_sinks(output: OutputConfig) -> list[str]:
+    """Returns the names of the sinks that a configuration names, whose packages are installed.
 
     Raises:
         ConfigError: A package is missing.
     """
-    for sink in sinks_of(output):
+    sinks = sinks_of(output)
+    for sink in sinks:
         sink.require()
+    return [sink.name for sink in sinks]
 
 
 def warn(text: str) -> None:
@@ -78,27 +80,13 @@ def publish(
         return result
 
 
-def load_finished(folder: str) -> EvaluationResult:
-    """Opens a run that can be published.
-
-    Raises:
-        ConfigError: There is no finished run.
-    """
-    result = EvaluationResult.load(folder)
-    if result.state != FINISHED:
-        found = f"the run at {folder!r} is {result.state}, not finished"
-        raise ConfigError(found, where="publish", allowed="a finished run; `evalbeam run` resumes another")
-    return result
-
-
 def require_named(output: OutputConfig) -> list[str]:
     """Returns the names of the sinks that a configuration names.
 
     Raises:
         ConfigError: It names none, or what one of them needs is not installed.
     """
-    require_sinks(output)
-    if names := [sink.name for sink in sinks_of(output)]:
+    if names := require_sinks(output):
         return names
     allowed = "output.mlflow, output.otel or output.vertex_experiment, in a configuration or by --set"
     raise ConfigError("no sink is named", where="publish", allowed=allowed)

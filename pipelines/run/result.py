@@ -13,7 +13,7 @@ import orjson
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
-from ...schemas.names import aggregates, registered_names
+from ...schemas.names import RATES, aggregates, registered_names
 from ...schemas.run_folder import FAILED, FINISHED, PENDING, RunFolder
 from ...schemas.warehouse import ADDED, ORIGINAL
 from ...transforms.io import storage
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 EXIT_PASSED, EXIT_CRITERION, EXIT_CONFIG, EXIT_RUN, EXIT_INCONCLUSIVE, EXIT_PENDING = range(6)
 SINKS = "sinks"
 """Key of the manifest that says what became of each sink."""
-RATES = ("/candidate_model_win_rate", "/baseline_model_win_rate", "/tie_rate")
-"""Endings of the summary rows that a pairwise metric has instead of one of its own."""
 
 
 @dataclass(frozen=True)

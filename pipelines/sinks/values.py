@@ -8,8 +8,6 @@ from ...schemas.json import Json
 from ...schemas.tables import json_text
 from .base import FinishedRun
 
-RATES = ("/candidate_model_win_rate", "/baseline_model_win_rate", "/tie_rate")
-"""Endings of the summary rows that a pairwise metric has instead of one of its own."""
 _STATISTICS = {"mean": "mean", "ci_low": "ci_low", "ci_high": "ci_high", "n": "scored_count", "failures": "error_count"}
 """Name of a statistic -> column of the summary table."""
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from ...schemas.config.sinks import VertexExperimentConfig
 from ...schemas.json import Json
+from ...schemas.names import RATES
 from ...transforms.registry import require_module
 from .base import FinishedRun, SinkError, quieting
-from .values import RATES, build_params, list_statistics
+from .values import build_params, list_statistics
 
 RUN_PARAM = "evalbeam.run_id"
 _MOST_ID = 121

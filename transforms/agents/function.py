@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
-from ..registry import parameters_of
+from ..registry import is_async, parameters_of
 from .base import Agent, Ask, load_target, register
 
 _ROW_NAMES = ("row", "instance", "example")
@@ -70,8 +70,7 @@ class FunctionAgent(Agent):
         async def ask_async(given: Json, key: str) -> Any:
             return await ask(given, key)
 
-        asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-        return ask_async if asynchronous else ask
+        return ask_async if is_async(function) else ask
 
 
 def _explain_mismatch(function: Any) -> str | None:

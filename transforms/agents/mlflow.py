@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,7 +11,7 @@ from ...schemas.formats.messages import agent_input, response_text, responses_in
 from ...schemas.json import Json
 from ..dialects.traces_otel.derive import fields_of
 from ..dialects.traces_otel.spans import parse_trace
-from ..registry import require_module
+from ..registry import is_async, require_module
 from .base import Agent, Ask, load_target, register
 
 URIS = ("models:/", "runs:/")
@@ -67,8 +66,7 @@ class MlflowAgent(Agent):
         async def ask_async(given: Json, key: str) -> Any:
             return await ask(given, key)
 
-        asynchronous = inspect.iscoroutinefunction(predict) or inspect.iscoroutinefunction(type(predict).__call__)
-        return ask_async if asynchronous else ask
+        return ask_async if is_async(predict) else ask
 
     def read(self, raw: Any) -> Any:
         raw = _to_plain(raw)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
@@ -12,6 +11,7 @@ from typing import Any, Protocol
 
 from ...schemas.calls import Call
 from ...schemas.config.calls import CallPolicy
+from ..registry import is_async
 from .budget import SpendTracker
 from .errors import ClassifiedError, classify_error
 from .loop import Loop
@@ -88,9 +88,7 @@ class EndpointClient:
             if self.call is None:
                 self.context = copy_context()
                 call = self._connect()
-                self.on_loop = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
-                    getattr(call, "__call__", None)  # noqa: B004
-                )
+                self.on_loop = is_async(call)
                 self.remote_limiter = connect_limiter(
                     self.policy, self.queue.loop, self.queue.wake, partial(self.queue.stop, self)
                 )

@@ -12,7 +12,7 @@ from typing import Any
 from ...schemas.errors import ConfigError
 from ...schemas.formats.rapid import read_result
 from ...schemas.json import Json
-from ..registry import load_object, parameters_of
+from ..registry import is_async, load_object, parameters_of
 from ..runtime.local_objects import original
 from .base import Consult, Judge, Question, Reply, register
 
@@ -54,8 +54,7 @@ class FunctionJudge(Judge):
             extra = {"vote": question.vote} if with_vote else {}
             return _to_reply(await function(*given(question), **extra))
 
-        asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-        return consult_async if asynchronous else consult
+        return consult_async if is_async(function) else consult
 
     @property
     def identity(self) -> Mapping[str, Json]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ...schemas.conversation import is_conversation, turn_in
 from ...schemas.instance import Example, Turn
@@ -55,7 +54,7 @@ def read_conversation(example: Example) -> Conversation | Score:
     session = json_or_text(example.instance.get("session"))
     if isinstance(session, list):
         return _read_session(session) if session else NO_SESSION
-    turns, setting = pair_answered(example), _read_agents(example)
+    turns, setting = pair_answered(example), read_setting(example)
     return Conversation(turns, setting["instructions"], setting["tools"]) if turns else MISSING_TURNS
 
 
@@ -75,7 +74,7 @@ def read_last_turn(example: Example) -> tuple[Turn, dict[str, Json]]:
     turn = turns[-1][1] if turns else Turn(str(example.get("instruction")), trajectory=calls)
     trace = _find_trace(example)
     if trace is None:
-        return turn, _read_agents(example)["tools"]
+        return turn, read_setting(example)["tools"]
     traced = turn_in(derive.turn_fields(trace))
     if calls is not None and traced.trajectory != calls:
         return turn, {}
@@ -101,7 +100,3 @@ def _name_tools(traces: Sequence[Trace]) -> dict[str, Json]:
     for trace in traces:
         found += [tool for tool in derive.tools(trace) if tool not in found]
     return {"agent": found} if found else {}
-
-
-def _read_agents(example: Example) -> dict[str, Any]:
-    return dict(read_setting(example))

@@ -111,8 +111,9 @@ class TurnJudge(CaseJudge):
 
 def pair_answered(example: Example) -> list[tuple[Turn, Turn]]:
     """Returns (expected, actual) of every turn; an empty list if the answer has fewer turns than the conversation."""
-    turns = [(expected, actual) for expected, actual in pair_turns(example) if actual is not None]
-    return turns if len(turns) == len(pair_turns(example)) else []
+    turns = pair_turns(example)
+    answered = [(expected, actual) for expected, actual in turns if actual is not None]
+    return answered if len(answered) == len(turns) else []
 
 
 def average(scores: Sequence[Score], details: dict[str, Json]) -> Score:
@@ -137,7 +138,7 @@ def list_steps(turn: Turn) -> list[dict[str, Json]]:
     return [{"kind": "call", "tool_name": c.tool_name, "value": c.tool_input} for c in turn.trajectory]
 
 
-def read_setting(example: Example) -> dict[str, Json]:
+def read_setting(example: Example) -> dict[str, dict[str, Json]]:
     """Returns the instructions and tools of the agents, as far as the answer has them."""
     details = (example.invocation.extra or {}).get("app_details")
     agents: Mapping[str, Any] = details if isinstance(details, Mapping) else {}

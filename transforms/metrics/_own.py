@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import numbers
 from abc import abstractmethod
@@ -60,7 +59,7 @@ class FunctionMetric(Metric):
 
     def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
         calls = [partial(self._call, example) for example in batch.examples]
-        results = call_each(calls, self.max_in_flight, is_async=_is_async(self._function))
+        results = call_each(calls, self.max_in_flight, is_async=registry.is_async(self._function))
         return ScoreColumn.of([self._score(*result) for result in results])
 
     @property
@@ -175,7 +174,3 @@ def _to_json(value: Any) -> Json:
         return orjson.loads(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY))
     except (TypeError, ValueError) as error:
         raise InvalidScore(f"the function returned details that are no JSON: {error}") from None
-
-
-def _is_async(function: Any) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

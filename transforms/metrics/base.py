@@ -37,7 +37,7 @@ from ..registry import name_of, register
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Derived", "Metric", "ScoringBatch", "failure_of", "register", "score_safely"]
+__all__ = ["Derived", "Metric", "Pooled", "ScoringBatch", "failure_of", "register", "score_safely"]
 
 T = TypeVar("T")
 _OTHERS = sys.stdlib_module_names | {(__package__ or "").partition(".")[0]}
@@ -106,17 +106,6 @@ class Metric(ABC):
         """Scores all examples of a batch, with the same results as `score`; calls `score` for each by default."""
         return ScoreColumn.of([score_safely(self, example) for example in batch.examples])
 
-    def pool(self, sums: np.ndarray) -> np.ndarray:
-        """Returns the score of all rows together, from sums of what `ScoreColumn.sums` has of each row.
-
-        Args:
-            sums: float64 of shape (cases, sums).
-
-        Raises:
-            NotImplementedError: The metric has no such score.
-        """
-        raise NotImplementedError
-
     @property
     def metric_name(self) -> str:
         """Name of its columns, as in the Vertex AI SDK: its own, else the registered one."""
@@ -147,6 +136,24 @@ class Metric(ABC):
         if self.range is None or self.best <= self.range[0]:
             return "lower"
         return "higher" if self.best >= self.range[1] else "nearer"
+
+
+class Pooled(Metric):
+    """Base of metrics that may have a score of all rows together beside those of the rows.
+
+    Attributes:
+        corpus: True to add a row `<name>/corpus` to the summary; a field of each subclass.
+    """
+
+    corpus: bool
+
+    @abstractmethod
+    def pool(self, sums: np.ndarray) -> np.ndarray:
+        """Returns the score of all rows together, from sums of what `ScoreColumn.sums` has of each row.
+
+        Args:
+            sums: float64 of shape (cases, sums).
+        """
 
 
 class Derived(Metric):

@@ -42,8 +42,6 @@ _DATABRICKS = (
 )
 PARAMETERS = (*_MLFLOW, *_DATABRICKS)
 """Names of parameters by which MLflow 3 and Databricks call scorers."""
-NO_SESSION = object()
-"""Result of a scorer of sessions on a row without one."""
 _YES_NO = {"yes": 1.0, "no": 0.0}
 
 
@@ -101,7 +99,9 @@ class ScorerMetric(FunctionMetric):
         given = _Given(example)
         if getattr(function, "is_session_level_scorer", False):
             session, expectations = given.of("session"), given.of("expectations")
-            return NO_SESSION if session is None else function.run(session=session, expectations=expectations)
+            if session is None:
+                return Score.skipped("missing_session", "the row is not the first of a session of traces")
+            return function.run(session=session, expectations=expectations)
         if is_scorer(function):
             return function.run(**{name: given.of(name) for name in _MLFLOW})
         names = parameters_of(function)
@@ -124,8 +124,6 @@ def read_feedback(value: Any, name: str) -> Score:
     """
     if value is None:
         return Score(status="not_applicable")
-    if value is NO_SESSION:
-        return Score.skipped("missing_session", "the row is not the first of a session of traces")
     if isinstance(value, str):
         score = _YES_NO.get(value.strip().lower())
         return Score(label=value, details={"value": value}) if score is None else Score(score)

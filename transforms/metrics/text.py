@@ -20,7 +20,7 @@ from ...schemas.instance import Example
 from ...schemas.result import Score, ScoreColumn
 from ..registry import require_module
 from ._pooled import pooled_f1
-from .base import Metric, ScoringBatch, register
+from .base import Metric, Pooled, ScoringBatch, register
 from .kernels.bleu import bleus
 from .kernels.pairs import Counts, TextPairs
 from .kernels.sentences import splitter_of
@@ -78,7 +78,7 @@ def _rouge_column(counts: np.ndarray) -> ScoreColumn:
 
 @register("metric", "rouge")
 @dataclass(frozen=True)
-class Rouge(_PairMetric):
+class Rouge(_PairMetric, Pooled):
     """ROUGE F1 in [0, 1], higher is better; precision and recall are in the details.
 
     Scores equal those of rouge-score 0.1.2: rouge1 ... rouge9 use clipped n-gram matches, rougeL the longest common
@@ -173,7 +173,7 @@ class ResponseMatch(_PairMetric):
 
 @register("metric", "bleu")
 @dataclass(frozen=True)
-class Bleu(_PairMetric):
+class Bleu(_PairMetric, Pooled):
     """Sentence BLEU in [0, 1], higher is better.
 
     Scores equal those of sacrebleu with one reference and n-grams of order 1 to 4, divided by 100 and capped at 1.

@@ -27,7 +27,7 @@ from ...schemas.instance import Example, ToolCall, Trajectory
 from ...schemas.result import Score, ScoreColumn
 from ...schemas.trajectory import parse_trajectory
 from ._pooled import pooled_f1
-from .base import Metric, ScoringBatch, failure_of, register
+from .base import Metric, Pooled, ScoringBatch, failure_of, register
 from .kernels.calls import ArgsRule, Profile, Relation, Sameness
 from .kernels.matching import matched, union
 
@@ -161,7 +161,7 @@ class TrajectoryRecall(TrajectoryComparison):
 
 @register("metric", "trajectory_f1")
 @dataclass(frozen=True)
-class TrajectoryF1(TrajectoryComparison):
+class TrajectoryF1(TrajectoryComparison, Pooled):
     """Harmonic mean of trajectory_precision and trajectory_recall, in [0, 1]; 0 if both are 0.
 
     Attributes:

@@ -55,6 +55,17 @@ def read_request(stream: Any, command: str) -> bytes:
     return stream.buffer.read()
 
 
+def add_metrics(parser: argparse.ArgumentParser, words: str) -> None:
+    """Adds the option that names metrics of a finished run; its value is a list, or `None`."""
+    parser.add_argument("--metrics", metavar="NAMES", type=_parse_words, help=words)
+
+
+def _parse_words(text: str) -> list[str]:
+    from ...config.settings import split_words
+
+    return split_words(text)
+
+
 def add_form(parser: argparse.ArgumentParser) -> None:
     """Adds the option that chooses the form in which a run is printed."""
     words = "print the run as text (default), json, markdown, or junit for CI systems"

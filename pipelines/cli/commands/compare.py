@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from .base import SLICES, add_form, add_to_job, parse_number, reject_arguments
+from .base import SLICES, add_form, add_metrics, add_to_job, parse_number, reject_arguments
 
 _ABOUT = """\
 Compares two runs over the same dataset, instance by instance. Ends with 0 if every metric that decides is shown to be
@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
     parser.add_argument("before", metavar="BEFORE", help="folder of the first run, the baseline")
     parser.add_argument("after", metavar="AFTER", help="folder of the second run")
     words = "metrics that decide, comma-separated (default: all that are not measured)"
-    parser.add_argument("--metrics", metavar="NAMES", help=words)
+    add_metrics(parser, words)
     parser.add_argument("--slices", metavar="COLUMN,...", help=f"break the comparison down {SLICES}")
     words = "loss that counts as none; METRIC=X for one metric; repeatable (default: 0)"
     parser.add_argument("--margin", action="append", default=[], metavar="X", help=words)
@@ -44,18 +44,17 @@ def add(commands: Any) -> None:
 
 def _compare(args: argparse.Namespace, rest: list[str]) -> int:
     from ...compare import changes, compare, write_changes, write_comparison
-    from ...config.settings import parse_slices, split_words
+    from ...config.settings import parse_slices
     from ...display.console import say, width
     from ...display.exports import render_comparison_as
     from ...report.comparison import write_comparison_page
 
     reject_arguments(rest)
-    metrics = None if args.metrics is None else split_words(args.metrics)
     margin, margins = _parse_margins(args.margin)
     comparison = compare(
         args.before,
         args.after,
-        metrics=metrics,
+        metrics=args.metrics,
         slices=None if args.slices is None else parse_slices(args.slices),
         margin=margin,
         margins=margins,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .base import PASSED, reject_arguments
+from .base import PASSED, add_metrics, reject_arguments
 
 _ABOUT = """\
 Follows the metrics of several runs over time, names the runs at which a mean changed, and what else changed
@@ -17,7 +17,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("history", help="follow metrics over many runs", description=_ABOUT)
     parser.add_argument("runs", nargs="+", metavar="RUNS", help="folders of runs, or globs of them such as 'runs/*'")
     words = "metrics to follow, comma-separated (default: all but latency)"
-    parser.add_argument("--metrics", metavar="NAMES", help=words)
+    add_metrics(parser, words)
     words = "print text (default), or the history table as json"
     parser.add_argument("--as", dest="form", default="text", choices=("text", "json"), metavar="FORM", help=words)
     words = "write the history table to a .jsonl, .csv or .parquet file"
@@ -28,13 +28,12 @@ def add(commands: Any) -> None:
 def _history(args: argparse.Namespace, rest: list[str]) -> int:
     import orjson
 
-    from ...config.settings import split_words
     from ...display.console import say, width
     from ...display.history_text import render_history
     from ...history import history, write_history
 
     reject_arguments(rest)
-    found = history(args.runs, metrics=None if args.metrics is None else split_words(args.metrics))
+    found = history(args.runs, metrics=args.metrics)
     if args.output is not None:
         write_history(found, args.output)
     if args.form == "json":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .base import PASSED, reject_arguments
+from .base import PASSED, add_metrics, reject_arguments
 
 _ABOUT = """\
 Writes the rows of a finished run that people should label, as CSV and as JSONL, without what the judge said of them.
@@ -19,20 +19,18 @@ def add(commands: Any) -> None:
     parser.add_argument("folder", metavar="FOLDER", help="output folder of the run")
     parser.add_argument("--n", type=int, default=200, metavar="ROWS", help="number of rows (default: 200)")
     words = "metrics to label, comma-separated (default: all that ask a judge)"
-    parser.add_argument("--metrics", metavar="NAMES", help=words)
+    add_metrics(parser, words)
     words = "path of the files without .csv and .jsonl (default: FOLDER/to_label)"
     parser.add_argument("--output", metavar="PATH", help=words)
     parser.set_defaults(handle=_label)
 
 
 def _label(args: argparse.Namespace, rest: list[str]) -> int:
-    from ...config.settings import split_words
     from ...display.console import say
     from ...label import choose_labels
 
     reject_arguments(rest)
-    names = [] if args.metrics is None else split_words(args.metrics)
-    chosen = choose_labels(args.folder, args.n, metrics=names, output=args.output)
+    chosen = choose_labels(args.folder, args.n, metrics=args.metrics or (), output=args.output)
     columns = ", ".join(f'"{name}": "{name}/label"' for name in chosen.metrics)
     say(f"{chosen.rows:,} rows of {chosen.strata} strata in {' and '.join(chosen.files)}")
     say(f"labels: {{path: {chosen.files[0]}, columns: {{{columns}}}, probability: probability}}")

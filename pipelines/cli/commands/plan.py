@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .base import PASSED, parse_number, reject_arguments
+from .base import PASSED, add_metrics, parse_number, reject_arguments
 
 _ABOUT = """\
 Says from a finished run, without any call, which gain a run of its size can show with a probability of 80 %, how many
@@ -18,7 +18,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("plan", help="plan the next run from a finished one", description=_ABOUT)
     parser.add_argument("folder", metavar="FOLDER", help="output folder of the run")
     words = "metrics that are to decide, comma-separated (default: all that are not measured)"
-    parser.add_argument("--metrics", metavar="NAMES", help=words)
+    add_metrics(parser, words)
     words = "the difference that matters, in the unit of the metrics"
     parser.add_argument("--margin", metavar="X", help=words)
     words = "level of the comparison (default: 0.95)"
@@ -29,7 +29,6 @@ def add(commands: Any) -> None:
 
 
 def _plan(args: argparse.Namespace, rest: list[str]) -> int:
-    from ...config.settings import split_words
     from ...display.console import say, width
     from ...display.next_run import render
     from ...power import plan_next
@@ -37,7 +36,7 @@ def _plan(args: argparse.Namespace, rest: list[str]) -> int:
     reject_arguments(rest)
     found = plan_next(
         args.folder,
-        metrics=[] if args.metrics is None else split_words(args.metrics),
+        metrics=args.metrics or (),
         margin=None if args.margin is None else parse_number(args.margin, "--margin", "a number above 0"),
         confidence=parse_number(args.confidence, "--confidence", "a number between 0 and 1"),
         row_price=parse_number(args.row_price, "--row-price", "a number, 0 or more"),

@@ -36,8 +36,8 @@ def _publish(args: argparse.Namespace, rest: list[str]) -> int:
     from ...config.files import load
     from ...config.settings import build, split
     from ...display.console import say
-    from ...run.publish import load_finished, require_named
-    from ...run.result import SINKS
+    from ...run.publish import require_named
+    from ...run.result import SINKS, EvaluationResult, require_finished
     from ...run.retry import config_at
 
     source, flags = split(rest)
@@ -45,7 +45,8 @@ def _publish(args: argparse.Namespace, rest: list[str]) -> int:
     data = config_at(args.folder, "FOLDER") if source is None else load(source)
     settings = [*args.settings, ("FOLDER", "output.path", args.folder)]
     output = build(data, settings, None, source or args.folder).output
-    result = load_finished(args.folder)
+    result = EvaluationResult.load(args.folder)
+    require_finished(result, "publish")
     names = require_named(output)
     write_page(result)
     result = publish_with_notes(result, output)

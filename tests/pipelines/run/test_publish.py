@@ -14,7 +14,7 @@ from json_server import JsonHandler, serving
 from evalbeam import ConfigError, EvaluationConfig, EvaluationResult, evaluate
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.run import publish as publishing
-from evalbeam.pipelines.run.publish import load_finished, publish
+from evalbeam.pipelines.run.publish import publish
 from evalbeam.pipelines.runners import lease
 from evalbeam.pipelines.sinks import send
 from evalbeam.pipelines.sinks.send import Clock
@@ -124,9 +124,11 @@ def test_what_cannot_be_published_is_refused(capsys: pytest.CaptureFixture[str])
     assert main(["publish", "out"]) == 2
     assert "publish: no sink is named (allowed: output.mlflow, output.otel or " in capsys.readouterr().err
     assert main(["publish", "nowhere", "--set", "output.otel=true"]) == 2
-    Path("out/manifest.json").write_text(json.dumps({"state": "stopped"}))
-    with pytest.raises(ConfigError, match="is stopped, not finished"):
-        load_finished("out")
+    Path("out/manifest.json").write_text(json.dumps({"state": "stopped", "config": {}}))
+    capsys.readouterr()
+    Path("sinks.yaml").write_text(json.dumps({"dataset": {"path": "x"}, "metrics": ["bleu"]}))
+    assert main(["publish", "out", "sinks.yaml", "--set", "output.otel=true"]) == 2
+    assert "publish: the run at 'out' is stopped (allowed: a finished run)" in capsys.readouterr().err
 
 
 def test_only_finished_runs_are_sent(collector: Any) -> None:
