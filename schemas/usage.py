@@ -49,9 +49,11 @@ def known_tokens(answer: Json) -> tuple[int, int]:
 
     Limits count these: if the usage of a whole conversation is unknown, that of its known turns counts.
     """
-    told = answer.get("usage") if isinstance(answer, dict) else None
+    if not isinstance(answer, dict) or ("usage" not in answer and "turns" not in answer):  # for each of many calls
+        return 0, 0
+    told = answer.get("usage")
     parts = [usage_of(told)]
-    if parts == [None] and isinstance(answer, dict) and isinstance(turns := answer.get("turns"), list):
+    if parts == [None] and isinstance(turns := answer.get("turns"), list):
         parts = [usage_of(turn.get("usage")) for turn in turns if isinstance(turn, dict)]
     parts.append(usage_of(told.get("earlier")) if isinstance(told, dict) else None)
     known = [usage for usage in parts if usage is not None]

@@ -29,6 +29,7 @@ from .pending_call import CallGroup
 from .stop import StopFlag
 
 _MAX_HELD = 32_768
+_MOST_SLACK = 4096
 _BESIDE_VALUE = 200  # bytes of a record beside its value, more or less
 NO_ANSWER = "not called: the replayed run has no answer"
 _LACKING = Outcome(kind="not_called", error_type="NotCalled", error_message=NO_ANSWER, attempts=0)
@@ -217,14 +218,17 @@ class _MakeCalls(beam.DoFn):
 
     @property
     def _slack(self) -> int:
-        """Calls queued beyond the window, so that a place that is freed while this thread is elsewhere finds a call."""
-        return 256 + 2 * self._places
+        """Calls queued beyond the window, so that a place that is freed while this thread is elsewhere finds a call.
+
+        It is elsewhere while batches that have left are scored, which takes longer than twice a window of quick calls.
+        """
+        return 256 + max(2 * self._places, min(8 * self._places, _MOST_SLACK))
 
     def _leaving(self, bundle: Bundle) -> Iterator[WindowedValue]:
         for group in bundle.finished():
             outcomes: list[Any] = group.outcomes
             self._count(outcomes)
-            if (prices := self._context.prices) is not None:
+            if (prices := self._context.prices) is not None and counters.is_watched():
                 counters.add("spent", prices.add_up(group.item.dialogue.asked or (), outcomes))
             group.item.dialogue.answer(outcomes)
             yield from self._continue(bundle, group.item)

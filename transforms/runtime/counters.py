@@ -47,6 +47,11 @@ def add(name: str, count: int = 1) -> None:
             _cells(_folder, os.getpid())[NAMES.index(name)] += count
 
 
+def is_watched() -> bool:
+    """Returns whether somebody looks at the counters; if not, what is added is dropped, and need not be found out."""
+    return bool(_folder)
+
+
 def totals(folder: str) -> dict[str, int]:
     """Returns the sums over all processes that count into a folder."""
     sums = [0] * len(NAMES)

@@ -160,6 +160,9 @@ def _fit_workers(args: argparse.Namespace, plan: Plan, options: Any) -> int:
 
 
 def _check(args: argparse.Namespace, rest: list[str]) -> int:
+    from ...runners.beam_import import import_beam
+
+    import_beam()
     from ...display.console import fault, logs, note, say, width
 
     config, flags = config_of(args, rest)
