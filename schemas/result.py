@@ -205,7 +205,8 @@ class Summary:
 
     The fields from `corrected_mean` to `labels` stand in the table only if people's labels are configured: the mean
     corrected by them, its interval, `lambda` (how much the scores count, in [0, 1]) and the number of labels.
-    `validity` is the row of the validity table.
+    `validity` is the row of the validity table. `intervals` holds the (low, high) ends that criteria with a confidence
+    of their own ask for, by the text of the confidence and then by statistic.
     """
 
     slice: tuple[tuple[str, str | None], ...]
@@ -255,11 +256,12 @@ class Summary:
     lambda_: float | None = None
     labels: int | None = None
     validity: dict[str, Json] | None = None
+    intervals: dict[str, dict[str, tuple[float | None, float | None]]] = field(default_factory=dict)
 
 
 OF_LABELS = ("corrected_mean", "corrected_ci_low", "corrected_ci_high", "lambda_", "labels")
 """Fields of a summary that only labels give; a trailing underscore is no part of the column's name."""
 
-Verdict: TypeAlias = Literal["PASSED", "FAILED", "NOT_EVALUATED"]
+Verdict: TypeAlias = Literal["PASSED", "FAILED", "NOT_EVALUATED", "INCONCLUSIVE"]
 Better: TypeAlias = Literal["higher", "lower", "nearer"]
 """Which of two scores is better; "nearer" means nearer to a best score within the metric's range."""

@@ -16,9 +16,9 @@ _TYPES: Mapping[str, str] = {
     **dict.fromkeys(("row_count", "scored_count", "error_count", "skipped_count", "n_clusters"), "int64"),
     **dict.fromkeys(("judge_calls", "judge_input_tokens", "judge_output_tokens", "labels"), "int64"),
 }
-_NO_COLUMN = "validity"
+_NO_COLUMN = ("validity", "intervals")
 WITH_LABELS = tuple(
-    Column(f.name.rstrip("_"), _TYPES.get(f.name, "float64")) for f in fields(Summary) if f.name != _NO_COLUMN
+    Column(f.name.rstrip("_"), _TYPES.get(f.name, "float64")) for f in fields(Summary) if f.name not in _NO_COLUMN
 )
 """Columns of the summary table of a run with people's labels."""
 SUMMARY = WITH_LABELS[: -len(OF_LABELS)]
@@ -48,7 +48,7 @@ VALIDITY = (
 
 def summary_row(summary: Summary) -> dict[str, Json]:
     """Converts a summary to a row of the summary table; `slice` is a JSON object, {} for the whole dataset."""
-    row = {f.name.rstrip("_"): getattr(summary, f.name) for f in fields(Summary) if f.name != _NO_COLUMN}
+    row = {f.name.rstrip("_"): getattr(summary, f.name) for f in fields(Summary) if f.name not in _NO_COLUMN}
     row["slice"] = json_text(dict(summary.slice))
     row["judges"] = None if summary.judges is None else json_text(summary.judges)
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}

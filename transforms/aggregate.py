@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import apache_beam as beam
@@ -19,6 +19,7 @@ from .runtime.merging import Merge
 from .statistics.accumulators import Accumulator, Distribution
 from .statistics.bootstrap import Pool
 from .statistics.bootstrap import interval as resampled_interval
+from .statistics.criteria import intervals_of, level_key
 from .statistics.instances import pass_partials
 from .statistics.intervals import about_mean, clipped, normal_quantile, normal_share, t_quantile, wilson, within
 from .statistics.labelled import correct
@@ -36,6 +37,7 @@ class SummarizeScores(beam.PTransform):
         slices: Column lists to break the summary down by; the whole dataset is always there.
         statistics, compat: Settings of the statistics.
         labels: What people say of some rows.
+        levels: Confidences of further intervals, by metric.
     """
 
     facts: tuple[MetricFacts, ...]
@@ -43,6 +45,7 @@ class SummarizeScores(beam.PTransform):
     statistics: StatisticsConfig = StatisticsConfig()
     compat: CompatConfig = CompatConfig()
     labels: Labels | None = None
+    levels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def expand(self, scored: beam.PCollection[ScoredBatch]) -> beam.PCollection[Summary]:
         """Wires the steps: partials, a lifted combine, statistics."""
@@ -50,7 +53,7 @@ class SummarizeScores(beam.PTransform):
             scored
             | "Partials" >> beam.ParDo(_Count(self)).with_output_types(tuple[SliceKey, Accumulator])
             | "Merge" >> beam.CombinePerKey(Merge(Accumulator))
-            | "Statistics" >> beam.MapTuple(_Summarize(self.facts, self.statistics)).with_output_types(Summary)
+            | "Statistics" >> beam.MapTuple(_Summarize(self)).with_output_types(Summary)
         )
 
 
@@ -196,12 +199,17 @@ def sort_summaries(
 class _Summarize:
     """Calls `summarize` with the facts of the key's metric; a callable that Beam can pickle."""
 
-    def __init__(self, facts: Iterable[MetricFacts], statistics: StatisticsConfig) -> None:
-        self.facts = {row.name: row for one in facts for row in one.rows()}
-        self.statistics = statistics
+    def __init__(self, step: SummarizeScores) -> None:
+        self.facts = {row.name: row for one in step.facts for row in one.rows()}
+        self.statistics, self.levels = step.statistics, dict(step.levels)
 
     def __call__(self, key: SliceKey, rows: Accumulator) -> Summary:
-        return summarize(key, rows, self.facts[key.metric], self.statistics)
+        facts, statistics = self.facts[key.metric], self.statistics
+        found = summarize(key, rows, facts, statistics)
+        for level in self.levels.get(key.metric, ()):
+            again = summarize(key, rows, facts, statistics.model_copy(update={"confidence": level}))
+            found.intervals[level_key(level)] = intervals_of(again)
+        return found
 
 
 def _interval(

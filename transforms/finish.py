@@ -147,7 +147,9 @@ def _finish(
     ordered = mark_intervals(sort_summaries(summaries, record.facts, record.slices, record.statistics), followed)
     decided = followed is not None and followed.side is not None
     state, reason = (FAILED, refused) if refused else _end(record, files, spent, decided)
-    judged, verdict = criteria.judge(ordered, record.criteria, state in (STOPPED, PENDING))
+    judged, verdict = criteria.judge(
+        ordered, record.criteria, state in (STOPPED, PENDING), record.statistics.confidence
+    )
     if state == FINISHED:
         reason = why_unscored(ordered, record.facts, _statuses(files), judged)
     asked = spending(spent, record.models, record.prices, record.free)

@@ -1,7 +1,7 @@
 """Renders a finished run as plain text: the verdict, the metrics, what is worst, what failed, and where the tables are.
 
 The text says first what a person decides by. `whole` adds what the short form leaves out: the criteria that were met,
-every slice and every failure group.
+as their intervals show, every slice and every failure group.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def render(result: EvaluationResult, width: int = 100, whole: bool = False) -> s
         result: A run with a manifest.
         width: Columns of the terminal. To fit, long names are cut and columns other than mean and counts dropped; only
             paths and commands, which are copied, may be longer.
-        whole: Show all criteria, slices and failure groups, not only those that failed, the worst and the largest.
+        whole: Show all criteria, slices and failure groups, not only those that failed or are not shown to be met, the
+            worst and the largest.
     """
     summary = summary_rows(result)
     all_rows = [r for r in summary if not r["slice"]]
@@ -109,7 +110,8 @@ def _head(result: EvaluationResult) -> Iterator[str]:
 
 def _criteria(result: EvaluationResult, width: int, whole: bool) -> Iterator[str]:
     judged = result.manifest.get("criteria") or []
-    shown = [j for j in judged if whole or j["verdict"] != "PASSED"]
+    shown = judged if whole else [j for j in judged if j["verdict"] != "PASSED"]
+    shown = shown if whole else [*shown, *(j for j in judged if j["verdict"] == "PASSED" and j.get("shown") is False)]
     size = max((len(j["verdict"]) for j in shown), default=0)
     for j in shown:
         yield from _wrap(f"  {j['verdict'].ljust(size)}  {judged_name(j)}: {outcome(j)}", width)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ...schemas.json import Json
 from ...schemas.run_folder import ERRORS, FAILURES, INSTANCES, SLICES, SUMMARY
+from ...schemas.verdict_words import TOO_SMALL, say_interval
 from ..drawing.words import count_parts, slice_name
 from ..run.result import EvaluationResult
 from ..run.tables import Row
@@ -99,13 +100,20 @@ def judged_name(judged: Mapping[str, Json]) -> str:
 
 
 def outcome(judged: Mapping[str, Json]) -> str:
-    """Formats the observed value and the bounds of a criterion; the reason if it was not met."""
+    """Formats the observed value and the bounds of a criterion; the reason if it was not met.
+
+    The interval stands with them if it decided, or if it does not bear out what the statistic decided.
+    """
     if judged["verdict"] != "PASSED":
         return judged["reason"]
     allowed = [
         f"{word} {judged[key]:g}" for key, word in (("min", "at least"), ("max", "at most")) if judged[key] is not None
     ]
-    return f"{judged['statistic']} {judged['observed']:.6g}, {' and '.join(allowed)}"
+    text = f"{judged['statistic']} {judged['observed']:.6g}, {' and '.join(allowed)}"
+    if judged.get("decided_by") != "interval" and judged.get("shown") is not False:
+        return text
+    found = say_interval(judged["low"], judged["high"], judged["confidence"])
+    return f"{text}; {found}" + (f": {TOO_SMALL}" if judged["shown"] is False else "")
 
 
 def tables_of(result: EvaluationResult) -> list[tuple[str, Json]]:

@@ -53,7 +53,7 @@ def list_criteria(result: EvaluationResult, gate: Gate) -> list[Judged]:
         )
         for j in result.manifest.get("criteria") or ()
     ]
-    ranks = ("FAILED", "NOT_EVALUATED", "PASSED")
+    ranks = ("FAILED", "NOT_EVALUATED", "INCONCLUSIVE", "PASSED")
     return [*_list_gate(result, gate), *sorted(found, key=lambda one: ranks.index(one.verdict))]
 
 

@@ -38,6 +38,7 @@ from ...transforms.readers._files import expand
 from ...transforms.runtime.collector import relax_collector
 from ...transforms.runtime.local_objects import holding
 from ...transforms.score import ScoreExamples
+from ...transforms.statistics.criteria import levels_of
 from ...transforms.write import WriteErrors, WriteInstances
 from ..config.arguments import build_sections, convert_to_list
 from ..config.sections import Sections
@@ -100,9 +101,9 @@ class Evaluate(beam.PTransform):
         scored = answered | "ScoreExamples" >> ScoreExamples(plan.computed, config.compat.float32)
         if plan.judges:
             scored = scored | "JudgeExamples" >> plan.judge(context)
-        summaries = scored | "Summarize" >> SummarizeScores(
-            plan.metric_facts, plan.slices, config.statistics, config.compat, plan.labels and plan.labels.said
-        )
+        named = {"labels": plan.labels and plan.labels.said, "levels": levels_of(config.criteria)}
+        summarize = SummarizeScores(plan.metric_facts, plan.slices, config.statistics, config.compat, **named)
+        summaries = scored | "Summarize" >> summarize
         files = self._write_tables(rows.rejected, scored, side)
         spent = scored | "Spending" >> SumSpending()
         last = FinishRun(files, summaries, facts, plan.record(context), plan.writer.beside, spent, followed)

@@ -72,7 +72,8 @@ class EvaluationResult:
 
     @property
     def verdict(self) -> str | None:
-        """ "PASSED", "FAILED", "NOT_EVALUATED" (also of a stopped or pending run), or `None` without criteria."""
+        """ "PASSED", "FAILED", "INCONCLUSIVE", "NOT_EVALUATED" (also of a stopped or pending run), or `None` without
+        criteria."""
         return self.manifest["verdict"]
 
     @property
@@ -83,12 +84,13 @@ class EvaluationResult:
     @property
     def exit_code(self) -> int:
         """0 passed (or nothing to judge), 1 a criterion failed or could not be evaluated, 3 the run failed, was stopped
-        or shows nothing, 5 it waits for batches."""
+        or shows nothing, 4 a criterion is inconclusive, 5 it waits for batches."""
         if self.state == PENDING:
             return EXIT_PENDING
         if self.state != FINISHED or self.reason:
             return EXIT_RUN
-        return EXIT_PASSED if self.verdict in (None, "PASSED") else EXIT_CRITERION
+        codes = {None: EXIT_PASSED, "PASSED": EXIT_PASSED, "INCONCLUSIVE": EXIT_INCONCLUSIVE}
+        return codes.get(self.verdict, EXIT_CRITERION)
 
     @cached_property
     def summary_table(self) -> pd.DataFrame:

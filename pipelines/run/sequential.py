@@ -41,6 +41,11 @@ def check_sequential(
     if config.agent.mode != "live" or batched:
         where = f"{batched[0] if config.agent.mode == 'live' else 'agent'}.mode"
         raise ConfigError(f"calls of {_KEY} cannot wait for batches", where=where, allowed="live")
+    for i, one in enumerate(config.criteria):
+        followed = one.metric == rule.metric and one.statistic == "mean" and not one.slice
+        if followed and one.confidence not in (None, rule.confidence):
+            found = f"found {one.confidence:g}, but {_KEY} follows the metric with {rule.confidence:g}"
+            raise ConfigError(found, where=f"criteria.{i}.confidence", allowed=f"{rule.confidence:g}")
     low, high = _range(metric, rule.metric, known)
     if not low <= rule.threshold <= high:
         found = f"found {rule.threshold:g}, which is beyond every mean of {rule.metric}"

@@ -195,6 +195,9 @@ class CriterionConfig(ConfigPart):
         statistic: Column of the summary table.
         min, max: Inclusive bounds; at least one.
         slice: Values of the slice by column, null for a missing value; `{}` for the whole dataset.
+        confidence: Level in (0, 1) of the interval that decides: the criterion passes if all of it is within the
+            bounds, fails if none is, and else is inconclusive. By default the statistic itself decides. For mean,
+            median, p90, p95, p99 and corrected_mean.
     """
 
     metric: str
@@ -202,6 +205,7 @@ class CriterionConfig(ConfigPart):
     min: float | None = None
     max: float | None = None
     slice: dict[str, str | None] = {}
+    confidence: float | None = Field(default=None, gt=0, lt=1)
 
     @field_validator("slice", mode="before")
     @classmethod

@@ -103,5 +103,7 @@ def mark_intervals(summaries: Iterable[Summary], followed: Followed | None) -> l
 
 def _mark(summary: Summary, followed: Followed) -> Summary:
     if summary.metric == followed.metric and not summary.slice and followed.low is not None:
-        return replace(summary, ci_low=followed.low, ci_high=followed.high, ci_method=METHOD)
+        sequence = followed.low, followed.high
+        intervals = {level: {**one, "mean": sequence} for level, one in summary.intervals.items()}
+        return replace(summary, ci_low=sequence[0], ci_high=sequence[1], ci_method=METHOD, intervals=intervals)
     return summary if summary.ci_method is None else replace(summary, ci_method=summary.ci_method + _MARK)

@@ -156,7 +156,7 @@ def _compare_gate(result: Any) -> Any:
     from ...compare import compare
     from ...display.console import note
 
-    if result.exit_code not in (PASSED, CRITERION):
+    if result.exit_code not in _WORSE:
         note(f"not compared with {against}: the run has no result")
         return None
     try:

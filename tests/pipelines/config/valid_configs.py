@@ -99,7 +99,7 @@ PLAIN: dict[str, Any] = {
         {"metric": "valid_parts:brief", "name": "brief"},
     ],
     "criteria": [
-        {"metric": "exact_match", "min": 0.1, "slice": {"category": "even"}},
+        {"metric": "exact_match", "min": 0.1, "slice": {"category": "even"}, "confidence": 0.8},
         {"metric": "tools", "statistic": "p95", "max": 1},
     ],
     "slices": ["locale", ["category"], ["category", "locale"]],

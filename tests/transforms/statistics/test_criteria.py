@@ -10,7 +10,16 @@ import pytest
 from evalbeam.schemas.config.evaluation import CriterionConfig
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.result import Summary
-from evalbeam.transforms.statistics.criteria import STATISTICS, Threshold, add_verdicts, check, judge, threshold
+from evalbeam.transforms.statistics.criteria import (
+    STATISTICS,
+    Threshold,
+    add_verdicts,
+    check,
+    judge,
+    level_key,
+    levels_of,
+    threshold,
+)
 
 METRICS = {"quality": (1.0, 5.0), "latency_in_seconds": None, "choice/candidate_model_win_rate": (0.0, 1.0)}
 
@@ -39,6 +48,14 @@ def row(mean: float | None, slice_: tuple[tuple[str, str | None], ...] = (), **v
         (criterion(min=None, max=0.9), "criteria.1.max: found 0.9, which is beyond every mean of quality (allowed: 1 "),
         (criterion(statistic="p90", max=50), "criteria.1.max: found 50, which is beyond every p90 of quality (allowed"),
         (criterion(statistic="pass_rate", min=80), "criteria.1.min: found 80, which is beyond every pass_rate of qual"),
+        (
+            criterion(statistic="ci_low", min=2, confidence=0.9),
+            "criteria.1.confidence: ci_low has no interval that could decide (allowed: with mean, median, p90, p",
+        ),
+        (
+            criterion(min=5, confidence=0.9),
+            "criteria.1.min: found 5, which no number of rows shows with a confidence (allowed: between 1 and 5)",
+        ),
     ],
 )
 def test_a_criterion_that_cannot_be_meant_is_a_configuration_error(one: CriterionConfig, message: str) -> None:
@@ -124,7 +141,75 @@ def test_judgements_are_json() -> None:
         "observed": 0.5,
         "verdict": "FAILED",
         "reason": "mean 0.5 is below 0.8 (8 of 10 rows scored)",
+        "decided_by": "statistic",
+        "confidence": 0.95,
+        "low": None,
+        "high": None,
+        "shown": None,
     }
+
+
+def with_interval(low: float | None, high: float | None, level: float = 0.9) -> Summary:
+    return row(0.5, ci_low=0.0, ci_high=1.0, intervals={level_key(level): {"mean": (low, high)}})
+
+
+@pytest.mark.parametrize(
+    ("bounds", "interval", "verdict", "reason"),
+    [
+        ({"min": 0.4}, (0.4, 0.6), "PASSED", "mean 0.5: 0.4 … 0.6 at 90 % is within bounds (8 of 10 rows scored)"),
+        ({"min": 0.41}, (0.4, 0.6), "INCONCLUSIVE", "mean 0.5: 0.4 … 0.6 at 90 % is on both sides of a bound (8"),
+        ({"min": 0.6}, (0.4, 0.6), "INCONCLUSIVE", "is on both sides"),
+        ({"min": 0.61}, (0.4, 0.6), "FAILED", "mean 0.5: 0.4 … 0.6 at 90 % is out of bounds (8 of 10 rows scored)"),
+        ({"min": None, "max": 0.6}, (0.4, 0.6), "PASSED", ""),
+        ({"min": None, "max": 0.39}, (0.4, 0.6), "FAILED", ""),
+        ({"min": 0.45, "max": 0.55}, (0.4, 0.6), "INCONCLUSIVE", ""),
+        ({"min": 0.3, "max": 0.7}, (0.4, 0.6), "PASSED", ""),
+        ({"min": 0.4}, (None, None), "INCONCLUSIVE", "mean 0.5 has no interval (8 of 10 rows scored)"),
+        ({"min": 0.4}, (None, 0.6), "INCONCLUSIVE", "has no interval"),
+    ],
+)
+def test_an_interval_decides(bounds: dict, interval: tuple, verdict: str, reason: str) -> None:
+    [found], whole = judge([with_interval(*interval)], [criterion(confidence=0.9, **bounds)])
+    assert (found.verdict, whole, found.decided_by, found.confidence) == (verdict, verdict, "interval", 0.9)
+    assert reason in found.reason
+    assert found.shown is None
+
+
+@pytest.mark.parametrize(
+    ("mean", "interval", "shown"),
+    [(0.9, (0.85, 0.95), True), (0.9, (0.7, 0.95), False), (0.7, (0.6, 0.85), False), (0.7, (0.6, 0.75), True)],
+)
+def test_a_verdict_that_the_interval_does_not_show_says_so(mean: float, interval: tuple, shown: bool) -> None:
+    given = row(mean, ci_low=interval[0], ci_high=interval[1])
+    [found], _ = judge([given], [criterion()], confidence=0.95)
+    assert (found.verdict, found.shown) == ("PASSED" if mean > 0.8 else "FAILED", shown)
+    text = f"; {interval[0]} … {interval[1]} at 95 %: n too small to show this"
+    assert found.reason.endswith(text) is not shown
+
+
+def test_no_number_of_rows_shows_a_statistic_that_is_the_bound() -> None:
+    [found], _ = judge([row(0.8, ci_low=0.7, ci_high=0.9)], [criterion()])
+    assert (found.verdict, found.shown) == ("PASSED", None)
+
+
+def test_without_a_value_no_interval_decides() -> None:
+    [found], whole = judge([row(None)], [criterion(confidence=0.9)])
+    assert (found.verdict, whole) == ("NOT_EVALUATED", "NOT_EVALUATED")
+    assert found.reason == "mean is not defined (8 of 10 rows scored)"
+
+
+def test_an_inconclusive_criterion_is_worse_than_a_passed_one_alone() -> None:
+    rows = [with_interval(0.4, 0.6), row(None, (("c", "x"),))]
+    inconclusive, passed = criterion(min=0.5, confidence=0.9), criterion(min=0.1)
+    assert judge(rows, [passed, inconclusive])[1] == "INCONCLUSIVE"
+    assert judge(rows, [inconclusive, criterion(slice={"c": "x"})])[1] == "NOT_EVALUATED"
+    assert judge(rows, [inconclusive, criterion(min=0.9)])[1] == "FAILED"
+    assert judge(rows, [inconclusive], stopped=True)[1] == "NOT_EVALUATED"
+
+
+def test_levels_are_asked_for_by_metric() -> None:
+    given = [criterion(confidence=0.99), criterion("other"), criterion(confidence=0.9), criterion(confidence=0.9)]
+    assert levels_of(given) == {"quality": (0.9, 0.99)}
 
 
 @pytest.mark.parametrize(
