@@ -196,9 +196,7 @@ def changes(
 def _pair_scores(
     runs: PairedRuns, names: Sequence[str], slices: Iterable[Sequence[str]], drift: DriftCounts
 ) -> tuple[dict[Cell, Pairs], tuple[int, int]]:
-    """Pairs the scores of instances by slice and metric, in the order of the table; counts unpaired instances.
-
-    All instances, paired or not, are added to `drift`.
+    """Pairs the scores of instances by slice and metric, in the order of the table; adds all instances to `drift`.
 
     Returns:
         (pairs, (instances only in the first run, instances only in the second)).
@@ -222,8 +220,10 @@ def _pair_scores(
         ]
         for name, place in product(names, known):
             if (pairs := found.get((*place, name))) is None:
-                pairs = found[*place, name] = Pairs(scales[name], bool(clusters))
-            if new is not None:
+                pairs = found[*place, name] = Pairs(scales[name], bool(clusters), runs.stopped)
+            if new is not None and not (old.called and new.called):
+                pairs.add_uncalled()
+            elif new is not None:
                 pairs.add(unit, old.scores[name], new.scores[name])
             elif old.scores[name] is not None:
                 pairs.add_gone()

@@ -23,11 +23,15 @@ from .run.tables import columns_of_instances, instance_files, measured_of_instan
 
 
 class PairedInstance(NamedTuple):
-    """An instance of a run: mean scores over its trials by metric, and the row of the first trial."""
+    """An instance of a run: mean scores over its trials by metric, and the row of the first trial.
+
+    `called` is false if its run called no more, since the mean that it follows was decided.
+    """
 
     id: str
     scores: dict[str, float | None]
     row: dict[str, Json]
+    called: bool = True
 
     @property
     def base(self) -> str:
@@ -96,9 +100,18 @@ class PairedRuns(NamedTuple):
         given = (self.after.manifest["config"].get("statistics") or {}).get("cluster") or []
         return [given] if isinstance(given, str) else list(given)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a run called no more, since the mean that it follows was decided."""
+        return any(_decision(run) for run in self)
+
     def notes(self, names: Sequence[str]) -> tuple[str, ...]:
         """Lists the differences between the runs other than the answers."""
         found = [f"{r.output} is {r.state}: rows it left have no score" for r in self if r.state != FINISHED]
+        for run, text in zip(self, map(_decision, self), strict=True):
+            if text:
+                kept = "the rows that it did not call are left out, intervals and tests are those of a sequence"
+                found.append(f"{run.output} was {text}; {kept}")
         only = [sorted(set(_list_scored(a)) - set(_list_scored(b))) for a, b in (self, self[::-1])]
         found += [f"only {r.output} has {', '.join(n)}" for r, n in zip(self, only, strict=True) if n]
         for words, part in (
@@ -140,7 +153,9 @@ def _read_instances(
         columns: Dataset columns to read, if the run has them.
     """
     places = {name: _column(name) for name in bests}
-    rows = rows_of(run, "instances", ["instance_id", *places.values(), *columns])
+    decision = _decision(run)
+    more = ["status", "error_message"] if decision else []
+    rows = rows_of(run, "instances", ["instance_id", *places.values(), *columns, *more])
     wanted = [(name, place, bests[name]) for name, place in places.items()]
     for id_, trials in groupby(rows, key=itemgetter("instance_id")):
         first, *others = trials
@@ -148,7 +163,18 @@ def _read_instances(
             scores = {name: _mean([row[place] for row in (first, *others)], best) for name, place, best in wanted}
         else:
             scores = {name: _measure(first[place], best) for name, place, best in wanted}
-        yield PairedInstance(id_, scores, first)
+        called = not decision or any(_was_called(row, decision) for row in (first, *others))
+        yield PairedInstance(id_, scores, first, called)
+
+
+def _decision(run: EvaluationResult) -> str:
+    """Returns why a run called no more, in the words of its table; "" if it called all rows."""
+    followed = run.manifest.get("sequential") or {}
+    return followed["text"] if followed.get("side") else ""
+
+
+def _was_called(row: Mapping[str, Json], decision: str) -> bool:
+    return row["status"] != "not_called" or row["error_message"] != f"not called: {decision}"
 
 
 def _column(metric: str) -> str:

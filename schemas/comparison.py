@@ -41,6 +41,8 @@ class Difference:
         corrected_gain: Gain of the means that people's labels correct, if they decide (`gate.corrected`): then the
             verdict and p are of it, not of `gain`.
         corrected_ci_low, corrected_ci_high: Its confidence interval.
+        uncalled: Instances that a run did not call since a mean was decided (`statistics.sequential`); they are not
+            lost. If there are any in the whole dataset, interval and p are those of a confidence sequence.
     """
 
     metric: str
@@ -72,3 +74,4 @@ class Difference:
     corrected_gain: float | None = None
     corrected_ci_low: float | None = None
     corrected_ci_high: float | None = None
+    uncalled: int = 0

@@ -143,7 +143,7 @@ _DIFFERENCE_TYPES: Mapping[str, str] = {
     "slice": "json",
     **dict.fromkeys(("metric", "verdict", "reason"), "string"),
     **dict.fromkeys(("family", "instances", "pairs", "better", "worse", "newly_failing", "fixed"), "int64"),
-    **dict.fromkeys(("lost", "gained"), "int64"),
+    **dict.fromkeys(("lost", "gained", "uncalled"), "int64"),
 }
 COMPARISON = tuple(Column(f.name, _DIFFERENCE_TYPES.get(f.name, "float64")) for f in fields(Difference))
 """Columns of the table of a comparison of two runs."""

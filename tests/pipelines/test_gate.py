@@ -203,3 +203,30 @@ def test_rows_of_a_cluster_are_one_unit(gated: Path, tmp_path: Path) -> None:
     place.write_text(json.dumps(manifest))
     (found,) = compare(*paths, metrics=["exact_match"]).differences
     assert (found.worse, found.p, found.verdict) == (10, 2 / 2, "INCONCLUSIVE")  # one cluster changed
+
+
+def test_rows_that_a_run_did_not_need_to_call_are_not_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"prompt": f"p{i}", "reference": f"P{i}" if i % 10 else "no"} for i in range(600)]
+    rule = {"metric": "exact_match", "threshold": 0.8}
+    agents = {
+        "before": str.upper,
+        "same": str.upper,
+        "worse": lambda prompt: prompt if prompt[-1] < "4" else prompt.upper(),
+    }
+    paths = {name: str(tmp_path / name) for name in agents}
+    for name, agent in agents.items():
+        statistics = {} if name == "before" else {"sequential": rule}
+        evaluate(rows, ["exact_match"], agent, output=paths[name], statistics=statistics)
+    found = compare(paths["before"], paths["same"], margin=0.1, min_coverage=0.95)
+    (one,) = (d for d in found.differences if d.metric == "exact_match")
+    called = json.loads((tmp_path / "same" / "manifest.json").read_text())["sequential"]["rows"]
+    assert (one.pairs, one.uncalled, one.lost, one.coverage) == (called, 600 - called, 0, 1.0)
+    assert (one.instances, one.gain, one.verdict, found.exit_code) == (600, 0.0, "NO_WORSE", 0)
+    assert -0.1 < (one.gain_ci_low or 0.0) < -0.02, "wider than of a number that was fixed beforehand"
+    assert any("was decided after" in note and "left out" in note for note in found.notes)
+    assert compare(paths["same"], paths["before"], margin=0.1).exit_code == 0
+    worse = compare(paths["before"], paths["worse"], margin=0.1)
+    (other,) = (d for d in worse.differences if d.metric == "exact_match")
+    assert (other.verdict, other.lost, worse.exit_code) == ("WORSE", 0, 1)
+    assert main(["compare", paths["before"], paths["same"], "--margin", "0.1"]) == 0
+    assert "the rows that it did not call are left out" in " ".join(capsys.readouterr().out.split())

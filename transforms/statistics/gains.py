@@ -113,6 +113,8 @@ def _combine(verdicts: Sequence[Change], seen: Evidence, pairs: Pairs, margin: f
         return "INCONCLUSIVE", f"{words}: the metric has no range"
     if not seen.pairs:
         return "INCONCLUSIVE", "no instance has a score in both runs"
+    if pairs.stopped and seen.low is None:
+        return "INCONCLUSIVE", "a run stopped early, and without a range, or of clusters, its pairs show nothing"
     if len(set(verdicts)) == 1:
         return verdicts[0], _explain(seen, margin) if verdicts[0] == "INCONCLUSIVE" else ""
     if set(verdicts) == {"BETTER", "NO_WORSE"}:
@@ -152,4 +154,5 @@ def _describe(
         cell[1], cell[0], *verdict, *pairs.means(), seen.gain, seen.low, seen.high, margin, p, *tested, *bounds,
         detectable_gain(seen, pairs.most, alpha / max(tested[2], 1)), pairs.instances, gains.pairs,
         gains.risen, gains.fallen, *passes, pairs.lost, pairs.gained, gains.pairs / scored if scored else None,
+        uncalled=pairs.uncalled,
     )  # fmt: skip

@@ -6,10 +6,12 @@ import copy
 import math
 from dataclasses import dataclass, field
 
+from ...schemas.identity import selection_hash
 from .criteria import Threshold
 from .intervals import detectable_errors
 from .paired_intervals import Part, square_and_add, tango
 from .permutation import BUCKETS, FLIPS, bucket_of, fold, key_of, sign_flip, sign_test
+from .sequential import mean_sequence, sequence_p
 
 _HELD = 4096
 _ROUNDING = 1e-12
@@ -75,9 +77,14 @@ class Gains:
 
     Memory does not grow with pairs that did not change, nor beyond `BUCKETS` units that did. If the pairs of a unit do
     not follow each other (`clustered`), it does not grow beyond as many units either: then units share a cluster.
+
+    If a run stopped early (`stopped`), the number of pairs depends on scores, and tests and intervals for a number that
+    was fixed beforehand are wrong more often than they say. Then both are those of a confidence sequence over the mean
+    gain of each input, in the order in which inputs are called; memory grows with the inputs, which are few.
     """
 
     clustered: bool = False
+    stopped: bool = False
     pairs: int = 0
     risen: int = 0
     fallen: int = 0
@@ -90,10 +97,14 @@ class Gains:
     _folded: bool = False
     _magnitude: float | None = None
     _equal: bool = True
+    _inputs: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def add(self, unit: str, gain: float) -> None:
         """Adds the gain of a pair."""
         self.pairs += 1
+        if self.stopped:
+            size, total = self._inputs.get(unit, (0, 0.0))
+            self._inputs[unit] = size + 1, total + gain
         rise, fall = (gain, 0.0) if gain > 0 else (0.0, 0.0 - gain)
         if gain:
             self.risen += rise > 0
@@ -152,17 +163,34 @@ class Gains:
             return Evidence(0, None, None, None, 1.0, None, None)
         rise, fall = self._sums[0], self._sums[1]
         gain = (rise - fall) / self.pairs
-        p = sign_test(self.risen, self.fallen) if self._equal else sign_flip(self._flips, flips)
         parts = self._parts()
         error = math.sqrt(max(parts[0].variance + parts[1].variance - 2 * parts[2], 0.0)) if self.units > 1 else None
-        if binary and self.units == self.pairs:
-            ends = tango(self.risen, self.fallen, self.pairs, confidence)
+        if self.stopped:
+            ends, p = self._follow(most, confidence)
         else:
-            widest = self.largest if most is None else max(most, self.largest)
-            ends = square_and_add(*parts, self.units, widest, confidence)
+            p = sign_test(self.risen, self.fallen) if self._equal else sign_flip(self._flips, flips)
+            ends = self._interval(parts, binary, most, confidence)
         low, high = ends or (None, None)
         changed = self.risen + self.fallen
         return Evidence(self.pairs, gain, low, high, p, error, (rise + fall) / changed if changed else None)
+
+    def _interval(
+        self, parts: tuple[Part, Part, float], binary: bool, most: float | None, confidence: float
+    ) -> tuple[float, float] | None:
+        if binary and self.units == self.pairs:
+            return tango(self.risen, self.fallen, self.pairs, confidence)
+        widest = self.largest if most is None else max(most, self.largest)
+        return square_and_add(*parts, self.units, widest, confidence)
+
+    def _follow(self, most: float | None, confidence: float) -> tuple[tuple[float, float] | None, float]:
+        """Returns (interval, p-value) by betting on gains; there is none without a range, or of columns as clusters."""
+        if most is None or self.clustered:
+            return None, 1.0
+        order = sorted(self._inputs, key=lambda unit: (selection_hash(unit), unit))
+        sums = (self._inputs[unit] for unit in order)
+        scaled = [min(max((total / size / most + 1) / 2, 0.0), 1.0) for size, total in sums]
+        low, high = mean_sequence(scaled, confidence)
+        return ((2 * low - 1) * most, (2 * high - 1) * most), sequence_p(scaled, 0.5, confidence)
 
     def _finish(self) -> None:
         name, size, rise, fall = self._open
@@ -190,15 +218,18 @@ class Gains:
 
 @dataclass(slots=True)
 class Pairs:
-    """Scores of a metric in two runs, instance by instance.
+    """Scores of a metric in two runs, instance by instance; `stopped` if a run called no more once a mean was decided.
 
-    An instance that only one run scored is no pair. As soon as there is one, the gains are also added up for the worst
-    and for the best case: as if the other run had given it the score that makes its gain the smallest or the largest.
+    An instance that a run did not call for that reason is left out. One that only one run scored is no pair. As soon as
+    there is one, the gains are also added up for the worst and for the best case: as if the other run had given it the
+    score that makes its gain the smallest or the largest.
     """
 
     scale: Scale = Scale()
     clustered: bool = False
+    stopped: bool = False
     instances: int = 0
+    uncalled: int = 0
     lost: int = 0
     gained: int = 0
     gone: int = 0
@@ -213,7 +244,7 @@ class Pairs:
     _totals: list[float] = field(default_factory=lambda: [0.0, 0.0])
 
     def __post_init__(self) -> None:
-        self.seen = Gains(self.clustered)
+        self.seen = Gains(self.clustered, self.stopped)
 
     def add(self, unit: str, before: float | None, after: float | None) -> None:
         """Adds an instance of a unit; `None` means that it has no score. Instances of a unit follow each other."""
@@ -234,6 +265,11 @@ class Pairs:
         self._held.append((before, after))
         if len(self._held) == _HELD:
             self._flush()
+
+    def add_uncalled(self) -> None:
+        """Adds an instance that is in both runs, and that one of them did not call since a mean was decided."""
+        self.instances += 1
+        self.uncalled += 1
 
     def add_gone(self) -> None:
         """Adds an instance that the first run scored and the second run does not have."""

@@ -73,6 +73,18 @@ def mean_sequence(scores: Sequence[float], confidence: float) -> tuple[float, fl
     return _ends(centre, holds)
 
 
+def sequence_p(scores: Sequence[float], mean: float, confidence: float) -> float:
+    """Returns the p-value of a mean of scores in [0, 1], after all of them in their order.
+
+    It is 1 over the largest capital that the gamblers of `mean_sequence` had against that mean (Ville's inequality), so
+    it may be looked at after every row: it is at most 1 - confidence if that interval leaves the mean out.
+    """
+    values = np.asarray(scores, float)
+    if not len(values):
+        return 1.0
+    return math.exp(-max(float(_log_capital(values, _bets(values, confidence), mean).max()), 0.0))
+
+
 def decide(interval: tuple[float, float], threshold: float) -> Decision | None:
     """Returns the side of the threshold on which the mean is shown to be; `None` if it is open."""
     low, high = interval

@@ -19,6 +19,7 @@ from evalbeam.transforms.statistics.criteria import Threshold
 from evalbeam.transforms.statistics.gains import judge
 from evalbeam.transforms.statistics.paired import Gains, Pairs, Scale
 from evalbeam.transforms.statistics.paired_intervals import tango
+from evalbeam.transforms.statistics.sequential import mean_sequence
 
 UNIT, STARS = Scale(False, 0.0, 1.0), Scale(False, 1.0, 5.0)
 
@@ -254,6 +255,48 @@ def test_the_same_agent_is_seldom_called_better_or_worse(k: int) -> None:
         wrong += compared([3.0] * 500, after.tolist(), STARS).verdict != "INCONCLUSIVE"
     assert wrong / 200 <= 0.055 + 2 * (0.05 * 0.95 / 200) ** 0.5
     assert k >= 6 or not wrong
+
+
+def test_a_run_that_stops_when_it_looks_better_proves_nothing() -> None:
+    """200 simulations of equal agents whose second run ends as soon as a test for a fixed number finds a difference."""
+    rng, wrong = np.random.default_rng(5), [0, 0]
+    for _ in range(200):
+        scores = rng.choice([0.0, 1.0], (2, 1000), p=[0.3, 0.7])
+        changed = np.flatnonzero(scores[0] != scores[1])
+        sums = np.sign(scores[1] - scores[0])[changed].cumsum()
+        looks = np.arange(1, len(changed) + 1)
+        ends = np.flatnonzero((np.abs(sums) > 2.2 * np.sqrt(looks)) & (looks >= 10))
+        size = int(changed[ends[0]]) + 1 if len(ends) else 1000
+        for i, stopped in enumerate((False, True)):
+            pairs = Pairs(UNIT, stopped=stopped)
+            for n in range(size):
+                pairs.add(f"{0:016x}{n:016x}", *scores[:, n].tolist())
+            (found,) = judge({((), "m"): pairs}, ["m"], {"m": 0.0}, 0.95)
+            wrong[i] += found.verdict != "INCONCLUSIVE"
+    assert wrong[0] > 40, "the simulation shows what is to be avoided"
+    assert wrong[1] <= 200 * 0.05
+
+
+def test_gains_of_a_stopped_run_are_bet_on_in_the_order_of_its_calls() -> None:
+    """The p-value is at most 5 % where the interval leaves 0 out, in whatever order the pairs are added."""
+    rng = np.random.default_rng(2)
+    scores = np.where(rng.random((60, 2)) < [0.5, 0.8], 5.0, 2.0)
+    found = []
+    for order in (range(60), rng.permutation(60).tolist()):
+        pairs = Pairs(STARS, stopped=True)
+        for n in order:
+            pairs.add(f"{0:016x}{n:016x}", *scores[n].tolist())
+        seen = pairs.seen.evidence(False, pairs.most, 0.95)
+        low, high = mean_sequence(((scores[:, 1] - scores[:, 0]) / 4 / 2 + 0.5).tolist(), 0.95)
+        assert (seen.low, seen.high) == pytest.approx((8 * low - 4, 8 * high - 4))
+        assert (seen.p <= 0.05) == (seen.low is not None and seen.low > 0)
+        found.append((seen.low, seen.high, seen.p))
+    assert found[0] == found[1]
+    one = Pairs(Scale(), stopped=True)
+    one.add("0" * 32, 1.5, 2.5)
+    (difference,) = judge({((), "m"): one}, ["m"], {"m": 0.0}, 0.95)
+    assert (difference.verdict, difference.p, difference.gain_ci_low) == ("INCONCLUSIVE", 1.0, None)
+    assert "stopped early" in difference.reason
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=30))
