@@ -25,9 +25,14 @@ _MANIFEST, _STOP, _REPORT = "manifest.json", "stop", "report.html"
 
 
 def describe_columns(manifest: Mapping[str, Json], table: str = INSTANCES) -> dict[str, Mapping[str, Json]]:
-    """Maps our own name of each column of a table to what the manifest says of it; empty without the table."""
-    columns = manifest["tables"].get(table, {}).get("columns", ())
-    return {column.get("is", column["name"]): column for column in columns}
+    """Maps our own name of each column of a table to what the manifest says of it; empty without the table.
+
+    Raises:
+        KeyError: The manifest is of a version that does not describe columns.
+    """
+    if table not in manifest["tables"]:
+        return {}
+    return {column.get("is", column["name"]): column for column in manifest["tables"][table]["columns"]}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import NamedTuple, Protocol
@@ -14,13 +14,15 @@ import numpy as np
 from ...schemas.errors import ConfigError
 from ...schemas.json import Json
 from ...transforms.io import storage
-from ..compare import compare
+from ..compare import Comparison, compare
+from ..paired_runs import PairedRuns
 from ..report.comparison import render_comparison
 from ..report.page import render_page
 from ..report.rows import find_roles
 from ..report.runs import render_runs
 from ..run.result import EvaluationResult
 from ..run.tables import has_instances
+from .changes import Scored, judge_rows
 from .run_view import Given, RunView
 from .table import Floats, RunTable, compute
 
@@ -101,6 +103,10 @@ class RunPage(RowsPage):
         return RunView(result, tempfile.mkdtemp(dir=self._folder)) if has_instances(result) else None
 
 
+_CHANGE = "change"
+"""Name of the column that says how a row changed."""
+
+
 class ComparisonPage(RowsPage):
     """The page of a comparison, and the rows of the second run with what changed."""
 
@@ -123,26 +129,32 @@ class ComparisonPage(RowsPage):
         with self._lock, readable(f"{self.before} and {self.after}"):
             if not self._page:
                 comparison = compare(self.before, self.after)
-                self._view = self._open(comparison.deciding)
+                self._view = self._open(PairedRuns(*map(EvaluationResult.load, (self.before, self.after))), comparison)
                 self._page = render_comparison(comparison, rows=self._view.describe())
             return self._page
 
-    def _open(self, metrics: Iterable[str]) -> RunView:
+    def _open(self, runs: PairedRuns, comparison: Comparison) -> RunView:
         """Opens the rows of the second run, with the scores of the first and the changes as further columns."""
-        old, new = (EvaluationResult.load(path) for path in (self.before, self.after))
-        view = RunView(new, tempfile.mkdtemp(dir=self._folder))
-        table = RunTable(old, tempfile.mkdtemp(dir=self._folder))
+        view = RunView(runs.after, tempfile.mkdtemp(dir=self._folder))
+        table = RunTable(runs.before, tempfile.mkdtemp(dir=self._folder))
         places = find_pairs(table, view.table)
-        shown = ["status", find_roles(new)["prompt"], find_roles(new)["response"]]
-        for name in metrics:
+        change = _CHANGE if _CHANGE not in view.table.types else f"comparison/{_CHANGE}"
+        roles, found = find_roles(runs.after), {}
+        shown = [change, "status", roles["prompt"], roles["response"]]
+        scales, facts = runs.scales(comparison.deciding), runs.facts()
+        for name in comparison.deciding:
             score = f"{name}/score"
             if score not in table.types or score not in view.table.types:
                 continue
             before: Floats = np.append(table.numbers(score), np.nan)[places]
+            after = view.table.numbers(score)
+            best = facts[name]["best"] if facts[name]["better"] == "nearer" else None
+            found[name] = Scored(scales[name], best, before, after)
             view.table.add(f"{name}/before", before)
-            view.table.add(f"{name}/change", view.table.numbers(score) - before)
+            view.table.add(f"{name}/change", after - before)
             shown += [score, f"{name}/change"]
-        view.columns_shown = shown[:9]
+        view.table.add_words(change, *judge_rows(found, places < table.size))
+        view.columns_shown, view.chosen_by, view.sort = shown[:10], [change], change
         return view
 
 

@@ -39,6 +39,8 @@ class RunView:
         result: The run.
         table: Its rows.
         columns_shown: Columns that the table shows first; none for the usual ones.
+        chosen_by: Columns of few values that were added, by which rows are chosen like by those of slices.
+        sort: What the rows are sorted by first; "" for the order of the table.
     """
 
     def __init__(self, result: EvaluationResult, folder: str) -> None:
@@ -59,6 +61,8 @@ class RunView:
         self.table.prepare(scores, ["status", *words, *list_slices(result)])
         self.faults = find_faults(self.table, tests)
         self.columns_shown: Sequence[str] = ()
+        self.chosen_by: Sequence[str] = ()
+        self.sort = ""
         self.finder = Finder(self.table, self.faults)
 
     def page(self) -> str:
@@ -112,7 +116,7 @@ class RunView:
 
     def describe(self) -> str:
         """What the explorer's script must know of the rows, as JSON."""
-        slices = list_slices(self.result)
+        slices = [*self.chosen_by, *list_slices(self.result)]
         status = _count_values(self.table.codes("status")) if "status" in self.table.types else []
         return embed(
             {
@@ -123,6 +127,7 @@ class RunView:
                 "roles": find_roles(self.result),
                 "slices": slices,
                 "shown": list(self.columns_shown),
+                "sort": self.sort,
                 "statuses": status,
                 "sliceValues": [(name, _count_values(self.table.codes(name))) for name in slices],
                 "faultCounts": [(name, len(positions)) for name, positions in self.faults.items()],

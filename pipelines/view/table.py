@@ -77,6 +77,7 @@ class RunTable:
         self._starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
         self.size = int(self._starts[-1])
         self._added: dict[str, Floats] = {}
+        self._words: dict[str, tuple[Codes, Floats]] = {}
         self._kept: OrderedDict[tuple[str, str], tuple[Any, int]] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -84,6 +85,11 @@ class RunTable:
         """Adds a column of numbers, NaN where a row has none."""
         self.types[name] = "float64"
         self._added[name] = values
+
+    def add_words(self, name: str, codes: Codes, ranks: Floats) -> None:
+        """Adds a column of few values, which is sorted by the ranks of its rows."""
+        self.types[name] = "string"
+        self._words[name] = codes, ranks
 
     # ------------------------------------------------------------------------------------------------ whole columns
 
@@ -112,12 +118,16 @@ class RunTable:
 
     def codes(self, name: str) -> Codes:
         """A column of few values."""
+        if name in self._words:
+            return self._words[name][0]
         return self._keep("codes", name, lambda: _as_codes(self.column(name, words=True)))
 
     def ranks(self, name: str) -> Floats:
         """What a column is sorted by: its numbers, or the ranks of the first `SORTED_CHARACTERS` of its texts."""
         if self.types[name] in ("float64", "int64"):
             return self.numbers(name)
+        if name in self._words:
+            return self._words[name][1]
         return self._keep("ranks", name, lambda: self._rank(name))
 
     def column(self, name: str, *, words: bool = False) -> pa.ChunkedArray:
@@ -176,8 +186,9 @@ class RunTable:
     def read(self, positions: Positions, names: Sequence[str]) -> list[Row]:
         """Reads the columns of some rows, in the order of the positions."""
         groups = np.searchsorted(self._starts, positions, "right") - 1
-        ours = {name: self._names[name] for name in names if name not in self._added}
-        added = [name for name in names if name in self._added]
+        ours = {name: self._names[name] for name in names if name in self._names}
+        added = {name: self._added[name] for name in names if name in self._added}
+        words = {name: self._words[name][0] for name in names if name in self._words}
         rows: dict[int, Row] = {}
         for number in np.unique(groups):
             here, group = positions[groups == number], self._groups[number]
@@ -186,7 +197,8 @@ class RunTable:
             picked = found.take(pa.array(here - self._starts[number])).to_pylist()
             for position, row in zip(here.tolist(), picked, strict=True):
                 values = {name: row[stored] for name, stored in ours.items()}
-                values |= {name: float(self._added[name][position]) for name in added}
+                values |= {name: float(numbers[position]) for name, numbers in added.items()}
+                values |= {name: codes.values[codes.places[position]] for name, codes in words.items()}
                 rows[position] = {name: _plain(value, name) for name, value in values.items()}
         return [rows[position] for position in positions.tolist()]
 

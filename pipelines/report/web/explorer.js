@@ -54,7 +54,7 @@
   const preferred = ["status", roles.prompt, roles.response, ...source.slices];
   const usual = source.shown?.length ? source.shown : [...new Set([...preferred, ...metrics.slice(0, 4).map(scoreOf), "latency_in_seconds"])];
   const initial = () => ({
-    q: "", status: "", fault: "", slice: {}, range: {}, sort: "", cols: usual.filter((name) => columns.has(name)),
+    q: "", status: "", fault: "", slice: {}, range: {}, sort: source.sort ?? "", cols: usual.filter((name) => columns.has(name)),
     page: 0, row: "", trial: "",
   });
   let state = initial();
@@ -75,7 +75,8 @@
 
   function writeHash() {
     const parts = new URLSearchParams();
-    for (const key of ["q", "status", "fault", "sort", "row", "trial"]) if (state[key]) parts.set(key, state[key]);
+    for (const key of ["q", "status", "fault", "row", "trial"]) if (state[key]) parts.set(key, state[key]);
+    if (state.sort !== initial().sort) parts.set("sort", state.sort);
     for (const [name, value] of Object.entries(state.slice)) parts.set(`slice.${name}`, value);
     for (const [name, value] of Object.entries(state.range)) parts.set(`range.${name}`, value);
     if (state.page) parts.set("page", state.page + 1);

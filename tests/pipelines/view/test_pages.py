@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from evalbeam import EvaluationResult
+from evalbeam import EvaluationResult, compare
 from evalbeam.pipelines.drawing.trends import HEIGHT, draw_trend
+from evalbeam.pipelines.view.changes import KINDS, Scored, judge_rows
+from evalbeam.transforms.statistics.criteria import Threshold
+from evalbeam.transforms.statistics.paired import Scale
 
 View = Callable[..., Any]
 Make = Callable[..., EvaluationResult]
@@ -88,3 +96,44 @@ def test_a_trend_keeps_within_its_box() -> None:
     assert found.changes == [66.67]
     flat = draw_trend([0], [{"mean": 1.0, "ci_low": None, "ci_high": None}], [], 1)
     assert (flat.band, flat.last) == ("", (0.0, HEIGHT / 2))
+
+
+def test_rows_that_fail_now_stand_first(runs: Path, view: View) -> None:
+    folders = [str(runs / name) for name in ("first", "worse")]
+    client = view(*folders)
+    asked = [("sort", "change"), ("size", "200"), *(("col", name) for name in ("change", "exact_match/change"))]
+    assert json.loads(re.search(r'id="rows">(.*?)</script>', client.get().body.decode())[1])["sort"] == "change"
+    found = client.get("rows?" + urlencode(asked)).value["rows"]
+    kinds = [row["values"]["change"] for row in found]
+    assert kinds == sorted(kinds, key=KINDS.index)
+    counts = {d.metric: (d.newly_failing, d.fixed) for d in compare(*folders).differences if not d.slice}
+    for kind, expected in zip(KINDS, counts["exact_match"], strict=False):
+        given = urlencode({"slice.change": kind, "range.exact_match/change": "-1..-1" if expected else "..", "size": 1})
+        assert client.get(f"rows?{given}").value["count"] == expected
+    assert counts["exact_match"][0] > 0
+
+
+@given(st.data())
+def test_changes_are_judged_as_by_the_comparison(data: st.DataObject) -> None:
+    size = data.draw(st.integers(1, 5))
+    score = st.sampled_from([0.0, 0.25, 0.5, 1.0, math.nan])
+    scored = {}
+    for name in "abc"[: data.draw(st.integers(1, 3))]:
+        bound = data.draw(st.sampled_from([None, Threshold(0.5), Threshold(0.25, at_most=True)]))
+        scale = Scale(data.draw(st.booleans()), *data.draw(st.sampled_from([(0.0, 1.0), (None, None)])), bound)
+        sides = [np.array(data.draw(st.lists(score, min_size=size, max_size=size))) for _ in range(2)]
+        scored[name] = Scored(scale, None, *sides)
+    paired = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
+    codes, ranks = judge_rows(scored, paired)
+    for i, place in enumerate(codes.places.tolist()):
+        changed = [
+            (one.scale, a, b)
+            for one in scored.values()
+            if not math.isnan(a := float(one.before[i])) and not math.isnan(b := float(one.after[i])) and a != b
+        ]
+        gains = [scale.gain(a, b) for scale, a, b in changed]
+        passes = [(scale.passes(a), scale.passes(b)) for scale, a, b in changed]
+        kind = "worse" if any(gain < 0 for gain in gains) else "better" if gains else "unchanged"
+        kind = "newly failing" if (True, False) in passes else "fixed" if (False, True) in passes else kind
+        assert codes.values[place] == (kind if paired[i] else "not in the first run")
+        assert place <= ranks[i] <= place + 1
