@@ -200,9 +200,10 @@ def _livekit(attributes: Attributes) -> str | None:
     return None
 
 
-def tool_name(attributes: Attributes) -> str | None:
-    """Returns the name that a tool is recorded with, if any."""
-    return next((str(unpack(attributes[k])) for k in _TOOL_NAMES if attributes.get(k)), None)
+def tool_name(attributes: Attributes, typed: bool = False) -> str | None:
+    """Returns the name that a tool is recorded with, if any; for spans that MLflow has typed, OpenTelemetry's alone."""
+    names = _TOOL_NAMES[:1] if typed else _TOOL_NAMES
+    return next((str(unpack(attributes[k])) for k in names if attributes.get(k)), None)
 
 
 def inputs_of(attributes: Attributes, events: Iterable[Mapping[str, Any]]) -> Json:

@@ -241,11 +241,11 @@ def _span(
     times: tuple[Any, Any],
     error: tuple[str, str] | None,
 ) -> Span:
-    kind = attributes.get("mlflow.spanType")
+    kind, typed = attributes.get("mlflow.spanType"), True
     if kind in (None, "UNKNOWN"):
-        kind = conventions.kind_of(attributes) or "UNKNOWN"
+        kind, typed = conventions.kind_of(attributes) or "UNKNOWN", False
     if kind == "TOOL":
-        name = conventions.tool_name(attributes) or name
+        name = conventions.tool_name(attributes, typed) or name
     own = "mlflow.spanInputs", "mlflow.spanOutputs"
     inputs, outputs = (attributes.get(key) for key in own)
     declared = attributes.get("mlflow.chat.tokenUsage")

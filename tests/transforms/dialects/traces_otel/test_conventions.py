@@ -435,3 +435,12 @@ def test_the_text_of_google_adks_requests_and_responses() -> None:
     fields = derive.fields_of(parse_trace(export(({}, []), SPANS["google adk model"], SPANS["google adk tool"])))
     assert (fields["instruction"], fields["response"]) == ("Who wrote Faust?", "Goethe.")
     assert fields["predicted_trajectory"] == [{"tool_name": "span 2", "tool_input": PLACE}]
+
+
+def test_a_tool_of_mlflow_is_called_as_its_span() -> None:
+    """An attribute of the user's own does not name it."""
+    attributes = {"mlflow.spanType": "TOOL", "tool_name": "mine", "tool.name": "mine"}
+    (span,) = parse_trace(export((attributes, []))).spans
+    assert span.name == "span 0"
+    (span,) = parse_trace(export(({**attributes, "gen_ai.tool.name": "weather"}, []))).spans
+    assert span.name == "weather"
