@@ -298,7 +298,7 @@ def _explain_error(error: ValidationError, row: Mapping[str, Json]) -> str:
         key, found = steps.pop(), ""
         said = str(name_error(f"unknown key {key!r}", key, KEYS, allowed="keys of ADK's EvalCase"))
     elif first["type"] == "missing":
-        found = ""
+        found, steps[-1] = "", to_snake(steps[-1])
     place, name = ".".join(steps), row.get("eval_id", row.get("evalId"))
     return f"case {name!r}: {place + ': ' if place else ''}{said}{found}"
 

@@ -122,14 +122,21 @@ def trace_of(response: Json) -> Json:
 
 
 def chat_of(messages: Json) -> Json:
-    """Converts messages of parts, as in OpenTelemetry's GenAI conventions, to chat messages.
+    """Converts messages of parts, as in OpenTelemetry's GenAI conventions and in Gemini's API, to chat messages.
 
     Text parts are joined, tool calls become `tool_calls`. Anything else is returned unchanged.
     """
+    if isinstance(messages, Mapping):
+        for key in ("contents", "content"):
+            given = messages.get(key)
+            if found := _messages(given if isinstance(given, list) else [given]):
+                return {"messages": [_chat_message(m) for m in found]} if _have_parts(found) else messages
     found = _messages(messages)
-    if not found or not any(isinstance(m.get("parts"), list) for m in found):
-        return messages
-    return {"messages": [_chat_message(m) for m in found]}
+    return {"messages": [_chat_message(m) for m in found]} if _have_parts(found) else messages
+
+
+def _have_parts(messages: Sequence[Mapping[str, Json]]) -> bool:
+    return any(isinstance(m.get("parts"), list) for m in messages)
 
 
 def messages_of(request: Json) -> list[Mapping[str, Json]]:
@@ -143,7 +150,7 @@ def messages_of(request: Json) -> list[Mapping[str, Json]]:
 
 def _chat_message(message: Mapping[str, Json]) -> dict[str, Json]:
     parts = [p for p in message.get("parts") or () if isinstance(p, Mapping)]
-    texts = [str(p.get("content") or "") for p in parts if p.get("type") == "text"]
+    texts = [str(p.get("content", p.get("text")) or "") for p in parts if p.get("type", "text") == "text"]
     given = [p.get("response", p.get("result")) for p in parts if p.get("type") == "tool_call_response"]
     texts += [g if isinstance(g, str) else orjson.dumps(g).decode() for g in given]
     calls = [
@@ -151,7 +158,13 @@ def _chat_message(message: Mapping[str, Json]) -> dict[str, Json]:
         for p in parts
         if p.get("type") == "tool_call"
     ]
-    content = "".join(texts) if texts or not calls else None
+    asked = [p.get("function_call", p.get("functionCall")) for p in parts]
+    calls += [
+        {"id": c.get("id"), "function": {"name": c.get("name"), "arguments": c.get("args") or {}}}
+        for c in asked
+        if isinstance(c, Mapping)
+    ]
+    content = "".join(texts) if any(texts) or not calls else None
     return {"role": message.get("role"), "content": content, **({"tool_calls": calls} if calls else {})}
 
 

@@ -179,7 +179,7 @@ class _Conversation:
             memory_service=InMemoryMemoryService(),
         )
         self._state = dict(session.get("state") or {})
-        self._user = session.get("user_id") or "test_user_id"
+        self._user = "test_user_id" if session.get("user_id") is None else session["user_id"]
         self._id = session.get("session_id") or f"evalbeam-{key[:16]}"
         self._retrieving = retrieving
         self._turns: list[dict[str, Json]] = []

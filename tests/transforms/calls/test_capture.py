@@ -158,6 +158,28 @@ def test_spans_of_opentelemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(Trace.from_dict(found["extra"]["trace"]).data.spans) == 4
 
 
+def test_spans_of_openinference(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = TracerProvider()
+    monkeypatch.setattr(otel, "get_tracer_provider", lambda: provider)
+    tracer = provider.get_tracer("mine")
+
+    def say(kind: str, **values: Any) -> None:
+        given = {(name if "." in name else name.replace("_", ".")): value for name, value in values.items()}
+        tracer.start_span(kind.lower(), attributes={"openinference.span.kind": kind, **given}).end()
+
+    def answer(question: str, key: str) -> str:
+        with tracer.start_as_current_span("agent", attributes={"openinference.span.kind": "AGENT"}):
+            say("RETRIEVER", output_value=json.dumps([{"page_content": "x", "metadata": {"doc_uri": "u"}}]))
+            say("TOOL", tool_name="look", input_value='{"at": 1}', output_value="2")
+            say("LLM", **{"llm.token_count.prompt": 3, "llm.token_count.completion": 4})
+        return "so"
+
+    found = asked(answer)
+    assert found["retrieved_context"] == [{"content": "x", "doc_uri": "u"}]
+    assert found["predicted_trajectory"] == [{"tool_name": "look", "tool_input": {"at": 1}}]
+    assert found["usage"] == {"input_tokens": 3, "output_tokens": 4}
+
+
 def test_what_the_answer_says_stands() -> None:
     raw, spans = capturing(agent)("Who?", "key")
     answer = {"response": raw, "usage": {"input_tokens": 1, "output_tokens": 1}, "retrieved_context": ["mine"]}

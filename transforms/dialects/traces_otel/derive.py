@@ -24,12 +24,12 @@ def fields_of(trace: Trace) -> dict[str, Json]:
     failed run has `failure`, `error_type` and `error_message` instead of a response. A trace without tool calls has an
     empty list of them, since a trace records all tool calls.
     """
-    found = request_fields(chat_of(request(trace)))
+    found = request_fields(_chat(request(trace)))
     if trace.failed:
         kind, message = trace.root.error or next((s.error for s in trace.spans if s.error), None) or _UNTOLD
         found |= {"failure": True, "error_type": kind, "error_message": message}
     else:
-        found["response"] = response_text(chat_of(response(trace)))
+        found["response"] = response_text(_chat(response(trace)))
     found |= {
         "predicted_trajectory": trajectory(trace),
         "retrieved_context": retrieved_context(trace),
@@ -37,6 +37,14 @@ def fields_of(trace: Trace) -> dict[str, Json]:
         "latency_in_seconds": latency_in_seconds(trace),
     }
     return {k: v for k, v in found.items() if v is not None}
+
+
+def _chat(value: Json) -> Json:
+    """Converts messages of parts, or a list of chat messages, to `{messages}`; anything else is unchanged."""
+    told = isinstance(value, list) and value and all(isinstance(m, Mapping) and "role" in m for m in value)
+    if told and all("content" in m for m in value):
+        return {"messages": value}
+    return chat_of(value)
 
 
 _UNTOLD = ("TraceError", "the trace says that the run failed")

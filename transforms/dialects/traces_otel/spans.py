@@ -10,6 +10,8 @@
 | passages | outputs of a retriever | the same | `gen_ai.retrieval.documents` |
 | tools offered | `tools` in the inputs of models | `mlflow.chat.tools` | `gen_ai.tool.definitions` |
 | tokens | `usage` in the outputs of models | `mlflow.chat.tokenUsage` | `gen_ai.usage.*_tokens` |
+
+Spans of libraries with other names for these attributes are read by `conventions.py`.
 """
 
 from __future__ import annotations
@@ -21,29 +23,15 @@ from typing import Any
 from ....schemas.errors import RowError
 from ....schemas.json import Json
 from ....schemas.values import json_or_text, parse_json
+from . import conventions
 
 CODE = "malformed_trace"
 """Code of the errors raised here."""
 
 _ALLOWED = "an MLflow trace ({info, data: {spans}}) or OTLP/JSON ({resourceSpans}) of one trace, or its JSON text"
-_OPERATIONS: Mapping[str, str] = {
-    "chat": "CHAT_MODEL",
-    "generate_content": "LLM",
-    "text_completion": "LLM",
-    "embeddings": "EMBEDDING",
-    "create_agent": "AGENT",
-    "invoke_agent": "AGENT",
-    "invoke_workflow": "CHAIN",
-    "execute_tool": "TOOL",
-    "retrieval": "RETRIEVER",
-}
 _INPUTS = ("mlflow.spanInputs", "gen_ai.input.messages", "gen_ai.tool.call.arguments", "gen_ai.retrieval.query.text")
 _OUTPUTS = ("mlflow.spanOutputs", "gen_ai.output.messages", "gen_ai.tool.call.result", "gen_ai.retrieval.documents")
 _TOOLS = ("mlflow.chat.tools", "gen_ai.tool.definitions")
-_TOKENS = {
-    "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
-    "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +168,14 @@ def _expectations(assessments: Any) -> Iterator[tuple[str, Json]]:
 def _mlflow_span(span: Mapping[str, Any]) -> Span:
     context = span.get("context") or span
     status = span.get("status") or {"code": span.get("status_code"), "message": span.get("status_message")}
-    attributes = {k: json_or_text(v) for k, v in (span.get("attributes") or {}).items() if k in _READ}
+    given = (span.get("attributes") or {}).items()
+    attributes = {k: json_or_text(v) for k, v in given if k in _READ or conventions.is_read(k)}
+    packed = PACKED & {k for k in attributes if not k.startswith("mlflow.")}
+    attributes |= {k: conventions.unpack(attributes[k]) for k in packed}  # stored as text in JSON text
+    events = span.get("events") or ()
     return _span(
         attributes,
+        events,
         str(context["span_id"]),
         span.get("parent_id") or span.get("parent_span_id"),
         span.get("name") or "",
@@ -190,7 +183,7 @@ def _mlflow_span(span: Mapping[str, Any]) -> Span:
             span.get("start_time_unix_nano") or span.get("start_time"),
             span.get("end_time_unix_nano", span.get("end_time")),
         ),
-        _error(status, span.get("events") or (), attributes),
+        _error(status, events, attributes),
     )
 
 
@@ -230,6 +223,7 @@ def _otlp_span(span: Mapping[str, Any]) -> Span:
     ]
     return _span(
         attributes,
+        events,
         str(span["spanId"]),
         span.get("parentSpanId"),
         span.get("name") or "",
@@ -240,37 +234,34 @@ def _otlp_span(span: Mapping[str, Any]) -> Span:
 
 def _span(
     attributes: Mapping[str, Json],
+    events: Any,
     span_id: str,
     parent_id: str | None,
     name: str,
     times: tuple[Any, Any],
     error: tuple[str, str] | None,
 ) -> Span:
-    operation = attributes.get("gen_ai.operation.name")
-    kind = attributes.get("mlflow.spanType") or _OPERATIONS.get(str(operation)) or "UNKNOWN"
+    kind, typed = attributes.get("mlflow.spanType"), True
+    if kind in (None, "UNKNOWN"):
+        kind, typed = conventions.kind_of(attributes) or "UNKNOWN", False
     if kind == "TOOL":
-        name = str(attributes.get("gen_ai.tool.name") or name)
+        name = conventions.tool_name(attributes, typed) or name
+    own = "mlflow.spanInputs", "mlflow.spanOutputs"
+    inputs, outputs = (attributes.get(key) for key in own)
+    declared = attributes.get("mlflow.chat.tokenUsage")
     return Span(
         span_id,
         parent_id or None,
         name,
-        kind,
+        str(kind),
         int(times[0] or 0),
         int(times[1] or 0),
-        next((attributes[k] for k in _INPUTS if k in attributes), None),
-        next((attributes[k] for k in _OUTPUTS if k in attributes), None),
-        _usage(attributes),
+        inputs if own[0] in attributes else conventions.inputs_of(attributes, events),
+        outputs if own[1] in attributes else conventions.outputs_of(attributes, events),
+        declared if isinstance(declared, dict) else conventions.usage_of(attributes),
         error,
         next((attributes[k] for k in _TOOLS if k in attributes), None),
     )
-
-
-def _usage(attributes: Mapping[str, Json]) -> dict[str, Json] | None:
-    declared = attributes.get("mlflow.chat.tokenUsage")
-    if isinstance(declared, dict):
-        return declared
-    found = {name: next((attributes[k] for k in keys if k in attributes), None) for name, keys in _TOKENS.items()}
-    return found if any(v is not None for v in found.values()) else None
 
 
 def _error(status: Mapping[str, Any], events: Any, attributes: Mapping[str, Json]) -> tuple[str, str] | None:
@@ -303,7 +294,5 @@ PACKED = frozenset((*_INPUTS, *_OUTPUTS, *_TOOLS, "mlflow.spanType", "mlflow.cha
     "gen_ai.retrieval.query.text"
 }
 """Attributes whose values are JSON text in OTLP too."""
-_READ = PACKED.union(
-    *_TOKENS.values(), ("gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.retrieval.query.text", "error.type")
-)
+_READ = PACKED.union(("gen_ai.retrieval.query.text", "error.type"))
 """Attributes of MLflow's spans that are parsed; the others are skipped, since they may be large."""
