@@ -156,18 +156,6 @@ class Instance:
                     break
         return value
 
-    def get_own(self, name: str) -> Json:
-        """Returns the value of a dataset column; `None` if the row does not have it."""
-        return self.row.get(name)
-
-    def has_any(self, names: frozenset[str]) -> bool:
-        """Returns true if the row, or a standard field, has one of some names."""
-        return not (names.isdisjoint(self.row) and names.isdisjoint(self.fields))
-
-    def with_id(self, instance_id: str) -> Instance:
-        """Returns the same instance under another id."""
-        return Instance(instance_id, self.row, self.fields)
-
 
 @dataclass(frozen=True, slots=True)
 class Invocation:

@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from .arrays import TYPES, Arrays, dataset_columns
 from .comparison import Difference
 from .conversation import turn_out
 from .instance import (
@@ -23,6 +22,15 @@ from .names import PERFORMANCE
 from .result import Rejected, ScoreColumn, ScoredBatch
 from .trajectory import is_as_read
 
+TYPES: dict[str, pa.DataType] = {
+    "bool": pa.bool_(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "timestamp": pa.string(),
+    "json": pa.string(),
+    "null": pa.string(),  # few readers of Parquet support Arrow's null type
+}
 WIDE = 256
 """Number of dataset columns above which rows are passed to the writer as JSON."""
 PACKED = (("row", "json"),)
@@ -192,17 +200,49 @@ def _split_by_size(sizes: list[int]) -> Iterator[tuple[int, int]]:
         yield low, len(sizes)
 
 
+class _Arrays:
+    """Builds Arrow arrays of the same rows; columns with equal values share one array."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._repeated: dict[tuple[str | None, str], pa.Array] = {}
+        self._texts: dict[int, list[tuple[list[str | None], pa.Array]]] = {}  # by a hash: there may be many columns
+
+    def repeated(self, value: str | None, type_: str = "string") -> pa.Array:
+        """Returns an array with one value in all rows."""
+        key = value, type_
+        if key not in self._repeated:
+            self._repeated[key] = pa.repeat(pa.scalar(value, TYPES[type_]), self.size)
+        return self._repeated[key]
+
+    def of(self, values: list[Any], type_: str = "string") -> pa.Array:
+        """Returns an array with one value for each row; "json" and "timestamp" values are already text."""
+        if values.count(None) == self.size:
+            return self.repeated(None, type_)
+        if not pa.types.is_string(TYPES[type_]):
+            return pa.array(values, TYPES[type_])
+        # The hash of some values alone: that of all long texts would take longer than their array.
+        alike = self._texts.setdefault(hash((values[0], values[-1], *values[:: self.size // 4 + 1])), [])
+        for known, array in alike:
+            if known == values:
+                return array
+        array = pa.array(values, pa.string())
+        alike.append((values, array))
+        return array
+
+
 def _build_arrays(
     batch: ScoredBatch, low: int, high: int, responses: list[str | None], metrics: Sequence[MetricColumns]
 ) -> Iterator[pa.Array]:
-    made, examples = Arrays(high - low), batch.examples[low:high]
-    given: dict[str, list[Json] | pa.Array] = {}
+    made, examples = _Arrays(high - low), batch.examples[low:high]
+    given: dict[str, list[Json]] = {}
     yield made.of([e.instance.instance_id for e in examples])
     yield made.of([e.trial for e in examples], "int64")
+    rows = [e.instance.row for e in examples]
     if len(batch.columns) > WIDE:
-        yield made.of([json_text(e.instance.row) for e in examples])
+        yield made.of([json_text(row) for row in rows])
     else:
-        given = dataset_columns(made, [e.instance for e in examples], batch.columns)
+        given = {n: dataset_values([row.get(n) for row in rows], t) for n, t in batch.columns}
         yield from (made.of(given[n], t) for n, t in batch.columns)
     known = [m.name for m in metrics if not m.measured]
     turns = made.of(_encode_turns(batch, low, high, known))
@@ -214,8 +254,18 @@ def _build_arrays(
             yield from _build_score_arrays(made, batch.scores[metric.name], low, high, metric)
 
 
+def dataset_values(values: list[Json], type_: str) -> list[Json]:
+    """Converts the values of one dataset column for its Arrow array."""
+    if type_ == "json":
+        dumps = orjson.dumps
+        return [None if v is None else dumps(v).decode() for v in values]
+    if type_ == "float64":
+        return [None if v is None else float(v) for v in values]
+    return values
+
+
 def _build_invocation_arrays(
-    made: Arrays, calls: list[Invocation], responses: list[str | None], trajectories: Any, turns: pa.Array
+    made: _Arrays, calls: list[Invocation], responses: list[str | None], trajectories: list[str | None], turns: pa.Array
 ) -> Iterator[pa.Array]:
     usages = [c.usage for c in calls]
     yield made.of([c.status for c in calls])
@@ -236,20 +286,15 @@ _FAILURE = {"ok": 0, "failed": 1}
 _TRAJECTORY = "predicted_trajectory"
 
 
-def _encode_trajectories(
-    examples: Sequence[Example], texts: list[Any] | pa.Array | None
-) -> list[str | None] | pa.Array:
+def _encode_trajectories(examples: Sequence[Example], texts: Sequence[str | None] | None) -> list[str | None]:
     """Encodes the predicted trajectories, given the texts of the dataset's column of that name: most are the same."""
     made = [e.invocation.predicted_trajectory for e in examples]
     if texts is None:
         return [_encode_trajectory(calls) for calls in made]
-    rows = [e.instance.get_own(_TRAJECTORY) for e in examples]
-    same = [*map(is_as_read, made, rows)]
-    if not isinstance(texts, list) and all(same):
-        return texts
-    known = texts if isinstance(texts, list) else texts.to_pylist()
+    rows = [e.instance.row.get(_TRAJECTORY) for e in examples]
     return [
-        text if as_read else _encode_trajectory(calls) for calls, as_read, text in zip(made, same, known, strict=True)
+        text if is_as_read(calls, row) else _encode_trajectory(calls)
+        for calls, row, text in zip(made, rows, texts, strict=True)
     ]
 
 
@@ -285,7 +330,7 @@ def _encode_turns_of(batch: ScoredBatch, i: int, names: Sequence[str]) -> str | 
 
 
 def _build_score_arrays(
-    made: Arrays, column: ScoreColumn, low: int, high: int, metric: MetricColumns
+    made: _Arrays, column: ScoreColumn, low: int, high: int, metric: MetricColumns
 ) -> Iterator[pa.Array]:
     def sparse(values: dict[int, Any], type_: str = "string", show: Callable[[Any], Any] | None = None) -> pa.Array:
         if not values:

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import orjson
 import pyarrow as pa
 
-from .arrays import TYPES, dataset_values
 from .json import Json
-from .tables import PACKED, Column, schema
+from .tables import PACKED, TYPES, Column, dataset_values, schema
 
 _BYTES = 32 << 20
 """Approximate bytes of JSON rows in one record batch: arrays of few values take more memory than the values."""

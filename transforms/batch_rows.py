@@ -9,20 +9,14 @@ from itertools import groupby
 from operator import attrgetter
 
 import apache_beam as beam
-import pyarrow as pa
 from apache_beam.pvalue import AsSingleton
 
-from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, decompress, unpack
+from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, raw_size, unpack
 from ..schemas.identity import canonical, input_id, position, selection_hash
 from ..schemas.instance import Instance
-from ..schemas.row_columns import HeldInstance, RowColumns, names_of
-from ..schemas.tables import WIDE
 from .facts import DatasetStats, RunLimits, select_rows
 from .runtime.collector import relax_collector
 from .runtime.spill import Spill
-
-_JOINED_BYTES = 1 << 30
-"""Bytes of rows that are joined by column at most; an Arrow array of strings holds 2 GiB."""
 
 
 @dataclass
@@ -69,44 +63,21 @@ class _Cut(beam.DoFn):
             relax_collector()
 
     def process(self, element: tuple[int, Iterable[bytes]], facts: DatasetStats) -> Iterator[Batch[Instance]]:
-        shard = element[0]
+        shard, packed = element[0], [self.spill.fetch(value) for value in element[1]]
         parts = facts.parts(self.parts, self.limit)
         columns = facts.types(self.declared)
         refused = facts.refusal(self.allowed) is not None
-        rows, size = ([], 0) if refused else unpack_all(self.spill.fetch(value) for value in element[1] if value)
-        rows = sort_instances(rows)
+        rows = [] if refused else sort_instances(i for value in packed if value for i in unpack(value))
         if self.limit is not None:
             keep = select_rows(facts, self.limit, (selection_hash(r.instance_id) for r in rows))
             rows = [row for row, k in zip(rows, keep, strict=True) if k]
         low, high = shard * parts // self.shards, ((shard + 1) * parts - 1) // self.shards
         empty = set(range(low, high + 1))
-        for part, batch in cut(rows, parts, size > MAX_BYTES, self.rows):
+        for part, batch in cut(rows, parts, sum(map(raw_size, packed)) > MAX_BYTES, self.rows):
             empty.discard(part)
             yield Batch(batch, part, columns)
         for part in sorted(empty):
             yield Batch((), part, columns)
-
-
-def unpack_all(packed: Iterable[bytes | memoryview]) -> tuple[list[Instance], int]:
-    """Returns the instances of a shard, and a bound of how many characters they have."""
-    rows: list[Instance] = []
-    records: list[pa.RecordBatch] = []
-    size = 0
-    for value in packed:
-        raw = decompress(value)
-        if raw[:1] == b"[":
-            rows += unpack(value)
-            size += len(raw)
-        else:
-            records += pa.ipc.open_stream(raw)
-    names = {name for batch in records for name in names_of(batch)}
-    joined = len(names) <= WIDE and sum(batch.nbytes for batch in records) <= _JOINED_BYTES
-    for some in [records] if joined else ([batch] for batch in records):
-        if some:
-            held = RowColumns(some)
-            rows += held.instances()
-            size += held.most
-    return rows, size
 
 
 def sort_instances(rows: Iterable[Instance]) -> list[Instance]:
@@ -121,7 +92,7 @@ def sort_instances(rows: Iterable[Instance]) -> list[Instance]:
     for instance_id, same in by_id.items():
         if len(same) > 1:
             same.sort(key=lambda r: hashlib.sha256(canonical(r.row)).digest())
-            same = [r if k == 0 else r.with_id(f"{instance_id}-{k}") for k, r in enumerate(same)]
+            same = [r if k == 0 else Instance(f"{instance_id}-{k}", r.row, r.fields) for k, r in enumerate(same)]
             same.sort(key=attrgetter("instance_id"))
         ordered += same
     return ordered
@@ -176,6 +147,4 @@ def _pieces(rows: Iterable[Instance], weigh: bool, most: int) -> Iterator[tuple[
 
 
 def _width(row: Instance) -> int:
-    if type(row) is HeldInstance and row.columns is not None:
-        return int(row.columns.widths[row.place])
     return sum([len(v) if type(v) is str else 64 for v in row.row.values()])

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import apache_beam as beam
 import orjson
-import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
@@ -21,8 +19,6 @@ from ..schemas.identity import position, selection_hash
 from ..schemas.instance import Instance
 from ..schemas.json import Json
 from ..schemas.result import Rejected
-from ..schemas.row_columns import RowPacker, stream_of
-from ..schemas.tables import WIDE
 from .dialects._rules import RowRules
 from .facts import DatasetStats, smallest
 from .judging.needs import Needs
@@ -31,8 +27,8 @@ from .runtime.background import Background
 from .runtime.collector import relax_collector
 from .runtime.spill import Spill, SpillWriter
 
-_HELD_BYTES, _SHARD_BYTES = 16 << 20, 32 << 10
-"""Bytes of rows as JSON in memory before all are written: at least so many, and so many for each shard."""
+_HELD_BYTES = 16 << 20
+"""Bytes of packed rows in memory, over all shards, before the largest shard is written."""
 
 
 @dataclass
@@ -79,8 +75,7 @@ class _Normalize(beam.DoFn):
 
     def start_bundle(self) -> None:
         deque(self.packing.rest(), maxlen=0)  # left by a bundle that failed
-        self.packer = RowPacker()
-        self.wide: defaultdict[int, bytearray] = defaultdict(_open_list)
+        self.held: defaultdict[int, bytearray] = defaultdict(_open_list)
         self.total = 0
         self.facts = DatasetStats()
         self.picks: list[int] = []
@@ -107,19 +102,24 @@ class _Normalize(beam.DoFn):
         if whole:  # a row that holds several rows does not have the columns of the dataset
             facts.name(element.nulls)
         self._take(taken, element.infinite)
-        if self.total >= max(_HELD_BYTES, _SHARD_BYTES * self.shards):
-            yield from self._flush()
+        while self.total >= _HELD_BYTES:
+            self._flush(max(self.held, key=lambda shard: len(self.held[shard])))
+            yield from self.packing.ready()
         counters.add("rows_read", len(taken))
         counters.add("rows_rejected", refused)
 
     def _take(self, read: Sequence[tuple[dict[str, Json], str, dict[str, Json]]], infinite: Collection[str]) -> None:
-        facts, rows = self.facts, [row for row, _, _ in read]
-        narrow = len(self.packer.names.keys() | set().union(*rows)) <= WIDE
-        size = self.packer.add(read) if narrow and read else self._add_wide(read)
-        self.total += size
+        facts, held, shards, size = self.facts, self.held, self.shards, 0
+        for row, instance_id, fields in read:
+            packed = pack_row(instance_id, row, fields)
+            size += len(packed)
+            rows = held[position(instance_id, shards)]
+            rows += packed
+            rows += b","
+        self.total += size + len(read)
         facts.rows += len(read)
         facts.bytes += size
-        facts.see(rows, infinite)
+        facts.see([row for row, _, _ in read], infinite)
         if self.needs is not None:
             for row, instance_id, fields in read:
                 counts = self.needs.of(Instance(instance_id, row, fields))
@@ -129,30 +129,15 @@ class _Normalize(beam.DoFn):
             if len(self.picks) > 2 * self.limit + 1024:
                 self.picks = smallest(self.picks, self.limit)
 
-    def _add_wide(self, read: Sequence[tuple[dict[str, Json], str, dict[str, Json]]]) -> int:
-        """Holds rows of many columns as JSON: an array for each column of few rows would dominate the cost."""
-        size = 0
-        for row, instance_id, fields in read:
-            packed = pack_row(instance_id, row, fields)
-            size += len(packed)
-            rows = self.wide[position(instance_id, self.shards)]
-            rows += packed
-            rows += b","
-        return size
-
-    def _flush(self) -> Iterator[tuple[int, bytes]]:
-        for shard, records in self.packer.take(self.shards):
-            self.packing.submit(_pack, shard, records, self.shuffled)
-            yield from self.packing.ready()
-        for shard, rows in sorted(self.wide.items()):
-            rows[-1:] = b"]"
-            self.packing.submit(_pack_wide, shard, rows, self.shuffled)
-            yield from self.packing.ready()
-        self.wide.clear()
-        self.total = 0
+    def _flush(self, shard: int) -> None:
+        held = self.held.pop(shard)
+        self.total -= len(held) - 1
+        self.packing.submit(_pack, shard, held, self.shuffled)
 
     def finish_bundle(self) -> Iterator[Any]:
-        for packed in chain(self._flush(), self.packing.rest()):
+        for shard in sorted(self.held):
+            self._flush(shard)
+        for packed in self.packing.rest():
             yield WindowedValue(packed, 0, (GlobalWindow(),))
         if self.first:  # the bundle that reads the start of a file emits the markers of all shards
             for shard in range(self.shards):
@@ -167,11 +152,8 @@ def _open_list() -> bytearray:
     return bytearray(b"[")
 
 
-def _pack(shard: int, records: pa.RecordBatch, shuffled: SpillWriter) -> tuple[int, bytes]:
-    return shard, shuffled.put(stream_of(records))
-
-
-def _pack_wide(shard: int, rows: bytearray, shuffled: SpillWriter) -> tuple[int, bytes]:
+def _pack(shard: int, rows: bytearray, shuffled: SpillWriter) -> tuple[int, bytes]:
+    rows[-1:] = b"]"
     return shard, shuffled.put(rows)
 
 

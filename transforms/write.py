@@ -20,7 +20,6 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ..schemas import tables
 from ..schemas.batch import compress, decompress
 from ..schemas.result import Rejected, ScoredBatch
-from ..schemas.row_columns import stream_of
 from ..schemas.run_folder import RunFolder
 from ..schemas.wide import unpack_columns
 from .facts import DatasetStats
@@ -160,7 +159,16 @@ def _stream(records: pa.RecordBatch) -> pa.Buffer:
     first = {place: i for i, place in reversed([*enumerate(places)])}
     distinct = records.select([first[place] for place in range(len(numbers))])
     distinct = distinct.replace_schema_metadata({"places": orjson.dumps(places)})
-    return stream_of(distinct)
+    measured = pa.MockOutputStream()
+    _send(distinct, measured)
+    stream = pa.allocate_buffer(measured.size())  # a growing buffer would be copied each time
+    _send(distinct, pa.FixedSizeBufferWriter(stream))
+    return stream
+
+
+def _send(records: pa.RecordBatch, sink: Any) -> None:
+    with pa.ipc.new_stream(sink, records.schema) as stream:
+        stream.write_batch(records)
 
 
 def _identity(column: pa.Array) -> tuple[Any, ...]:

@@ -44,7 +44,7 @@ class RecordedAgent(Recording):
     def recall(self, instance: Instance) -> Invocation:
         get = instance.get
         response, calls = get("response"), get("predicted_trajectory")
-        rare = instance.has_any(_RARE)
+        rare = not (_RARE.isdisjoint(instance.row) and _RARE.isdisjoint(instance.fields))
         if rare and (failure := get("failure")) is not None and _is_true(failure):
             return _make_failed(instance, "RecordedFailure", "the row says that the call failed")
         turns = _read_turns(get("turns")) if rare else None

@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from ...schemas.conversation import pair_turns
 from ...schemas.instance import FROM_INVOCATION, Example, Turn
 from ...schemas.result import Better, Score, ScoreColumn
-from ...schemas.row_columns import list_values
 from ..calls.errors import classify_error
 from ..registry import name_of, register
 
@@ -69,7 +68,7 @@ class ScoringBatch:
     def _values(self, name: str) -> list[Any]:
         if name in FROM_INVOCATION:
             return list(map(attrgetter(f"invocation.{FROM_INVOCATION[name]}"), self.examples))
-        return list_values([e.instance for e in self.examples], name)
+        return [e.instance.get(name) for e in self.examples]
 
     def turns(self) -> list[tuple[tuple[Turn, Turn | None], ...]]:
         """Returns (expected, actual) of every turn of every example, see `pair_turns`."""
