@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
+from ...transforms.runtime.collector import relaxed_collector
 from ..display.digest import note_empty_columns
 from ..display.terminal import FAULTS
 from ..drawing.figures import build_statistics, draw_metrics, draw_slices
@@ -39,7 +40,8 @@ def write_report(result: EvaluationResult, gate: Gate = None) -> str:
 def render_page(result: EvaluationResult, gate: Gate = None) -> str:
     """Renders the whole page, see `write_report`."""
     summary = summary_rows(result)
-    return fill_report(result, summary, scan(result, summary), gate)
+    with relaxed_collector():
+        return fill_report(result, summary, scan(result, summary), gate)
 
 
 def fill_report(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any
 
 import orjson
@@ -137,6 +138,10 @@ class RowBook:
         }
         return embed(found)
 
+    @property
+    def _whole_places(self) -> Iterable[int]:
+        return compress(range(len(self._rows)), self._whole)
+
     def _fits(self, row: Row) -> bool:
         size = len(embed(row))
         if self._bytes + size > MOST_BYTES:
@@ -160,9 +165,10 @@ class RowBook:
 
     def _pack_column(self, name: str) -> dict[str, Any] | None:
         """Packs a column as its values, or as its different values with their places; nothing of an empty column."""
-        thin = name in self.thin_columns
-        rows = zip(self._rows, self._whole, strict=True)
-        values = [row.get(name) if thin or whole else None for row, whole in rows]
+        rows = self._rows
+        values: list[Json] = [None] * len(rows)
+        for i in range(len(rows)) if name in self.thin_columns else self._whole_places:
+            values[i] = rows[i].get(name)
         different = list(dict.fromkeys(values))
         if different in ([None], []):
             return None

@@ -35,7 +35,7 @@ from ...transforms.labels import ReportUnknown
 from ...transforms.normalize import Normalize
 from ...transforms.read import ReadRows
 from ...transforms.readers._files import expand
-from ...transforms.runtime.collector import relax_collector
+from ...transforms.runtime.collector import relaxed_collector
 from ...transforms.runtime.local_objects import holding
 from ...transforms.score import ScoreExamples
 from ...transforms.statistics.criteria import levels_of
@@ -251,14 +251,10 @@ def _prepare(plan: Plan) -> tuple[Plan, str | None]:
 
 def _graph(plan: Plan, context: RunContext, options: PipelineOptions) -> beam.Pipeline:
     """The graph of a plan. It is some 100,000 objects that stay, so looking through them for garbage is in vain."""
-    thresholds = gc.get_threshold()
-    relax_collector()
-    try:
+    with relaxed_collector():
         pipeline = beam.Pipeline(runner=engines.runner(options), options=options.view_as(engines.Views))
         _ = pipeline | "Evaluate" >> Evaluate(plan, context)
         return pipeline
-    finally:
-        gc.set_threshold(*thresholds)
 
 
 def evaluate(
