@@ -40,6 +40,8 @@ _VARIABLES = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
+_PASSES = re.compile(r"(?<=/pass)([\^@])(?=\d)")
+_PASS_WORDS = {"^": "_hat_", "@": "_at_"}
 _NOT_IN_A_NAME = re.compile(r"[^/\w.\- ]")
 _MOST_NAME, _MOST_PARAM, _MOST_TAG = 250, 6000, 5000
 """Characters of a name, the value of a parameter and of a tag."""
@@ -168,9 +170,12 @@ def build_metrics(run: FinishedRun) -> dict[str, float]:
 
 
 def name_all(names: Mapping[str, Any]) -> list[str]:
-    """Returns names as MLflow allows them, in the same order; two that become the same get a number."""
+    """Returns names as MLflow allows them, in the same order; two that become the same get a number.
+
+    `pass^2` and `pass@2` become `pass_hat_2` and `pass_at_2`.
+    """
     found: dict[str, None] = {}
-    for name in names:
+    for name in (_PASSES.sub(lambda match: _PASS_WORDS[match[1]], one) for one in names):
         plain = posixpath.normpath(_NOT_IN_A_NAME.sub("_", name)).lstrip("/.")[: _MOST_NAME - 4] or "_"
         alike, number = plain, 2
         while alike in found:

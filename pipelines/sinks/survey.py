@@ -36,9 +36,11 @@ def survey(run: FinishedRun, most: int) -> Survey:
     hashed = hashlib.sha256()
 
     def ranked() -> Iterator[tuple[bool, str, int, int]]:
+        last = None
         for position, row in enumerate(run.read(["instance_id", "trial", "status", *columns])):
-            if row["trial"] == 0:
-                hashed.update(f"{row['instance_id']}\0".encode())
+            if row["instance_id"] != last:  # recorded trials may begin with any number
+                last = row["instance_id"]
+                hashed.update(f"{last}\0".encode())
             yield not fails(row), row["instance_id"], row["trial"], position
 
     found = heapq.nsmallest(max(most, 1), ranked())[:most]  # for 0 it would not read the rows at all

@@ -188,6 +188,12 @@ def test_names_are_such_as_mlflow_takes_and_stay_different() -> None:
     assert (found[0], found[10]) == ("a/b", "日本語")
 
 
+def test_pass_hat_k_and_pass_at_k_have_names_of_their_own() -> None:
+    names = ["exact_match/pass^2/mean", "exact_match/pass@2/mean", "mail@2/mean", "a^b"]
+    found = name_all(dict.fromkeys(names))
+    assert found == ["exact_match/pass_hat_2/mean", "exact_match/pass_at_2/mean", "mail_2/mean", "a_b"]
+
+
 def test_the_clients_variables_are_restored(run: FinishedRun, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 

@@ -10,6 +10,7 @@ import pytest
 from evalbeam.schemas.config.evaluation import CriterionConfig
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.result import Summary
+from evalbeam.transforms.aggregate import SummaryCoder
 from evalbeam.transforms.statistics.criteria import (
     STATISTICS,
     Threshold,
@@ -205,6 +206,12 @@ def test_an_inconclusive_criterion_is_worse_than_a_passed_one_alone() -> None:
     assert judge(rows, [inconclusive, criterion(slice={"c": "x"})])[1] == "NOT_EVALUATED"
     assert judge(rows, [inconclusive, criterion(min=0.9)])[1] == "FAILED"
     assert judge(rows, [inconclusive], stopped=True)[1] == "NOT_EVALUATED"
+
+
+def test_intervals_survive_their_way_between_workers() -> None:
+    given, asked = with_interval(0.4, 0.6), [criterion(min=0.4, confidence=0.9)]
+    coder = SummaryCoder()
+    assert judge([coder.decode(coder.encode(given))], asked) == judge([given], asked)
 
 
 def test_levels_are_asked_for_by_metric() -> None:
