@@ -82,8 +82,16 @@ $(BIN)/python:
 # The demo needs no more than the project; the tests need the development tools too, which bring the project along.
 # Only what a run imports is compiled; compiling all that is installed takes a minute, and little of it is ever imported.
 # It is compiled here, since many container images forbid Python to keep bytecode: every start would take 8 s then.
-COMPILE = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "from evalbeam.pipelines.run import evaluate; \
+COMPILE = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "from evalbeam.pipelines.run.evaluate import evaluate; \
 	from apache_beam.runners.portability.fn_api_runner import fn_runner; \
+	from apache_beam.typehints import intrinsic_one_ops, opcodes; \
+	from evalbeam.pipelines.cli import main; \
+	from evalbeam.pipelines.config import settings; \
+	from evalbeam.pipelines.display import exports, progress, remote_progress, run_text; \
+	from evalbeam.pipelines.drawing.templates import fill; \
+	from evalbeam.pipelines.report import page; \
+	from evalbeam.pipelines.runners import beam_import, workers; \
+	import jinja2.bccache, jinja2.compiler, pydantic.type_adapter; \
 	from evalbeam.transforms import registry; [registry.names(kind) for kind in registry.FOLDERS]"
 $(RUN): pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install -qq --no-compile --editable .

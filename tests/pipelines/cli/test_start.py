@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,13 @@ code = main(sys.argv[1:])
 assert code == 0, code
 print("\\nloaded:", *sorted({"apache_beam", "pandas", "google.cloud.storage"} & set(sys.modules)))
 """
+
+
+_FILES = """
+files = sorted(m.__file__ for m in list(sys.modules.values()) if str(getattr(m, "__file__", None)).endswith(".py"))
+print("\\nloaded:", *files, sep="\\n")
+"""
+_MAKEFILE = Path(__file__).parents[3] / "Makefile"
 
 
 @pytest.fixture(scope="module")
@@ -39,3 +47,24 @@ def test_beam_is_not_imported(command: str, run: Path) -> None:
     done = subprocess.run([sys.executable, "-c", _PROBE, *arguments], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "loaded:"
+
+
+def files_of(code: str, *arguments: str, folder: Path) -> set[str]:
+    """Files with source that a new process has imported at the end of some code."""
+    command = [sys.executable, "-c", f"import sys\n{code}\n{_FILES}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rpartition("\nloaded:\n")[2].splitlines())
+
+
+def test_make_compiles_all_that_a_run_imports(run: Path) -> None:
+    found = re.search(r'^COMPILE = .*? -c "(.*?)"$', _MAKEFILE.read_text(), re.MULTILINE | re.DOTALL)
+    assert found is not None
+    compiled = files_of(found[1].replace("\\\n", ""), folder=run.parent)
+    given = ["--dataset", "rows.jsonl", "--agent", "echoing:ask", "--metrics", "exact_match", "--output", "other"]
+    imported = files_of(
+        "from evalbeam.pipelines.cli.main import main; main(sys.argv[1:])", "run", *given, folder=run.parent
+    )
+    own = {file for file in imported if file.startswith(str(run.parent))}
+    assert len(imported) > 1000
+    assert imported - own - compiled == set()

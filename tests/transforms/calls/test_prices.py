@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import apache_beam as beam
 import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.calls import Call, Outcome
+from evalbeam.schemas.config.calls import CallPolicy
 from evalbeam.schemas.config.evaluation import PriceConfig
 from evalbeam.schemas.config.list_prices import find_price
+from evalbeam.schemas.instance import Instance
+from evalbeam.transforms.agents.function import FunctionAgent
+from evalbeam.transforms.calls.context import RunContext
 from evalbeam.transforms.calls.prices import NANO, Prices
+from evalbeam.transforms.invoke import InvokeAgent
+from evalbeam.transforms.runtime import counters
 
 OWN = {"own": PriceConfig(input=2.0, output=8.0), "other": PriceConfig(input=1.0, output=0.0)}
 
@@ -45,3 +54,36 @@ def test_without_prices_list_prices_count() -> None:
     assert listed is not None
     spent = Prices({"agent": "gpt-5"}).add_up([call()], [ok({"input_tokens": 2000, "output_tokens": 100})])
     assert spent == pytest.approx((listed.cost(2000, 100) or 0) * NANO, abs=1)
+
+
+ADDED: list[int] = []
+
+
+class Counting(Prices):
+    """Notes that it was asked."""
+
+    def add_up(self, calls: Any, outcomes: Any) -> int:
+        ADDED.append(len(list(calls)))
+        return super().add_up(calls, outcomes)
+
+
+def answer(prompt: str) -> dict[str, Any]:
+    return {"response": prompt, "usage": {"input_tokens": 1000, "output_tokens": 0, "model": "own"}}
+
+
+def make_calls() -> None:
+    invoke = InvokeAgent(FunctionAgent(answer), CallPolicy(), context=RunContext(prices=Counting(prices=OWN)))
+    batch = Batch(tuple(Instance(f"{i:032x}", {"prompt": str(i)}) for i in range(10)))
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        made = pipeline | beam.Create([0], reshuffle=False) | beam.Map(lambda _: batch).with_output_types(Batch)
+        _ = made | invoke
+
+
+def test_costs_are_added_up_only_while_somebody_looks() -> None:
+    ADDED.clear()
+    make_calls()
+    assert ADDED == []
+    with counters.watched() as folder:
+        make_calls()
+        assert counters.totals(folder)["spent"] == pytest.approx(10 * 0.002 * NANO)
+    assert ADDED == [10]
