@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..schemas.errors import ConfigError
 from ..schemas.findings import HISTORY
@@ -20,6 +20,7 @@ from ..transforms.statistics.change_points import ChangePoint, find_changes
 from ..transforms.statistics.intervals import normal_quantile
 from ..transforms.statistics.permutation import key_of
 from .compare import write_table
+from .loaded_runs import SCHEME, read_loaded
 from .run.result import EvaluationResult
 from .run.tables import rows_of, summary_rows
 
@@ -34,8 +35,8 @@ class Point:
     """A metric in a run.
 
     Attributes:
-        run: Folder of the run.
-        date: When it started, ISO 8601, UTC.
+        run: Folder of the run, or its `run_id` in BigQuery.
+        date: When it started, ISO 8601, UTC; of a table in BigQuery the day.
         row: Row of the summary table for the metric over all rows.
         change: The change point, if the mean is another from this run on.
         also_changed: What else this run has other than the run before it.
@@ -79,31 +80,52 @@ def history(runs: Iterable[str | os.PathLike[str]], *, metrics: Sequence[str] | 
 
     Args:
         runs: Folders of runs, or globs of them, on a disk or on object storage. Those that did not finish are left out.
+            Or `bq://project.dataset.summary`, the table into which runs with a `run_date` were loaded.
         metrics: Metrics to follow; default: all of the newest run, except latency, which is not the agent's alone.
 
     Raises:
         ConfigError: There is no finished run, or none has a metric.
     """
     found, notes = _load(runs)
-    found.sort(key=lambda result: (result.manifest["measured"]["started"], result.output))
-    whole = [{r["metric"]: r for r in summary_rows(result) if not r["slice"]} for result in found]
-    known = list(whole[-1])
+    found.sort(key=lambda run: (run.started, run.name))
+    known = list(found[-1].rows)
     for name in metrics or ():
         if name not in known:
-            raise ConfigError(f"no metric {name!r} in {found[-1].output!r}", where="metrics", allowed=", ".join(known))
+            raise ConfigError(f"no metric {name!r} in {found[-1].name!r}", where="metrics", allowed=", ".join(known))
     named = list(metrics) if metrics else [name for name in known if name != "latency_in_seconds"]
-    dated = tuple((result.output, find_date(result)) for result in found)
     places = {
-        name: [i for i, rows in enumerate(whole) if name in rows and rows[name]["mean"] is not None] for name in named
+        name: [i for i, run in enumerate(found) if name in run.rows and run.rows[name]["mean"] is not None]
+        for name in named
     }
-    changes = _find_changes({name: [(i, whole[i][name]) for i in one] for name, one in places.items()})
+    changes = _find_changes({name: [(i, found[i].rows[name]) for i in one] for name, one in places.items()})
     changed = {at for one in changes.values() for at in one}
     others = [(), *(tuple(_differences(*pair, i + 1 in changed)) for i, pair in enumerate(pairwise(found)))]
+    points = [(run.name, run.date) for run in found]
     series = {
-        name: tuple(Point(*dated[i], whole[i][name], changes[name].get(i), others[i]) for i in one)
+        name: tuple(Point(*points[i], found[i].rows[name], changes[name].get(i), others[i]) for i in one)
         for name, one in places.items()
     }
-    return History(dated, series, tuple(notes))
+    return History(tuple(points), series, tuple(notes))
+
+
+class _Run(NamedTuple):
+    """A finished run.
+
+    Attributes:
+        name: Its folder, or its id in BigQuery.
+        date: When it started, or its day.
+        started: The same, in seconds since 1970.
+        rows: Rows of the summary table over all rows of the run, by metric.
+        count: Number of rows of the dataset, by trial.
+        folder: What its folder holds; `None` if only its summary was loaded.
+    """
+
+    name: str
+    date: str
+    started: float
+    rows: Mapping[str, Mapping[str, Json]]
+    count: int
+    folder: EvaluationResult | None = None
 
 
 def write_history(found: History, path: str) -> None:
@@ -112,15 +134,25 @@ def write_history(found: History, path: str) -> None:
     write_table(rows, HISTORY, path, "output")
 
 
-def _load(runs: Iterable[str | os.PathLike[str]]) -> tuple[list[EvaluationResult], list[str]]:
+def _load(runs: Iterable[str | os.PathLike[str]]) -> tuple[list[_Run], list[str]]:
     given = [os.fspath(run) for run in runs]
-    manifests = [path for run in given for path, _ in storage.matched(RunFolder(run).manifest)]
+    tables = [run for run in given if run.startswith(SCHEME)]
+    loaded = [_Run(*one, one.count) for table in tables for one in read_loaded(table, "runs")]
+    manifests = [path for run in given if run not in tables for path, _ in storage.matched(RunFolder(run).manifest)]
     results = [EvaluationResult.load(path.rpartition("/")[0]) for path in dict.fromkeys(manifests)]
     finished = [r for r in results if r.state == FINISHED and r.files("summary")]
-    if not finished:
-        allowed = "folders of finished runs, or a glob such as 'runs/*'"
+    if not finished and not loaded:
+        allowed = "folders of finished runs, a glob such as 'runs/*', or bq://project.dataset.summary"
         raise ConfigError(f"no finished run at {', '.join(given) or 'nothing'}", where="runs", allowed=allowed)
-    return finished, [f"{r.output} is {r.state} and left out" for r in results if r not in finished]
+    notes = [f"{r.output} is {r.state} and left out" for r in results if r not in finished]
+    notes += [f"{table} does not say what else changed but the number of rows" for table in tables]
+    return [*loaded, *map(_read_run, finished)], notes
+
+
+def _read_run(result: EvaluationResult) -> _Run:
+    rows = {row["metric"]: row for row in summary_rows(result) if not row["slice"]}
+    measured, counts = result.manifest["measured"], result.manifest["counts"]
+    return _Run(result.output, find_date(result), measured["started"], rows, counts["rows"], result)
 
 
 def _find_changes(rows: Mapping[str, Sequence[tuple[int, Mapping[str, Json]]]]) -> dict[str, dict[int, ChangePoint]]:
@@ -138,22 +170,26 @@ def _error(row: Mapping[str, Json]) -> float:
     return error if math.isfinite(error) else 1.0
 
 
-def _differences(before: EvaluationResult, after: EvaluationResult, rows: bool) -> Iterator[str]:
+def _differences(before: _Run, after: _Run, rows: bool) -> Iterator[str]:
     """Names what a run has other than the run before it; whether it has other rows only if asked, which reads them."""
-    old, new = before.manifest, after.manifest
+    folders = (before.folder, after.folder) if before.folder and after.folder else None
+    if folders:
+        yield from _config_differences(folders[0].manifest, folders[1].manifest)
+    if before.count != after.count:
+        yield f"rows {before.count:,} → {after.count:,}"
+    elif folders and rows and _fingerprint(folders[0]) != _fingerprint(folders[1]):
+        yield "rows, as many others"
+    versions = [run.manifest["versions"].get("evalbeam") for run in folders or ()]
+    if len(set(versions)) > 1:
+        yield f"evalbeam {versions[0]} → {versions[1]}"
+
+
+def _config_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     parts = [_without_places(one["config"].get(part)) for part in _PARTS for one in (old, new)]
     yield from (name for name, a, b in zip(_PARTS, parts[::2], parts[1::2], strict=True) if a != b)
     if old.get("fingerprint") != new.get("fingerprint") and old["config"].get("agent") == new["config"].get("agent"):
         yield "agent fingerprint"
     yield from _judging_differences(*(one.get("judging") or {} for one in (old, new)))
-    counts = old["counts"]["rows"], new["counts"]["rows"]
-    if counts[0] != counts[1]:
-        yield f"rows {counts[0]:,} → {counts[1]:,}"
-    elif rows and _fingerprint(before) != _fingerprint(after):
-        yield "rows, as many others"
-    versions = old["versions"].get("evalbeam"), new["versions"].get("evalbeam")
-    if versions[0] != versions[1]:
-        yield f"evalbeam {versions[0]} → {versions[1]}"
 
 
 def _judging_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import google.auth
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
+from bigquery_server import serving_bigquery
+from google.oauth2.credentials import Credentials
 
 from evalbeam import ConfigError, evaluate
 from evalbeam.pipelines.cli.main import main
@@ -62,6 +68,57 @@ def test_the_command_prints_and_writes_it(runs: Path, capsys: pytest.CaptureFixt
     rows = json.loads(capsys.readouterr().out)
     assert {row["metric"] for row in rows} == {"failure", "exact_match", "rouge_l"}
     assert sum(row["change"] for row in rows) == 2
+
+
+@pytest.fixture
+def warehouse(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The summaries of the runs as they are loaded into BigQuery, over the REST API of a fake; the table's address."""
+    found = []
+    for path in sorted(runs.glob("day-*")):
+        day = {"run_id": f"gs://runs/{path.name}", "run_date": f"2027-01-{15 + int(path.name[4:]):02d}"}
+        found += [{**day, **row} for row in pq.read_table(path / "summary.parquet").to_pylist()]
+    floats = ("mean", "ci_low", "ci_high")
+    types = {
+        "run_date": "DATE",
+        **dict.fromkeys(floats, "FLOAT"),
+        **dict.fromkeys(("row_count", "scored_count"), "INTEGER"),
+    }
+    schema = [{"name": name, "type": types.get(name, "STRING"), "mode": "NULLABLE"} for name in found[0]]
+    monkeypatch.setattr(google.auth, "default", lambda **_: (Credentials(token="t"), "p"))
+    with serving_bigquery(evals="EU") as server:
+        for table, fields in (("nightly_summary", schema), ("undated", [f for f in schema if f["name"] != "run_date"])):
+            server.tables[f"p.evals.{table}"] = {"resource": {"schema": {"fields": fields}}, "rows": found}
+        monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", server.url)
+        yield "bq://p.evals.nightly_summary"
+
+
+def test_runs_that_were_loaded_into_bigquery_are_followed(
+    runs: Path, warehouse: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, there = history([f"{runs}/*"]), history([warehouse])
+    assert [run for run, _ in there.runs] == [f"gs://runs/{Path(run).name}" for run, _ in here.runs]
+    assert [date for _, date in there.runs] == [date[:10] for _, date in here.runs]
+    assert there.series.keys() == here.series.keys()
+    for name, points in there.series.items():
+        assert [(p.row["mean"], p.change) for p in points] == [(p.row["mean"], p.change) for p in here.series[name]]
+    assert len(there.changes) == len(here.changes) > 0
+    assert main(["history", warehouse, "--metrics", "exact_match,failure"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "2027-01-22 exact_match 0.809 → 0.512, p 0.003: gs://runs/day-07" in out
+    assert f"{warehouse} does not say what else changed but the number of rows" in out
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("bq://p.evals.undated", "p.evals.undated has no column run_date (allowed: the table summary of runs with"),
+        ("bq://p.evals.none", "Not found: Table p.evals.none"),
+        ("bq://p.evals", "found 'p.evals' (allowed: project.dataset.table)"),
+    ],
+)
+def test_a_table_that_is_no_history_is_refused(warehouse: str, place: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=f"^runs: .*{re.escape(words)}"):
+        history([place])
 
 
 def test_what_is_no_history_is_said(runs: Path) -> None:

@@ -15,7 +15,8 @@ with them. Ends with 0."""
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser("history", help="follow metrics over many runs", description=_ABOUT)
-    parser.add_argument("runs", nargs="+", metavar="RUNS", help="folders of runs, or globs of them such as 'runs/*'")
+    words = "folders of runs, globs of them such as 'runs/*', or the table bq://project.dataset.summary"
+    parser.add_argument("runs", nargs="+", metavar="RUNS", help=words)
     words = "metrics to follow, comma-separated (default: all but latency)"
     add_metrics(parser, words)
     words = "print text (default), or the history table as json"

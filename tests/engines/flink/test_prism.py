@@ -28,6 +28,30 @@ def test_workers_are_processes_that_get_the_agents_package(new_bench: Any) -> No
     assert len(bench.calls()) == 2 * (300 - 2)
 
 
+def test_replicates_of_the_bootstrap_are_the_same_bits(new_bench: Any) -> None:
+    """Means, a ratio, and F1 of all rows together, with rows that repeat each other."""
+    bench = new_bench("bootstrap")
+    metrics = ["exact_match", "trajectory_precision", {"metric": "trajectory_f1", "corpus": True}]
+    statistics = {"ci": "bootstrap", "ratios": {"each": ["latency_in_seconds", "exact_match"]}}
+    bench.write(3000, 0, recorded=True, metrics=metrics, statistics=statistics, output={"shards": 4})
+    bench.run("local")
+    bench.run("out", *prism(bench))
+    assert bench.tables("out") == bench.tables("local")
+
+
+def test_a_run_stops_early_after_the_same_rows(new_bench: Any) -> None:
+    bench = new_bench("early")
+    rule = {"metric": "exact_match", "threshold": 0.5, "wave": 30}
+    bench.write(2000, 0.001, statistics={"sequential": rule})
+    bench.run("local")
+    called = sorted(bench.calls())
+    assert len(called) < 1000
+    bench.forget_calls()
+    bench.run("out", *prism(bench))
+    assert sorted(bench.calls()) == called
+    assert bench.tables("out") == bench.tables("local")
+
+
 @pytest.mark.faults
 def test_a_run_that_takes_too_long_is_ended_and_goes_on(new_bench: Any) -> None:
     bench = new_bench("slow")
