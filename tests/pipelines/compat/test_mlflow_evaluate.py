@@ -292,7 +292,7 @@ def test_the_table_of_coverage_names_tests_that_exist(root: Path) -> None:
     folders = {"d": "transforms/dialects", "m": "transforms/metrics", "a": "transforms/agents"}
     folders |= {"f": "schemas/formats", "c": "pipelines/compat"}
     rows = [line for line in (root / "docs/reference/agent-evaluation.md").read_text().splitlines() if "|" in line]
-    named = re.findall(r"`(\w)/(test_\w+\.py)::(test_\w+)`", "\n".join(rows))
+    named = re.findall(r"`(\w)/((?:\w+/)*test_\w+\.py)::(test_\w+)`", "\n".join(rows))
     assert len(named) == sum(".py::" in row for row in rows) > 30
     for folder, file, test in named:
         assert f"def {test}(" in (root / "tests" / folders[folder] / file).read_text(), test

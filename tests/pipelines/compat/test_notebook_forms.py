@@ -9,6 +9,7 @@ from model_server import ModelServer
 import evalbeam
 from evalbeam import ConfigError
 
+from . import script_forms  # noqa: F401 - adds its forms
 from .notebook_forms import FORMS
 
 TEXTS_ONLY = {
