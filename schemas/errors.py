@@ -100,9 +100,13 @@ class Mistakes:
         try:
             yield
         except ConfigError as error:
-            several = error.errors if isinstance(error, ConfigErrors) else (error,)
-            self.errors += [one for one in several if not (isinstance(one, UnknownName) and unless(one.name))]
+            self.add(error, unless)
             self.doubtful.update(doubtful)
+
+    def add(self, error: ConfigError, unless: Callable[[str], bool] = lambda _: False) -> None:
+        """Keeps a mistake, or several of them; `unless` as of `collect`."""
+        several = error.errors if isinstance(error, ConfigErrors) else (error,)
+        self.errors += [one for one in several if not (isinstance(one, UnknownName) and unless(one.name))]
 
     def doubts(self, *keys: str) -> bool:
         """Returns whether one of the keys was refused, or a key above or below it."""
@@ -123,6 +127,11 @@ def _is_within(key: str, section: str) -> bool:
     return key == section or key.startswith((f"{section}.", f"{section}/"))
 
 
+def near_names(name: str, known: Collection[str]) -> list[str]:
+    """Returns up to three known names that may be meant."""
+    return difflib.get_close_matches(name, known, n=3)
+
+
 def name_error(found: str, name: str, known: Collection[str], where: str = "", allowed: str = "") -> UnknownName:
     """Makes the error of a name that is not known: up to three names that are near, else what is allowed.
 
@@ -133,7 +142,7 @@ def name_error(found: str, name: str, known: Collection[str], where: str = "", a
         where: As of `ConfigError`.
         allowed: The accepted values if no name is near; default: all known names.
     """
-    near = [repr(one) for one in difflib.get_close_matches(name, known, n=3)]
+    near = list(map(repr, near_names(name, known)))
     if near:
         words = " or ".join(filter(None, (", ".join(near[:-1]), near[-1])))
         error = UnknownName(f"{found}; did you mean {words}?", where=where)

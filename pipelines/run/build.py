@@ -31,9 +31,11 @@ from .sequential import check_sequential
 
 _WITH_CODE = ("agent", "metrics", "judges")
 """What may be found in an agent's packages only."""
+_FILES = ("dataset.path", "dataset.format", "dataset.query", "dataset.query_into", "dataset.select", "dataset.where")
+"""What decides which files are read."""
 
 
-def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Plan:
+def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None, found: Mistakes | None = None) -> Plan:
     """Resolves and builds everything a configuration names, and writes nothing.
 
     All mistakes that can be known are raised together, without those that only follow from another one, such as a
@@ -43,24 +45,23 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None) -> Pl
         config: What the user asked for.
         where: Stands before the names of keys in errors.
         rows: A dataset in memory; the run writes it to `dataset.path`.
+        found: The mistakes so far, which are raised with the others.
 
     Raises:
         ConfigError: Something named does not exist, does not fit, or contradicts something else; `ConfigErrors` if
             there are several such things.
     """
-    found, packages = Mistakes(), Packages()
+    found, packages = found or Mistakes(), Packages()
     with found.collect(*_WITH_CODE):
         packages = collect(config.agent.packages)
         packages.import_here()
     config, agent = _resolve(config, where, found)
     metrics = build_metrics([] if found.doubts("metrics") else config.metrics, found)
     judges: dict[str, JudgeUse] = {}
-    with found.collect("judges"):
-        judges = build_judges({} if found.doubts("judges") else config.judges, metrics)
+    with found.collect("judges", unless=lambda name: found.doubts(f"judges.{name}")):
+        judges = build_judges(config.judges, metrics)
     _check_together(config, agent, metrics, judges, found)
-    files: list[FileInfo] = []
-    with found.collect("dataset.path"):
-        files = [] if rows is not None else expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
+    files = [] if rows is not None else _find_files(config, found)
     labels = _check_places(config, metrics, files, rows is not None, found)
     writer = build_writer(config.model_copy(update={"output": OutputConfig()}))
     with found.collect("output"):
@@ -85,6 +86,8 @@ def _resolve(config: EvaluationConfig, where: str, found: Mistakes) -> tuple[Eva
             resolved["agent"] = config.agent.model_copy(update={"type": agent_type(config.agent)})
     resolved["dataset"] = config.dataset.model_copy(update={"dialect": "auto"})
     with found.collect("dataset.dialect", "metrics"):  # whose names without a family the dialect decides
+        if found.doubts("dataset.dialect"):
+            found.doubtful.add("metrics")
         find_dialects(config.dataset.dialect)
         resolved["dataset"] = config.dataset
         resolved["metrics"] = full_names(config.metrics, config.dataset.dialect)
@@ -106,15 +109,16 @@ def _check_together(
         _check_others(config, None if found.doubts("agent") else agent, judges)
 
     def may_be_there(name: str) -> bool:
-        return found.doubts(f"metrics.{name}")
+        return found.doubts(f"metrics.{name}", "statistics.ratios")
 
     with found.collect(unless=may_be_there):
         _check_ratios(config, facts)
     with found.collect(unless=may_be_there):
         ends, labelled = _find_ends(config, metrics, facts), config.labels.columns if config.labels else ()
-        criteria.check(config.criteria, ends, config.slices, labelled)
+        if not found.doubts("slices", "labels"):
+            criteria.check(config.criteria, ends, config.slices, labelled)
     with found.collect(unless=may_be_there):
-        if not (config.gate.corrected and found.doubts("metrics")):  # which may be the one with labels
+        if not (config.gate.corrected and found.doubts("metrics", "labels")):  # which may be the one with labels
             check_gate(config.gate, facts)
     with found.collect(unless=may_be_there):
         check_sequential(config, metrics, judges)
@@ -140,9 +144,16 @@ def _check_places(
     return labels
 
 
+def _find_files(config: EvaluationConfig, found: Mistakes) -> list[FileInfo]:
+    if not found.doubts(*_FILES):
+        with found.collect("dataset.path"):
+            return expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
+    return []
+
+
 def _raise_with_columns(plan: Plan, found: Mistakes) -> None:
     """Raises the mistakes that were found, if there are any, with those that the first rows of the dataset show."""
-    if found.errors and plan.files and not found.doubts("dataset.dialect"):
+    if found.errors and plan.files and not found.doubts(*_FILES, "dataset.dialect", "dataset.columns"):
         with found.collect():
             require_slices(plan, plan.files)
         with found.collect():

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from evalbeam import evaluate
 from evalbeam.pipelines.cli.main import main
+from evalbeam.schemas.errors import ConfigErrors
 
 ROW = {"prompt": "a", "reference": "x", "response": "x", "country": "de"}
 VALID: dict[str, Any] = {"dataset": {"path": "rows.jsonl"}, "metrics": ["exact_match"], "output": {"path": "out"}}
@@ -108,3 +110,55 @@ def test_names_of_metrics_are_not_looked_up_if_the_dialect_is_refused(capsys: py
     config = {"dataset": {"path": "rows.jsonl", "dialect": "databrick"}, "metrics": ["guidelines_of_mine"]}
     told_of = told(config, capsys)
     assert told_of == ["dataset.dialect: no dialect named 'databrick'; did you mean 'databricks'?"]
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_misspelt_key_is_told_with_all_the_rest(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config = {
+        "shardz": 4,
+        "trials": "x",
+        "dataset": {"path": "rowz.jsonl", "limitt": 5},
+        "metrics": ["exact_match", "rouge_q", "fluency"],
+        "criteria": {"exact_mach": 0.5, "rouge_q": 0.4},
+    }
+    assert told(config, capsys, command) == [
+        "eval.yaml: dataset.limitt: unknown key 'limitt'; did you mean 'limit'?",
+        "eval.yaml: trials: found 'x'",
+        "eval.yaml: shardz: unknown key 'shardz'; did you mean 'shards'?",
+        "metrics.1: no metric named 'rouge_q'; did you mean 'rouge_l', 'rouge_9' or 'rouge_8'?",
+        "judges: the metric 'fluency' asks the judge 'default', which is not there",
+        "criteria.0.metric: no metric named 'exact_mach'; did you mean 'exact_match'?",
+        "dataset.path: there is no file at 'rowz.jsonl'",
+    ]
+    column = "slices: the dataset has no column 'contry'; did you mean 'country'?"
+    assert told({"shardz": 4, "slices": ["contry"]}, capsys, command)[1:] == [column]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"juges": {"default": {"type": "google", "model": "m"}}, "metrics": ["fluency"]},
+        {"judges": {"default": 7}, "metrics": ["fluency"]},
+        {
+            "judges": {"default": {"target": "json:loads", "timeout": "x"}, "other": {"target": "json:loads"}},
+            "metrics": ["fluency", {"metric": "safety", "judge": "other"}],
+        },
+        {"agnet": {"target": "no_such_module:ask"}, "replay": "earlier"},
+        {"metricz": ["exact_match"], "metrics": [{"nme": "a"}], "criteria": {"words": 0.5}},
+        {"dataset": {"pth": "rowz.jsonl"}},
+        {"dataset": {"path": "rows.jsonl", "columnz": {"country": {"as": "reference"}}}, "slices": ["contry"]},
+        {"slicez": ["country"], "criteria": [{"metric": "exact_match", "min": 0.5, "slice": {"country": "de"}}]},
+        {"statistics": {"ratioz": {"share": ["failure", "exact_match"]}}, "criteria": {"share": 0.5}},
+        {"dataset": {"path": "rows.jsonl", "dialekt": "databricks"}, "metrics": ["guidelines"]},
+    ],
+)
+def test_what_only_follows_from_a_refused_key_is_no_mistake(
+    config: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert all(line.startswith("eval.yaml: ") for line in told(config, capsys))
+
+
+def test_evaluate_raises_them_together() -> None:
+    with pytest.raises(ConfigErrors) as caught:
+        evaluate([ROW], ["rouge_q"], shardz=4, criteria={"exact_mach": 0.5}, trials=0)  # type: ignore[call-arg]
+    assert [error.where for error in caught.value.errors] == ["trials", "shardz", "metrics.0", "criteria.0.metric"]
