@@ -3,6 +3,7 @@
 EvalbeamError
 ├── ConfigError     the configuration, the command line or a part named in it is invalid (exit code 2); a ValueError
 │   ├── ConfigErrors    several mistakes in a configuration
+│   ├── UnknownName     a name that nothing has
 │   └── DatasetError    the dataset lacks a column
 ├── RunError        the run itself failed or was stopped (exit code 3)
 ├── RowError        one dataset row is unusable; becomes a row of the errors table
@@ -14,7 +15,8 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 
 def require_system() -> None:
@@ -64,18 +66,73 @@ class ConfigErrors(ConfigError):
         self.args, self.errors = ("\n".join(map(str, errors)),), tuple(errors)
 
 
-def raise_errors(errors: Sequence[ConfigError]) -> None:
-    """Raises the mistakes that were found, if there are any.
+class UnknownName(ConfigError):
+    """Nothing has the name that is given; see `name_error`.
 
-    Raises:
-        ConfigError: There is one.
-        ConfigErrors: There are several.
+    Attributes:
+        name: The name.
     """
-    if errors:
-        raise errors[0] if len(errors) == 1 else ConfigErrors(errors)
+
+    name = ""
 
 
-def name_error(found: str, name: str, known: Collection[str], where: str = "", allowed: str = "") -> ConfigError:
+class Mistakes:
+    """Collects the mistakes of a configuration, so that the checks go on after one.
+
+    Attributes:
+        errors: The mistakes so far, in the order in which they were found.
+        doubtful: Dotted keys that were refused. What only follows from that is no mistake of its own. A refused metric
+            is "metrics." and its name.
+    """
+
+    def __init__(self) -> None:
+        self.errors: list[ConfigError] = []
+        self.doubtful: set[str] = set()
+
+    @contextmanager
+    def collect(self, *doubtful: str, unless: Callable[[str], bool] = lambda _: False) -> Iterator[None]:
+        """Keeps the mistakes that are raised within, and goes on behind it.
+
+        Args:
+            *doubtful: Keys that are refused if there is one.
+            unless: Returns whether a name that nothing has may be missing because of another mistake.
+        """
+        try:
+            yield
+        except ConfigError as error:
+            self.add(error, unless)
+            self.doubtful.update(doubtful)
+
+    def add(self, error: ConfigError, unless: Callable[[str], bool] = lambda _: False) -> None:
+        """Keeps a mistake, or several of them; `unless` as of `collect`."""
+        several = error.errors if isinstance(error, ConfigErrors) else (error,)
+        self.errors += [one for one in several if not (isinstance(one, UnknownName) and unless(one.name))]
+
+    def doubts(self, *keys: str) -> bool:
+        """Returns whether one of the keys was refused, or a key above or below it."""
+        return any(_is_within(key, one) or _is_within(one, key) for key in keys for one in self.doubtful)
+
+    def raise_all(self) -> None:
+        """Raises the mistakes that were found, if there are any.
+
+        Raises:
+            ConfigError: There is one.
+            ConfigErrors: There are several.
+        """
+        if self.errors:
+            raise self.errors[0] if len(self.errors) == 1 else ConfigErrors(self.errors)
+
+
+def _is_within(key: str, section: str) -> bool:
+    return key == section or key.startswith((f"{section}.", f"{section}/"))
+
+
+def near_names(name: str, known: Collection[str]) -> list[str]:
+    """Returns up to three known names that may be meant."""
+    return difflib.get_close_matches(name, known, n=3)
+
+
+def name_error(found: str, name: str, known: Collection[str], where: str = "", allowed: str = "") -> UnknownName:
     """Makes the error of a name that is not known: up to three names that are near, else what is allowed.
 
     Args:
@@ -85,11 +142,14 @@ def name_error(found: str, name: str, known: Collection[str], where: str = "", a
         where: As of `ConfigError`.
         allowed: The accepted values if no name is near; default: all known names.
     """
-    near = [repr(one) for one in difflib.get_close_matches(name, known, n=3)]
+    near = list(map(repr, near_names(name, known)))
     if near:
         words = " or ".join(filter(None, (", ".join(near[:-1]), near[-1])))
-        return ConfigError(f"{found}; did you mean {words}?", where=where)
-    return ConfigError(found, where=where, allowed=allowed or ", ".join(sorted(known)))
+        error = UnknownName(f"{found}; did you mean {words}?", where=where)
+    else:
+        error = UnknownName(found, where=where, allowed=allowed or ", ".join(sorted(known)))
+    error.name = name
+    return error
 
 
 class DatasetError(ConfigError):

@@ -13,7 +13,7 @@ from apache_beam.pvalue import AsIter
 
 from ..schemas.batch import RowBlock, compress
 from ..schemas.config.labels import LabelsConfig
-from ..schemas.errors import ConfigError, name_error
+from ..schemas.errors import ConfigError, Mistakes, name_error
 from ..schemas.identity import hash_input
 from ..schemas.json import Json
 from ..schemas.result import ScoredBatch
@@ -71,9 +71,12 @@ def read_labels(
             or two labels of one row differ.
     """
     known = {one.name: one for one in facts if not one.pairwise}
+    mistakes = Mistakes()
     for name in config.columns:
         if name not in known:
-            raise name_error(f"no metric named {name!r} that takes labels", name, known, f"labels.columns.{name}")
+            what, where = f"no metric named {name!r} that takes labels", f"labels.columns.{name}"
+            mistakes.errors.append(name_error(what, name, known, where))
+    mistakes.raise_all()
     found = PeopleLabels()
     seen: dict[str, set[str]] = {}
     for place, block, row in _rows(config, {config.id: id_type} if dataset_id and id_type else {}):

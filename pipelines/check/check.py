@@ -9,7 +9,7 @@ from itertools import chain
 
 from ...schemas.batch import RowBlock
 from ...schemas.config.evaluation import EvaluationConfig
-from ...schemas.errors import DatasetError, RowError
+from ...schemas.errors import Mistakes, RowError
 from ...schemas.formats.databricks import JUDGES, MISSING, find_obstacle, runs_by_default
 from ...schemas.instance import (
     FROM_INVOCATION,
@@ -81,7 +81,7 @@ class CheckReport:
         rows: Number of rows of the dataset; `None` if only reading all of it would tell.
         counted: True if `rows` was counted, False if it is an estimate.
         output: State of the output folder: "new", "finished", "unfinished" or "changed" (`resume.state`).
-        unanswered: The error if no agent is configured and no row has an answer; else `None`.
+        refused: The errors if no row has an answer and no agent is configured, and of columns that are not there.
     """
 
     plan: Plan
@@ -89,7 +89,7 @@ class CheckReport:
     rows: int | None
     counted: bool
     output: str
-    unanswered: str | None = None
+    refused: tuple[str, ...] = ()
 
     @property
     def problems(self) -> list[str]:
@@ -112,8 +112,8 @@ class CheckReport:
             problems.append(
                 f"dataset.path: none of the first {self.sample.size} rows is usable; {place}: {code}: {message}"
             )
-        elif self.unanswered:
-            problems.append(self.unanswered)
+        else:
+            problems += self.refused
         return problems
 
     def _over_budget(self) -> str | None:
@@ -287,12 +287,10 @@ def check(config: EvaluationConfig) -> CheckReport:
     query = config.dataset.query  # not run here: a query costs money
     blocks = [] if query else head(plan.files, dict(plan.declared), HEAD_ROWS, plan.reading(RunContext()))
     rows, counted = count_rows(plan)
-    unanswered = None
-    try:
+    found = Mistakes()
+    with found.collect():
         require_dataset(plan, plan.files)
-    except DatasetError as error:
-        unanswered = str(error)
-    return CheckReport(plan, read_sample(plan, blocks), rows, counted, state(plan), unanswered)
+    return CheckReport(plan, read_sample(plan, blocks), rows, counted, state(plan), tuple(map(str, found.errors)))
 
 
 def read_sample(plan: Plan, blocks: Sequence[RowBlock]) -> Sample:

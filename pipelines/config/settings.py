@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ...schemas.errors import ConfigError
+from ...schemas.errors import ConfigError, Mistakes
 from .files import load
 from .placeholders import fill
 
@@ -58,7 +58,11 @@ def split(rest: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def assemble(
-    source: str | None, settings: Sequence[Setting], run_date: str | None = None, run_id: str | None = None
+    source: str | None,
+    settings: Sequence[Setting],
+    run_date: str | None = None,
+    run_id: str | None = None,
+    found: Mistakes | None = None,
 ) -> EvaluationConfig:
     """Builds the configuration of a file with settings applied; without a file, of the settings alone.
 
@@ -67,6 +71,7 @@ def assemble(
         settings: Changes, applied in order.
         run_date: Value of `{run_date}`.
         run_id: Value of `{run_id}`; default: one of this moment.
+        found: As of `EvaluationConfig.parse`.
 
     Raises:
         ConfigError: Something is invalid; the message names file or option, key, the value and what is allowed.
@@ -74,11 +79,17 @@ def assemble(
     if source is None and not settings:
         allowed = "evalbeam run eval.yaml, or --dataset and --metrics; `evalbeam init` writes an example"
         raise ConfigError("nothing to evaluate", allowed=allowed)
-    return build(load(source) if source is not None else {}, settings, run_date, source or "command line", run_id)
+    data = load(source) if source is not None else {}
+    return build(data, settings, run_date, source or "command line", run_id, found)
 
 
 def build(
-    data: Any, settings: Sequence[Setting], run_date: str | None, where: str, run_id: str | None = None
+    data: Any,
+    settings: Sequence[Setting],
+    run_date: str | None,
+    where: str,
+    run_id: str | None = None,
+    found: Mistakes | None = None,
 ) -> EvaluationConfig:
     """Builds the configuration of parsed data with settings applied; `where` names its source in messages.
 
@@ -94,7 +105,7 @@ def build(
         from .adk_criteria import resolve_criteria
 
         data = resolve_criteria(data)
-    return EvaluationConfig.parse(data, where)
+    return EvaluationConfig.parse(data, where, found)
 
 
 def put(data: Any, key: str, value: Any, option: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
 from ...schemas.batch import RowBlock
-from ...schemas.errors import DatasetError, RowError, name_error
+from ...schemas.errors import DatasetError, Mistakes, RowError, name_error
 from ...schemas.instance import Instance
 from ...schemas.json import Json
 from ...transforms.agents.base import Recording
@@ -24,10 +24,14 @@ def require_dataset(plan: Plan, files: Sequence[FileInfo]) -> None:
     """Refuses a dataset without a single answer if no agent is configured, and one that lacks a named column.
 
     Raises:
-        DatasetError: As `require_answers` and `require_slices`.
+        DatasetError: As `require_answers` and `require_slices`; `ConfigErrors` of several.
     """
-    require_answers(plan, files)
-    require_slices(plan, files)
+    found = Mistakes()
+    with found.collect():
+        require_answers(plan, files)
+    with found.collect():
+        require_slices(plan, files)
+    found.raise_all()
 
 
 def require_slices(plan: Plan, files: Sequence[FileInfo]) -> None:
@@ -43,7 +47,7 @@ def require_slices(plan: Plan, files: Sequence[FileInfo]) -> None:
         files: Its dataset.
 
     Raises:
-        DatasetError: A column is not there; near names are offered.
+        DatasetError: A column is not there; near names are offered. `ConfigErrors` if several are not there.
     """
     keys = dict.fromkeys(plan.config.statistics.cluster, "statistics.cluster")
     keys |= dict.fromkeys((c for columns in plan.slices for c in columns), "slices")
@@ -62,10 +66,11 @@ def require_slices(plan: Plan, files: Sequence[FileInfo]) -> None:
     rows = f"first {MOST_ROWS:,} rows of the dataset" if number == MOST_ROWS else "dataset"
     allowed = ", ".join(list(seen)[:_SHOWN]) + ("; or declare it in dataset.columns" if number == MOST_ROWS else "")
     verb = "have" if number == MOST_ROWS else "has"
-    error = name_error(
-        f"the {rows} {verb} no column {lacking[0]!r}", lacking[0], list(seen), wanted[lacking[0]], allowed
-    )
-    raise DatasetError(str(error))
+    found = Mistakes()
+    for name in lacking:
+        error = name_error(f"the {rows} {verb} no column {name!r}", name, list(seen), wanted[name], allowed)
+        found.errors.append(DatasetError(str(error)))
+    found.raise_all()
 
 
 def _asks_a_service(plan: Plan, files: Sequence[FileInfo]) -> bool:

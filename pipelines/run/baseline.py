@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from ...schemas.config.gate import GateConfig
-from ...schemas.errors import ConfigError
+from ...schemas.errors import ConfigError, Mistakes, name_error
 from ...transforms.statistics.slices import MetricFacts
 from .result import EvaluationResult, require_finished
 
@@ -35,11 +35,25 @@ def check_gate(gate: GateConfig, metrics: Collection[MetricFacts]) -> None:
         ConfigError: A metric does not exist, a margin is beyond its range, there is no finished run to compare with, or
             labels that are to decide are missing.
     """
+    found = Mistakes()
     known = {one.name: one for one in metrics if not one.pairwise}
     for where, names in (("gate.metrics", gate.metrics or ()), ("gate.margins", gate.margins)):
-        for name in names:
-            if name not in known:
-                raise ConfigError(f"no metric named {name!r}", where=where, allowed=", ".join(known))
+        unknown = [name for name in names if name not in known]
+        found.errors += [name_error(f"no metric named {n!r}", n, known, where, ", ".join(known)) for n in unknown]
+    with found.collect():
+        _check_margins(gate, known)
+    labelled = [one.name for one in metrics if one.labelled]
+    if gate.corrected and not labelled:
+        found.errors.append(
+            ConfigError("no metric has labels", where="gate.corrected", allowed="with the section labels")
+        )
+    elif gate.against is not None:
+        with found.collect():
+            _check_earlier(gate, gate.against, labelled, known)
+    found.raise_all()
+
+
+def _check_margins(gate: GateConfig, known: Mapping[str, MetricFacts]) -> None:
     for name, one in known.items():
         if gate.metrics is not None and name not in gate.metrics:
             continue
@@ -49,14 +63,9 @@ def check_gate(gate: GateConfig, metrics: Collection[MetricFacts]) -> None:
             key = f"gate.margins.{name}" if name in gate.margins else "gate.margin"
             found = f"found {margin:g} for {name}, whose scores are at most {most:g} apart"
             raise ConfigError(found, where=key, allowed=f"a number below {most:g}")
-    labelled = [one.name for one in metrics if one.labelled]
-    if gate.corrected and not labelled:
-        raise ConfigError("no metric has labels", where="gate.corrected", allowed="with the section labels")
-    if gate.against is not None:
-        _check_earlier(gate, gate.against, labelled)
 
 
-def _check_earlier(gate: GateConfig, against: str, labelled: Collection[str]) -> None:
+def _check_earlier(gate: GateConfig, against: str, labelled: Collection[str], known: Collection[str]) -> None:
     try:
         manifest = EvaluationResult.load(against).manifest
     except ConfigError:
@@ -67,6 +76,6 @@ def _check_earlier(gate: GateConfig, against: str, labelled: Collection[str]) ->
     described = manifest.get("metrics") or ()
     there = [one["name"] for one in described]
     for name in (*(gate.metrics or ()), *gate.margins):
-        if name not in there:
+        if name in known and name not in there:
             found = f"{against!r} has no metric {name!r} to compare"
             raise ConfigError(found, where="gate", allowed=", ".join(there) or "none")

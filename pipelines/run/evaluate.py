@@ -17,7 +17,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 from apache_beam.pvalue import AsSingleton, PBegin
 
 from ...schemas.config.evaluation import EvaluationConfig
-from ...schemas.errors import ConfigError, EvalbeamError, RunError
+from ...schemas.errors import ConfigError, EvalbeamError, Mistakes, RunError
 from ...schemas.run_folder import FINISHED
 from ...transforms.aggregate import SummarizeScores
 from ...transforms.batch_rows import BatchRows
@@ -290,7 +290,8 @@ def evaluate(
     """
     flags = convert_to_list(options, "options")
     sections, rows = build_sections(dataset, metrics, runnable, output, config)
-    plan = make_plan(EvaluationConfig.parse(sections), rows=rows)
+    found = Mistakes()
+    plan = make_plan(EvaluationConfig.parse(sections, found=found), rows=rows, found=found)
     result = publish(run(plan, engines.pipeline_options(flags))).with_order(rows is not None)
     if result.state == FINISHED and result.reason:
         warnings.warn(f"the run finished, but {result.reason}", stacklevel=2)

@@ -9,7 +9,7 @@ from typing import TypeGuard
 import orjson
 
 from ...schemas.config.evaluation import JudgeConfig, MetricConfig
-from ...schemas.errors import ConfigError
+from ...schemas.errors import ConfigError, Mistakes, name_error
 from ...schemas.instance import FROM_INVOCATION
 from ...schemas.json import Json
 from ...schemas.json_text import jsonable
@@ -88,21 +88,29 @@ def build_judges(configs: Mapping[str, JudgeConfig], metrics: Sequence[Configure
     """The judges that metrics ask, by name.
 
     Raises:
-        ConfigError: A metric asks a judge that is not configured, or one cannot be made.
+        ConfigError: A metric asks a judge that is not configured, or one cannot be made. Each judge is told of once.
     """
+    found, refused = Mistakes(), set[str]()
     for name, config in configs.items():  # those that nobody asks, too: the manifest shows them
-        if (key := config.params.get("api_key")) is not None:
-            check_reference(str(key), f"judges.{name}.api_key")
+        with found.collect():
+            if (key := config.params.get("api_key")) is not None:
+                check_reference(str(key), f"judges.{name}.api_key")
     judges: dict[str, JudgeUse] = {}
     for use in metrics:
         for name in use.metric.judges if isinstance(use.metric, JudgedMetric) else ():
-            if name not in configs:
-                known = ", ".join(configs) or f"none yet; add {_EXAMPLE % name}"
-                found = f"the metric {use.name!r} asks the judge {name!r}, which is not there"
-                raise ConfigError(found, where="judges", allowed=known)
-            if name not in judges:
-                judges[name] = use_judge(name, configs[name])
-            check_understood(use, name, judges[name].judge)
+            if name in refused:
+                continue
+            refused.add(name)
+            with found.collect():
+                if name not in configs:
+                    text = f"the metric {use.name!r} asks the judge {name!r}, which is not there"
+                    known = ", ".join(configs) or f"none yet; add {_EXAMPLE % name}"
+                    raise name_error(text, name, configs, "judges", known)
+                if name not in judges:
+                    judges[name] = use_judge(name, configs[name])
+                check_understood(use, name, judges[name].judge)
+                refused.remove(name)
+    found.raise_all()
     return judges
 
 

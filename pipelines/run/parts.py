@@ -11,7 +11,7 @@ from ...schemas.config.calls import CallPolicy
 from ...schemas.config.evaluation import AgentConfig, EvaluationConfig, MetricConfig
 from ...schemas.config.explain import unknown_key
 from ...schemas.config.storage import OutputConfig
-from ...schemas.errors import ConfigError, raise_errors
+from ...schemas.errors import ConfigError, Mistakes, name_error
 from ...schemas.formats.adk_config import Criterion
 from ...schemas.json import Json
 from ...schemas.tables import PERFORMANCE
@@ -76,32 +76,39 @@ def check_keys(keys: Iterable[str], known: Collection[str], where: str) -> None:
     Raises:
         ConfigError: One is not known.
     """
-    raise_errors([unknown_key(key, sorted(known), f"{where}.{key}") for key in keys if key not in known])
+    found = Mistakes()
+    found.errors += [unknown_key(key, sorted(known), f"{where}.{key}") for key in keys if key not in known]
+    found.raise_all()
 
 
-def build_metrics(configs: Sequence[MetricConfig]) -> tuple[ConfiguredMetric, ...]:
-    """The metrics a configuration names, under distinct output names, after latency and failure."""
+def build_metrics(configs: Sequence[MetricConfig], found: Mistakes | None = None) -> tuple[ConfiguredMetric, ...]:
+    """The metrics a configuration names, under distinct output names, after latency and failure.
+
+    Args:
+        configs: The entries of the configuration.
+        found: Takes the mistakes; the metrics that are refused are left out. Default: the mistakes are raised.
+    """
+    kept = Mistakes() if found is None else found
     uses = [
         ConfiguredMetric(name, registry.build(registry.find("metric", name), {}, "metrics")) for name in PERFORMANCE
     ]
     given = [c for c in configs if c.metric not in PERFORMANCE]
     repeated = Counter(c.name for c in given)
-    errors: list[ConfigError] = []
     for i, config in enumerate(given):
         where = f"metrics.{i}"
-        try:
+        with kept.collect(f"metrics.{config.name}" if config.name else "metrics"):
             metric = build_metric(config, where)
             check_passes(config, metric, where)
-        except ConfigError as error:
-            errors.append(error)
-            continue
-        name = config.name or registry.name_of("metric", metric) or type(metric).__name__
-        if repeated[config.name] > 1 and metric.variant:
-            name = f"{name}/{metric.variant}"
-        if any(u.name == name for u in uses):
-            raise ConfigError(f"two metrics are named {name!r}", where=where, allowed="a 'name' of its own for each")
-        uses.append(ConfiguredMetric(name, metric, tuple(config.pass_k), config.pass_threshold))
-    raise_errors(errors)
+            name = config.name or registry.name_of("metric", metric) or type(metric).__name__
+            if repeated[config.name] > 1 and metric.variant:
+                name = f"{name}/{metric.variant}"
+            if any(u.name == name for u in uses):
+                raise ConfigError(
+                    f"two metrics are named {name!r}", where=where, allowed="a 'name' of its own for each"
+                )
+            uses.append(ConfiguredMetric(name, metric, tuple(config.pass_k), config.pass_threshold))
+    if found is None:
+        kept.raise_all()
     return tuple(uses)
 
 
@@ -129,18 +136,10 @@ def _build_metric(config: MetricConfig, where: str) -> Metric:
 
 def build_rules(config: EvaluationConfig, agent: Agent | Recording) -> RowRules:
     """Builds the rules by which rows are read."""
-    names = registry.names("dialect")
-    known: dict[str, Dialect] = {n: registry.build(registry.find("dialect", n), {}, "dataset.dialect") for n in names}
-    asked = config.dataset.dialect
-    if asked == "auto":
-        dialects = auto_dialects(list(known.values()), known["plain"])
-    elif asked in known:
-        dialects = (_Always(known[asked]),)
-    else:
-        raise ConfigError(f"found {asked!r}", where="dataset.dialect", allowed=", ".join(["auto", *names]))
     data = config.dataset
     fields, inputs = names_of(data.columns), tuple(agent.inputs)
-    return RowRules(dialects, fields, inputs, data.id, data.sample, data.prompt_template, trial_column(config))
+    dialects, trial = find_dialects(data.dialect), trial_column(config)
+    return RowRules(dialects, fields, inputs, data.id, data.sample, data.prompt_template, trial)
 
 
 def trial_column(config: EvaluationConfig) -> TrialColumn | None:
@@ -161,6 +160,22 @@ def trial_column(config: EvaluationConfig) -> TrialColumn | None:
         found = f"found {config.trials}, but the rows are trials (dataset.trial)"
         raise ConfigError(found, where="trials", allowed="1")
     return TrialColumn(data.trial)
+
+
+def find_dialects(asked: str) -> tuple[Dialect, ...]:
+    """The dialects that rows may have: the one that is asked for, or with "auto" all of them.
+
+    Raises:
+        ConfigError: There is none of that name.
+    """
+    names = registry.names("dialect")
+    known: dict[str, Dialect] = {n: registry.build(registry.find("dialect", n), {}, "dataset.dialect") for n in names}
+    if asked == "auto":
+        return auto_dialects(list(known.values()), known["plain"])
+    if asked in known:
+        return (_Always(known[asked]),)
+    allowed = ", ".join(["auto", *names])
+    raise name_error(f"no dialect named {asked!r}", asked, ["auto", *names], "dataset.dialect", allowed)
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ..errors import ConfigError
+from ..errors import ConfigError, Mistakes
 from ..values import slice_text
 from .calls import CallPolicy
 from .explain import explain_error, show_value
 from .gate import GateConfig
 from .labels import LabelsConfig
 from .part import ConfigPart
+from .salvage import drop_refused
 from .sequential import SequentialConfig
 from .storage import DatasetConfig, OutputConfig, Shards
 from .yaml_text import load_yaml
@@ -339,12 +340,13 @@ class EvaluationConfig(ConfigPart):
         return rows
 
     @classmethod
-    def parse(cls, data: Any, source: str = "") -> EvaluationConfig:
+    def parse(cls, data: Any, source: str = "", found: Mistakes | None = None) -> EvaluationConfig:
         """Validates a mapping as a configuration.
 
         Args:
             data: The parsed YAML or JSON.
             source: Name of the file, for messages.
+            found: Takes the mistakes; what is refused then has its default. Default: the mistakes are raised.
 
         Raises:
             ConfigError: A key or value is invalid; the message names each such key, the value and what is allowed.
@@ -354,9 +356,25 @@ class EvaluationConfig(ConfigPart):
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise explain_error(error, source, cls) from None
+            explained = explain_error(error, source, cls)
+            if found is None or (rest := cls._rest(data, error, found)) is None:
+                raise explained from None
+            found.add(explained)
+            return rest
         except RecursionError:
             raise ConfigError("the configuration refers to itself", where=source) from None
+
+    @classmethod
+    def _rest(cls, data: Mapping[str, Any], error: ValidationError, found: Mistakes) -> EvaluationConfig | None:
+        """Returns the configuration without what is refused; `None` if nothing is left that could be checked."""
+        left: dict[str, Any] = dict(data)
+        for _ in range(3):  # keys, then sections that are not valid without them
+            left = drop_refused(left, error, cls, found)
+            try:
+                return cls.model_validate(left)
+            except ValidationError as further:
+                error = further
+        return None
 
     @classmethod
     def load(cls, text: str, source: str = "") -> EvaluationConfig:

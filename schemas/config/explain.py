@@ -38,7 +38,7 @@ def _explain_one(first: Any, source: str, model: Any) -> ConfigError:
     key = ".".join(loc)
     where = f"{source}: {key}" if source and key else key or source
     if first["type"] == "extra_forbidden":
-        return unknown_key(loc[-1], _list_keys_at(model, loc[:-1]), where)
+        return unknown_key(loc[-1], list_keys_at(model, loc[:-1]), where)
     if first["type"] == "missing":
         return ConfigError("missing", where=where)
     value = "something else" if loc[-1:] == ["secrets"] else show_value(first["input"])
@@ -73,7 +73,7 @@ def _describe_allowed_at(error: Any, loc: list[str], model: Any) -> str:
     if loc == ["dataset", "path"]:
         return "a path, or a list of paths"
     if error["type"] == "model_type":
-        keys = _list_keys_at(model, loc)
+        keys = list_keys_at(model, loc)
         return f"a mapping with {', '.join(keys)}" if keys else "a mapping"
     return describe_allowed(error)
 
@@ -98,7 +98,7 @@ def show_value(value: Any) -> str:
     return "nothing" if value is None else short.repr(value)
 
 
-def _list_keys_at(model: Any, loc: list[str]) -> list[str]:
+def list_keys_at(model: Any, loc: list[str]) -> list[str]:
     """Lists the keys of the model at a location, through lists and mappings of models."""
     for step in loc:
         if get_origin(model) in (list, dict):

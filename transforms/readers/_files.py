@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 from ...schemas.batch import RowBlock
-from ...schemas.errors import ConfigError
+from ...schemas.errors import ConfigError, Mistakes
 from ..io import storage
 from ..registry import build, find, names
 from .base import Reader, SchemeReader, selection
@@ -84,17 +84,20 @@ def expand(paths: Iterable[str], format_: str = "auto", options: Mapping[str, An
         options: As in `ReadRows`.
 
     Raises:
-        ConfigError: A path cannot be listed or matches no file.
+        ConfigError: A path cannot be listed or matches no file; all such paths are named.
     """
     suffixes = known_suffixes()
     if format_ != "auto":
         find("reader", format_, "dataset.format")
     found: dict[str, FileInfo] = {}
+    mistakes = Mistakes()
     for path in paths:
-        files = _of_scheme(path, options or {}) or list(_files_of(path, format_, suffixes))
-        if not files:
-            raise _nothing(path, format_, suffixes)
-        found.update((f.path, f) for f in files)
+        with mistakes.collect():
+            files = _of_scheme(path, options or {}) or list(_files_of(path, format_, suffixes))
+            if not files:
+                raise _nothing(path, format_, suffixes)
+            found.update((f.path, f) for f in files)
+    mistakes.raise_all()
     if not found:
         raise ConfigError("no path is given", where=_WHERE)
     return [found[path] for path in sorted(found)]

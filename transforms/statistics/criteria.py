@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeAlias
 
 from ...schemas.config.evaluation import CriterionConfig
-from ...schemas.errors import ConfigError, name_error
+from ...schemas.errors import ConfigError, Mistakes, name_error
 from ...schemas.result import OF_LABELS, Summary, Verdict
 from ...schemas.verdict_words import TOO_SMALL, say_interval
 from .order_statistics import QUANTILES
@@ -107,25 +107,37 @@ def check(
     Raises:
         ConfigError: A metric, statistic or slice does not exist, or the bounds exclude every value, or none.
     """
+    found = Mistakes()
     for i, one in enumerate(criteria):
-        where = f"criteria.{i}"
-        if one.metric not in metrics:
-            raise _unknown("metric", one.metric, metrics, f"{where}.metric")
-        if one.statistic not in STATISTICS:
-            raise _unknown("statistic", one.statistic, STATISTICS, f"{where}.statistic")
-        if one.statistic in _OF_LABELS and one.metric not in labelled:
-            found = f"{one.statistic} of {one.metric}, of which there are no labels"
-            raise ConfigError(found, where=f"{where}.statistic", allowed="a metric that labels.columns names")
-        if one.slice and not any(set(one.slice) == set(columns) for columns in slices):
-            found = "no slice by the columns " + ", ".join(one.slice)
-            choices = "; ".join(", ".join(columns) for columns in slices) or "no slices are configured"
-            raise ConfigError(found, where=f"{where}.slice", allowed=choices)
-        if one.min is not None and one.max is not None and one.min > one.max:
-            raise ConfigError(f"min {one.min:g} is above max {one.max:g}", where=where, allowed="min <= max")
-        if one.confidence is not None and one.statistic not in _ENDS:
-            found = f"{one.statistic} has no interval that could decide"
-            raise ConfigError(found, where=f"{where}.confidence", allowed=f"with {', '.join(_ENDS)}")
-        _check_bounds(one, metrics[one.metric], where)
+        with found.collect():
+            _check_one(one, metrics, slices, labelled, f"criteria.{i}")
+    found.raise_all()
+
+
+def _check_one(
+    one: CriterionConfig,
+    metrics: Mapping[str, tuple[float, float] | None],
+    slices: Sequence[Sequence[str]],
+    labelled: Collection[str],
+    where: str,
+) -> None:
+    if one.metric not in metrics:
+        raise _unknown("metric", one.metric, metrics, f"{where}.metric")
+    if one.statistic not in STATISTICS:
+        raise _unknown("statistic", one.statistic, STATISTICS, f"{where}.statistic")
+    if one.statistic in _OF_LABELS and one.metric not in labelled:
+        found = f"{one.statistic} of {one.metric}, of which there are no labels"
+        raise ConfigError(found, where=f"{where}.statistic", allowed="a metric that labels.columns names")
+    if one.slice and not any(set(one.slice) == set(columns) for columns in slices):
+        found = "no slice by the columns " + ", ".join(one.slice)
+        choices = "; ".join(", ".join(columns) for columns in slices) or "no slices are configured"
+        raise ConfigError(found, where=f"{where}.slice", allowed=choices)
+    if one.min is not None and one.max is not None and one.min > one.max:
+        raise ConfigError(f"min {one.min:g} is above max {one.max:g}", where=where, allowed="min <= max")
+    if one.confidence is not None and one.statistic not in _ENDS:
+        found = f"{one.statistic} has no interval that could decide"
+        raise ConfigError(found, where=f"{where}.confidence", allowed=f"with {', '.join(_ENDS)}")
+    _check_bounds(one, metrics[one.metric], where)
 
 
 def _check_bounds(one: CriterionConfig, ends: tuple[float, float] | None, where: str) -> None:

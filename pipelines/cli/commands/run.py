@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ....schemas.errors import ConfigError
+from ....schemas.errors import ConfigError, Mistakes
 from ....transforms.io import storage
 from ...config.placeholders import make_run_id
 from .base import CONFIG, PASSED, SLICES, add_form, show_end
@@ -79,8 +79,10 @@ def retry(args: argparse.Namespace, config: EvaluationConfig, flags: list[str], 
     return execute(args, replace(plan, purpose="retry"), options, again)
 
 
-def plan_of(args: argparse.Namespace, config: EvaluationConfig, flags: list[str]) -> tuple[Plan, Any]:
-    """Returns the plan of a configuration, and Beam's options."""
+def plan_of(
+    args: argparse.Namespace, config: EvaluationConfig, flags: list[str], found: Mistakes | None = None
+) -> tuple[Plan, Any]:
+    """Returns the plan of a configuration, and Beam's options; `found` as of `make_plan`."""
     from ...runners.beam_import import import_beam
 
     import_beam()  # first: what follows imports all of it otherwise
@@ -90,7 +92,7 @@ def plan_of(args: argparse.Namespace, config: EvaluationConfig, flags: list[str]
 
     with logs(args.debug, note):
         options = engines.pipeline_options(flags)  # first: its import registers what `make_plan` looks up
-        return make_plan(config), options
+        return make_plan(config, found=found), options
 
 
 def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> int:
@@ -188,7 +190,11 @@ def config_of(
     from ...config.settings import assemble
 
     source, flags = split_rest(args, rest)
-    return assemble(source, settings_of(args), args.run_date, run_id), flags
+    found = Mistakes()
+    config = assemble(source, settings_of(args), args.run_date, run_id, found)
+    if found.errors:
+        plan_of(args, config, flags, found)  # raises them, and what else is wrong
+    return config, flags
 
 
 def split_rest(args: argparse.Namespace, rest: list[str]) -> tuple[str | None, list[str]]:

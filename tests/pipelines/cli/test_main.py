@@ -264,8 +264,8 @@ def test_the_verdict_is_the_exit_code(criteria: str, code: int) -> None:
         (["run", "eval.yaml", "--set", "trials=[1"], "--set trials, line 1, column 3: not valid YAML: "),
         (["run", "eval.yaml", "--trials", "0"], "eval.yaml: trials: found 0 (allowed: greater than or equal to 1)"),
         (
-            ["run", "--dataset", "rows.jsonl", "--metrics", "bleu", "--limit", "x"],
-            "command line: dataset.limit: found 'x' (allowed: a whole",
+            ["run", "eval.yaml", "--limit", "x"],
+            "eval.yaml: dataset.limit: found 'x' (allowed: a whole",
         ),
         (["run", "eval.yaml", "--trials"], "argument --trials: expected one argument (see evalbeam run --help)"),
         (
@@ -391,7 +391,7 @@ def test_a_metric_that_raises_is_data_and_the_run_says_so(capsys: pytest.Capture
 def test_an_unforeseen_exception_is_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: Any) -> None:
+    def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("first\nsecond \x1b[31m")
 
     monkeypatch.setattr("evalbeam.pipelines.run.build.make_plan", broken)
@@ -409,7 +409,7 @@ def test_code_that_ends_the_program(capsys: pytest.CaptureFixture[str], monkeypa
     Path("cli_exits.py").write_text("import sys\nsys.exit(0)\n")
     assert main(["run", "eval.yaml", "--agent", "cli_exits:ask"]) == 2
     assert "agent.target: importing 'cli_exits' failed: SystemExit: 0" in capsys.readouterr().err
-    monkeypatch.setattr("evalbeam.pipelines.run.build.make_plan", lambda _: sys.exit(0))
+    monkeypatch.setattr("evalbeam.pipelines.run.build.make_plan", lambda *_, **__: sys.exit(0))
     assert main(["run", "eval.yaml"]) == 3
     assert "called sys.exit (exit code 0)" in capsys.readouterr().err
 

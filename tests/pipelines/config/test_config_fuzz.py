@@ -18,7 +18,7 @@ import pytest
 
 from evalbeam.pipelines.run.build import make_plan
 from evalbeam.schemas.config.evaluation import EvaluationConfig
-from evalbeam.schemas.errors import ConfigError
+from evalbeam.schemas.errors import ConfigError, Mistakes
 from evalbeam.transforms.calls.context import RunContext
 
 from .valid_configs import ADK_MODULE, CHAIN_MODULE, MODULE, valid
@@ -53,7 +53,8 @@ def outcome(config: Any) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            plan = make_plan(EvaluationConfig.parse(config))
+            found = Mistakes()
+            plan = make_plan(EvaluationConfig.parse(config, found=found), found=found)
             context = RunContext()
             _ = plan.columns, plan.metric_facts, plan.allowed, plan.judge(context), plan.record(context), plan.shards
             json.dumps(plan.shown_config())

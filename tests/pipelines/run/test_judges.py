@@ -130,6 +130,7 @@ def test_a_judge_that_cannot_answer_what_a_metric_asks_is_refused(
     tmp_path: Path, kind: str, metric: Any, message: str
 ) -> None:
     own = {"model": "m"} if kind == "openai" else {"project": "p"}
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "a", "response": "a"}')
     base = {"dataset": {"path": str(tmp_path)}, "metrics": ["exact_match", metric]}
     with pytest.raises(ConfigError) as caught:
         make_plan(EvaluationConfig.parse({**base, "judges": {"default": {"type": kind, **own}}}))
