@@ -133,8 +133,8 @@ def _find_parallel(whole: Sequence[str], part: Sequence[str]) -> int:
         return _find_predicate(whole)
     if len(rest) == 1 and _shape(rest[0]) == "word":
         return _find_last_noun(whole)
-    scores = [_score_parallel(whole[i:], rest) for i in range(len(whole))]
-    scores[0] = max(scores[0], _score_parallel([whole[0].casefold(), *whole[1:]], rest))  # it may be no name
+    scores = [_score_parallel(whole, i, rest) for i in range(len(whole))]
+    scores[0] = max(scores[0], _score_parallel([whole[0].casefold(), *whole[1:]], 0, rest))  # it may be no name
     best = max(range(len(whole)), key=lambda i: (scores[i], i))
     if scores[best] and (best or scores[best] > _WEAK):
         return best
@@ -145,11 +145,11 @@ def _find_parallel(whole: Sequence[str], part: Sequence[str]) -> int:
     return at + shares_verb
 
 
-def _score_parallel(words: Sequence[str], part: Sequence[str]) -> int:
-    """Scores how far the words have the form of a part; 0 if the first ones differ."""
-    if not _score_alike(words[0], part[0]):
+def _score_parallel(words: Sequence[str], start: int, part: Sequence[str]) -> int:
+    """Scores how far the words from an index on have the form of a part; 0 if the first ones differ."""
+    if not _score_alike(words[start], part[0]):
         return 0
-    return 2 * sum(map(_score_alike, words, part)) + (len(words) >= len(part))
+    return 2 * sum(map(_score_alike, words[start : start + len(part)], part)) + (len(words) - start >= len(part))
 
 
 @lru_cache(maxsize=65_536)
