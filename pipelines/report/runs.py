@@ -1,12 +1,13 @@
-"""Writes the list of the runs in a folder as a page: date, verdict and metrics of each, and how the metrics went."""
+"""Writes the runs of a folder or a history as a page: date, verdict and metrics of each, and how the metrics went."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from ...schemas.errors import ConfigError
+from ...transforms.io import storage
 from ..drawing.trends import Trend, draw_trend
 from ..drawing.words import NOTHING, count, interval, number, state_verdict
 from ..history import History, find_date, history
@@ -20,7 +21,7 @@ MOST_METRICS = 5
 
 @dataclass(frozen=True)
 class Listed:
-    """A run in the list: its name and address, date, verdict, number of rows, means, and what is wrong with it."""
+    """A run in the list: name, address ("" for none), date, verdict, number of rows, means, what is wrong with it."""
 
     name: str
     address: str
@@ -54,11 +55,23 @@ def render_runs(folder: str, runs: Mapping[str, str]) -> str:
     found = _follow([one.output for one in loaded.values() if isinstance(one, EvaluationResult)])
     metrics = list(found.series)[:MOST_METRICS] if found else []
     listed = [_list(name, one, metrics) for name, one in loaded.items()]
+    return _fill(f"Runs in {folder}", folder, listed, metrics, found)
+
+
+def write_history_page(found: History, path: str) -> None:
+    """Writes the runs of a history, and how its metrics went, to a file, replacing an existing one."""
+    metrics = list(found.series)[:MOST_METRICS]
+    listed = [replace(_list(run, _load(run), metrics), address="") for run, _ in found.runs]  # runs may stand anywhere
+    title = f"History of {count(len(listed), 'run')}"
+    storage.write_whole(path, _fill(title, "history", listed, metrics, found).encode("utf-8", "replace"))
+
+
+def _fill(title: str, place: str, listed: list[Listed], metrics: list[str], found: History | None) -> str:
     return fill_page(
         "runs.html",
         scripted=False,
-        title=f"Runs in {folder}",
-        folder=folder,
+        title=title,
+        folder=place,
         total=count(len(listed), "run"),
         metrics=metrics,
         runs=sorted(listed, key=lambda one: (one.date, one.name), reverse=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,3 +127,17 @@ def test_what_is_no_history_is_said(runs: Path) -> None:
         history([runs / "no-run"])
     with pytest.raises(ConfigError, match=r"no metric 'bleu' in .* \(allowed: latency_in_seconds, failure, "):
         history([f"{runs}/*"], metrics=["bleu"])
+
+
+def test_the_page_shows_the_runs_and_their_change(runs: Path, tmp_path: Path) -> None:
+    hostile = tmp_path / "<img src=x onerror=alert(1)>"
+    shutil.copytree(runs / "day-00", hostile)
+    given = [*(str(runs / f"day-{day:02d}") for day in range(1, 12)), str(hostile)]
+    found = history(given)
+    assert main(["history", *given, "--html", str(tmp_path / "history.html")]) == 0
+    page = (tmp_path / "history.html").read_text()
+    assert page.count('<line class="limit"') == len(found.changes) > 0
+    assert page.count("<polyline") == len(found.series)
+    assert page.index("day-11") < page.index("day-01") < page.index("&lt;img src=x onerror=alert(1)&gt;")
+    assert "default-src &#39;none&#39;" in page
+    assert not re.search(r"<(script|img|link)\b|<[^>]*\b(src|href)=", page)

@@ -23,6 +23,8 @@ def add(commands: Any) -> None:
     parser.add_argument("--as", dest="form", default="text", choices=("text", "json"), metavar="FORM", help=words)
     words = "write the history table to a .jsonl, .csv or .parquet file"
     parser.add_argument("--output", metavar="FILE", help=words)
+    words = "write the runs and the lines of their metrics as a self-contained page"
+    parser.add_argument("--html", metavar="FILE", help=words)
     parser.set_defaults(handle=_history)
 
 
@@ -37,6 +39,10 @@ def _history(args: argparse.Namespace, rest: list[str]) -> int:
     found = history(args.runs, metrics=args.metrics)
     if args.output is not None:
         write_history(found, args.output)
+    if args.html is not None:
+        from ...report.runs import write_history_page
+
+        write_history_page(found, args.html)
     if args.form == "json":
         say(orjson.dumps(found.rows, option=orjson.OPT_INDENT_2).decode() + "\n")
     else:
