@@ -249,7 +249,12 @@ def _parser(data: bytes) -> Callable[[bytes], Json]:
 
 
 def _quick_json(data: bytes) -> Json:
-    return quick_json(data, parse_infinity)
+    return quick_json(data, _refuse_constant)
+
+
+def _refuse_constant(word: str) -> Json:
+    """Leaves a line with an infinity to `JsonlReader._record`, which notes its column."""
+    raise ValueError(word)
 
 
 # ---------------------------------------------------------------------------------------------------- values

@@ -158,6 +158,12 @@ def test_values(tmp_path: Path, line: bytes, row: dict[str, Any]) -> None:
     assert repr(read(tmp_path / "a.jsonl", line)[0].rows) == repr([(1, row)])
 
 
+def test_an_infinity_beside_a_long_integer_is_noted_as_one(tmp_path: Path) -> None:
+    block = read(tmp_path / "a.jsonl", b'{"n":9223372036854775808,"x":-Infinity}')[0]
+    ((_, row),) = block.rows
+    assert (row, type(row["x"]), set(block.infinite)) == ({"n": "9223372036854775808", "x": "-Infinity"}, str, {"x"})
+
+
 def test_long_integers_are_found_wherever_they_stand(tmp_path: Path) -> None:
     numbers = [sign * n for n in (2**63 - 1, 2**63, 2**63 + 1, 2**64, 10**25) for sign in (1, -1)]
     for pad in range(7):
