@@ -104,7 +104,7 @@ def require_answers(plan: Plan, files: Sequence[FileInfo]) -> None:
         if number == MOST_ROWS:
             return
     if number:
-        shown = ", ".join(list(columns)[:_SHOWN]) + (" …" if len(columns) > _SHOWN else "")
+        shown = (", ".join(list(columns)[:_SHOWN]) or "none") + (" …" if len(columns) > _SHOWN else "")
         found = f"no column 'response' or 'predicted_trajectory' with an answer in it; the columns are {shown}"
         allowed = "recorded answers under these names or mapped to them, or an agent that is called"
         where = "dataset" if plan.rows is not None else f"dataset.path {files[0].path}"

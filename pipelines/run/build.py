@@ -10,6 +10,7 @@ from ...schemas.config.storage import OutputConfig
 from ...schemas.errors import ConfigError, Mistakes, name_error
 from ...transforms.agents.base import Agent, Recording
 from ...transforms.calls.context import RunContext
+from ...transforms.dialects._rules import RowRules
 from ...transforms.io import storage
 from ...transforms.judge import JudgeUse
 from ...transforms.judges.replay import Replay
@@ -67,11 +68,8 @@ def make_plan(config: EvaluationConfig, where: str = "", rows: Any = None, found
     writer = build_writer(config.model_copy(update={"output": OutputConfig()}))
     with found.collect("output"):
         writer = build_writer(config)
-    rules = build_rules(config.model_copy(update={"dataset": config.dataset.model_copy(update={"trial": None})}), agent)
-    with found.collect("dataset.trial"):
-        rules = build_rules(config, agent)
     parts = {"judges": judges, "packages": packages, "labels": labels, "rows": rows}
-    plan = Plan(config, tuple(files), rules, agent, metrics, writer, **parts)
+    plan = Plan(config, tuple(files), _build_rules(config, agent, found), agent, metrics, writer, **parts)
     with found.collect():
         check_batches(plan)
     _raise_with_columns(plan, found)
@@ -156,6 +154,13 @@ def _find_files(config: EvaluationConfig, found: Mistakes) -> list[FileInfo]:
         with found.collect("dataset.path"):
             return expand(config.dataset.paths, config.dataset.format, config.dataset.reading)
     return []
+
+
+def _build_rules(config: EvaluationConfig, agent: Agent | Recording, found: Mistakes) -> RowRules:
+    with found.collect("dataset.trial"):
+        return build_rules(config, agent)
+    without = config.dataset.model_copy(update={"trial": None})
+    return build_rules(config.model_copy(update={"dataset": without}), agent)
 
 
 def _raise_with_columns(plan: Plan, found: Mistakes) -> None:

@@ -10,7 +10,16 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from ..errors import ConfigError, Mistakes
 from ..values import slice_text
@@ -169,6 +178,10 @@ class MetricConfig(BaseModel):
     @classmethod
     def _distinct(cls, value: list[int]) -> list[int]:
         return sorted(set(value))
+
+    @model_serializer(mode="wrap")
+    def _leave_out_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in dump(self).items() if key != "pass_k" or value}
 
     @property
     def params(self) -> dict[str, Any]:

@@ -412,7 +412,7 @@ def test_a_failed_batch_says_why_and_its_questions_are_open_again(
     ],
 )
 def test_a_judge_that_takes_no_batches_is_refused(judge: Any, message: str, tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text("{}\n")
+    (tmp_path / "rows.jsonl").write_text('{"response": "yes"}\n')
     base = {"dataset": {"path": str(tmp_path)}, "metrics": ["coherence"], "output": {"path": "out"}}
     with pytest.raises(ConfigError) as caught:
         make_plan(EvaluationConfig.parse({**base, "judges": {"default": {**judge, "mode": "batch"}}}))
