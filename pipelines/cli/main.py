@@ -65,7 +65,8 @@ first steps:
 exit codes:
   0 passed   1 a criterion failed or could not be evaluated   2 invalid configuration or command line
   3 the run failed, was stopped, or has no result: no answer, no score, or a metric failed on every row
-  4 a comparison with another run is inconclusive   5 the run is pending: its calls are handed over in batches
+  4 a comparison, or a criterion with a confidence, is inconclusive
+  5 the run is pending: its calls are handed over in batches
 """
 
 
@@ -77,8 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         0 if the run passed, 1 if a criterion failed or could not be evaluated, 2 if the configuration or the command
-        line is invalid, 3 if the run failed, was stopped or has no result, 4 if a comparison is inconclusive, 5 if
-        the run is pending.
+        line is invalid, 3 if the run failed, was stopped or has no result, 4 if a comparison or a criterion is
+        inconclusive, 5 if the run is pending.
     """
     open_streams()
     given = list(sys.argv[1:] if argv is None else argv)

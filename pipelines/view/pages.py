@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -49,7 +50,7 @@ class Shown(Protocol):
         ...
 
 
-class RowsPage:
+class RowsPage(ABC):
     """A page with rows, which its script asks for."""
 
     def __init__(self) -> None:
@@ -57,9 +58,9 @@ class RowsPage:
         self._view: RunView | None = None
         self._page = ""
 
+    @abstractmethod
     def page(self) -> str:
         """Renders the page, and opens its rows."""
-        raise NotImplementedError
 
     def ask(self, name: str, given: Given, wanted: Wanted) -> Data | None:
         """Answers for rows."""

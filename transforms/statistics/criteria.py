@@ -22,7 +22,7 @@ _OF_LABELS = {name.rstrip("_") for name in OF_LABELS}
 STATISTICS: tuple[str, ...] = tuple(f.name.rstrip("_") for f in fields(Summary) if f.name not in _NOT_BOUNDED)
 """Columns of the summary table that a criterion may bound."""
 _ENDS = {"mean": ("ci_low", "ci_high")}
-_ENDS |= {name: (f"{name}_ci_low", f"{name}_ci_high") for name in ("median", "p90", "p95", "p99")}
+_ENDS |= {name: (f"{name}_ci_low", f"{name}_ci_high") for name in QUANTILES}
 _ENDS |= {"corrected_mean": ("corrected_ci_low", "corrected_ci_high")}
 """The ends of the interval of each statistic that has one."""
 Interval: TypeAlias = tuple[float | None, float | None]
