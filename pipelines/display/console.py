@@ -192,16 +192,16 @@ def stoppable(hint: str = "", told: Callable[[], None] = lambda: None) -> Iterat
             fault("stopped immediately")
             os._exit(3)
 
-    here = threading.current_thread() is threading.main_thread()
-    signals = [s for s in (signal.SIGINT, signal.SIGTERM) if here and signal.getsignal(s) is not signal.SIG_IGN]
-    before = {s: signal.signal(s, stop) for s in signals}
+    signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    before = {s: old for s in signals if (old := signal.getsignal(s)) is not signal.SIG_IGN}
     try:
-        with _resend_lost_signal(caught):
+        with _resend_lost_signal(caught):  # first: a signal may be lost from the moment that it has a handler
+            for number in before:
+                signal.signal(number, stop)
             yield
     except BaseException as error:
         if caught:
-            name = "Ctrl-C" if caught[0] == signal.SIGINT else "SIGTERM"
-            raise RunError(f"stopped by {name}{hint}") from error
+            raise RunError(f"stopped by {'Ctrl-C' if caught[0] == signal.SIGINT else 'SIGTERM'}{hint}") from error
         raise
     finally:
         for number, handler in before.items():
