@@ -39,6 +39,7 @@ from .eval_result import EvalResult, show_runs
 from .google_settings import find_place, find_project
 from .metric_configs import baseline_of, build_judged, convert_metric, name_metric
 from .object_columns import set_objects_aside
+from .unread_answers import add_unread_answers
 
 FORMATS = ("csv", "jsonl", "parquet")
 
@@ -144,6 +145,7 @@ class EvalTask:
         baseline = None if "baseline" in config else baseline_of(metrics)
         answered |= frozenset() if baseline is None else {BASELINE}
         dataset, objects = set_objects_aside(self.dataset)
+        dataset = add_unread_answers(dataset, named, config)
         expected = require_columns(dataset, named, config, answered)
         if said:
             note(f"{said}: {expected}")
