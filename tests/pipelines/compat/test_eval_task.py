@@ -272,15 +272,15 @@ def test_a_metric_of_the_users_may_be_called_a_win_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    "metrics",
-    [
-        [PointwiseMetric(metric="m", metric_prompt_template="Rate 1 to 5: {said} {response}\n1: poor\n5: best")],
-        [PointwiseMetric(metric="m", metric_prompt_template="Rate 1 to 5: {said}\n1: poor\n5: best"), "exact_match"],
-        [PointwiseMetric(metric="m", metric_prompt_template="Rate 1 to 5: {told}\n1: poor\n5: best")],
-    ],
+    ("template", "further", "lacking"),
+    [("{said} {response}", [], "response"), ("{said}", ["exact_match"], "response"), ("{told}", [], "told")],
 )
-def test_answers_are_needed_by_metrics_that_read_them(metrics: list[object], gemini: ModelServer) -> None:
+def test_answers_are_needed_by_metrics_that_read_them(
+    template: str, further: list[str], lacking: str, gemini: ModelServer
+) -> None:
     dataset = pd.DataFrame({"said": ["uno"], "reference": ["uno"]})
-    with pytest.raises(DatasetError, match="no column 'response'"):
+    judged = PointwiseMetric(metric="m", metric_prompt_template=f"Rate 1 to 5: {template}\n1: poor\n5: best")
+    metrics = [judged, *further]
+    with pytest.raises(DatasetError, match=f"needs a column '{lacking}'"):
         EvalTask(dataset=dataset, metrics=metrics).evaluate()
     assert not gemini.asked
