@@ -49,7 +49,8 @@ class EvalTask:
 
     Args:
         dataset: A DataFrame, a dict of columns, a list of dicts, or a path of JSONL, CSV or Parquet files; it is never
-            changed. Columns of Python objects stay in `metrics_table`, and no metric sees them.
+            changed. Columns of Python objects stay in `metrics_table`, and no metric sees them. Recorded answers are
+            in `response` or `predicted_trajectory`; judges' templates that show other columns need none.
         metrics: Names, or objects such as `Rouge`, `TrajectorySingleToolUse`, `CustomMetric` and `PointwiseMetric`,
             also those of the SDK; a bare name that no computed metric has (`fluency`) is that of a built-in template.
         experiment: Experiment of Vertex AI in which each run is shown, in the project of `vertexai.init` or of
