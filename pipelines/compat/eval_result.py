@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _DETAILS = "/details"
+_MOVED = "dataset."
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class EvalResult(EvaluationResult):
     @cached_property
     def metrics_table(self) -> pd.DataFrame:
         """One row for each dataset row; what a metric returned besides its score is in `<metric>/<key>`."""
-        table = self._with_baseline(super().metrics_table)
+        table = _name_as_given(self._with_baseline(super().metrics_table))
         named: dict[str, Any] = {}
         for column in [c for c in table.columns if c.endswith(_DETAILS)]:
             metric = column.removesuffix(_DETAILS)
@@ -59,6 +60,13 @@ class EvalResult(EvaluationResult):
         answers = other.set_index(keys)["response"].to_dict()
         column: Any = [answers.get(key) for key in zip(*(table[key] for key in keys), strict=True)]
         return table.assign(**{BASELINE: column})
+
+
+def _name_as_given(table: pd.DataFrame) -> pd.DataFrame:
+    """Gives columns of the dataset that look like a metric's their names back, such as `<metric>/human_rating`."""
+    moved = [name for name in table.columns if name.startswith(_MOVED) and "/" in name]
+    own = {name: name.removeprefix(_MOVED) for name in moved}
+    return table.rename(columns={name: given for name, given in own.items() if given not in table.columns})
 
 
 def _spread(details: Any) -> dict[str, Any]:

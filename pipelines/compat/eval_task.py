@@ -39,6 +39,7 @@ from .eval_result import EvalResult, show_runs
 from .google_settings import find_place, find_project
 from .metric_configs import baseline_of, build_judged, convert_metric, name_metric
 from .object_columns import set_objects_aside
+from .unread_answers import add_unread_answers
 
 FORMATS = ("csv", "jsonl", "parquet")
 
@@ -48,7 +49,8 @@ class EvalTask:
 
     Args:
         dataset: A DataFrame, a dict of columns, a list of dicts, or a path of JSONL, CSV or Parquet files; it is never
-            changed. Columns of Python objects stay in `metrics_table`, and no metric sees them.
+            changed. Columns of Python objects stay in `metrics_table`, and no metric sees them. Recorded answers are
+            in `response` or `predicted_trajectory`; judges' templates that show other columns need none.
         metrics: Names, or objects such as `Rouge`, `TrajectorySingleToolUse`, `CustomMetric` and `PointwiseMetric`,
             also those of the SDK; a bare name that no computed metric has (`fluency`) is that of a built-in template.
         experiment: Experiment of Vertex AI in which each run is shown, in the project of `vertexai.init` or of
@@ -144,6 +146,7 @@ class EvalTask:
         baseline = None if "baseline" in config else baseline_of(metrics)
         answered |= frozenset() if baseline is None else {BASELINE}
         dataset, objects = set_objects_aside(self.dataset)
+        dataset = add_unread_answers(dataset, named, config)
         expected = require_columns(dataset, named, config, answered)
         if said:
             note(f"{said}: {expected}")

@@ -55,6 +55,8 @@ def answer(asked: Asked) -> Said:
         return Said("\n".join(f"<question>\nQuestion: Is it {q}?\nVerdict: [[{v}]]\n</question>" for q, v in blocks))
     if "Answer questions" in whole:
         return Said("Verdict: YES\nVerdict: NO")
+    if "Write an object" in whole:
+        return Said('```json\n{"valid": "yes", "why": "because"}\n```')
     if "Label sentences" in whole:
         return Said('```json\n[{"label": "supported"}, {"label": "unsupported"}]\n```')
     return Said(f"{asked.model} answers")

@@ -9,10 +9,19 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from model_server import ModelServer
 
-from evalbeam import ConfigError, CustomMetric, EvalTask, Rouge, TrajectorySingleToolUse
+from evalbeam import (
+    ConfigError,
+    CustomMetric,
+    EvalTask,
+    PointwiseMetric,
+    Rouge,
+    TrajectorySingleToolUse,
+)
 from evalbeam.pipelines.compat import google_settings
 from evalbeam.pipelines.compat.metric_configs import name_metric
+from evalbeam.schemas.errors import DatasetError
 
 
 def call(tool_name: str, **tool_input: Any) -> dict[str, Any]:
@@ -260,3 +269,18 @@ def test_a_metric_of_the_users_may_be_called_a_win_rate() -> None:
     task = EvalTask(dataset=[{"prompt": "a", "response": "x", "n": n} for n in (0, 1)], metrics=[metric])
     found = task.evaluate().summary_metrics
     assert (found["my_win_rate/mean"], found["my_win_rate/std"]) == (0.5, pytest.approx(0.5**0.5))
+
+
+@pytest.mark.parametrize(
+    ("template", "further", "lacking"),
+    [("{said} {response}", [], "response"), ("{said}", ["exact_match"], "response"), ("{told}", [], "told")],
+)
+def test_answers_are_needed_by_metrics_that_read_them(
+    template: str, further: list[str], lacking: str, gemini: ModelServer
+) -> None:
+    dataset = pd.DataFrame({"said": ["uno"], "reference": ["uno"]})
+    judged = PointwiseMetric(metric="m", metric_prompt_template=f"Rate 1 to 5: {template}\n1: poor\n5: best")
+    metrics = [judged, *further]
+    with pytest.raises(DatasetError, match=f"needs a column '{lacking}'"):
+        EvalTask(dataset=dataset, metrics=metrics).evaluate()
+    assert not gemini.asked

@@ -9,7 +9,7 @@ from model_server import ModelServer
 import evalbeam
 from evalbeam import ConfigError
 
-from . import script_forms  # noqa: F401 - adds its forms
+from . import metric_forms, script_forms  # noqa: F401 - add their forms
 from .notebook_forms import FORMS
 
 TEXTS_ONLY = {
