@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -41,8 +42,8 @@ def server(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         wait_for(f"http://127.0.0.1:{port}/health", process, folder / "log")
         yield f"http://127.0.0.1:{port}"
     finally:
-        os.killpg(process.pid, 15)
-        process.wait(30)
+        os.killpg(process.pid, signal.SIGKILL)  # its data is thrown away, and asked to end it waits for its workers
+        process.wait()
 
 
 def wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
