@@ -26,7 +26,13 @@ Style: TypeAlias = Literal["flat", "databricks", "mlflow3"]
 PERFORMANCE = ("latency_in_seconds", "failure")
 """Metrics whose column is `<metric>` instead of `<metric>/score`."""
 
-RATES = ("/candidate_model_win_rate", "/baseline_model_win_rate", "/tie_rate")
+WIN_RATES: Mapping[str, str] = {
+    "CANDIDATE": "candidate_model_win_rate",
+    "BASELINE": "baseline_model_win_rate",
+    "TIE": "tie_rate",
+}
+"""Verdict of a pairwise metric -> its rate."""
+RATES = tuple(f"/{rate}" for rate in WIN_RATES.values())
 """Endings of the summary rows that a pairwise metric has instead of one of its own."""
 
 RATINGS: Mapping[float, str] = {1.0: "yes", 0.0: "no"}

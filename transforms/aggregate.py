@@ -61,7 +61,7 @@ class _Count(beam.DoFn):
     """Counts the scores of a bundle's batches together."""
 
     def __init__(self, step: SummarizeScores) -> None:
-        self.slices, self.labels = step.slices, step.labels
+        self.slices, self.labels = distinct_slices(step.slices), step.labels
         self.of_rows, self.of_instances = ([f for f in step.facts if bool(f.passes) == one] for one in (False, True))
         self.statistics, self.all_rows = step.statistics, step.compat.win_rate_all_rows
         self.resample = step.statistics.ci == "bootstrap"

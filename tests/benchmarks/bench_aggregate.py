@@ -15,7 +15,7 @@ from collections.abc import Callable
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import ScoreColumn, ScoredBatch, SliceKey
 from evalbeam.transforms.statistics.accumulators import Accumulator
-from evalbeam.transforms.statistics.slices import MetricFacts, partials
+from evalbeam.transforms.statistics.slices import MetricFacts, Partials, distinct_slices
 
 ROWS = 1024
 FACTS = tuple(MetricFacts(f"m{i}", binary=i < 5, worst=0.0, best=1.0) for i in range(7)) + (MetricFacts("latency"),)
@@ -37,7 +37,7 @@ def summed(batches: list[ScoredBatch], slices: tuple[tuple[str, ...], ...]) -> d
     """What the lifted combine does in one bundle."""
     whole: dict[SliceKey, Accumulator] = {}
     for batch in batches:
-        for key, part in partials(batch, slices, FACTS):
+        for key, part in Partials(distinct_slices(slices), FACTS).count(batch):
             whole.setdefault(key, Accumulator()).absorb(part)
     return whole
 
@@ -55,7 +55,7 @@ def main() -> None:
     """Prints microseconds per row of each variant."""
     batches = [make(i) for i in range(int(sys.argv[1]) if len(sys.argv) > 1 else 40)]
     variants: dict[str, Callable[[], object]] = {
-        "partials, whole dataset": lambda: [partials(b, (), FACTS) for b in batches],
+        "partials, whole dataset": lambda: [Partials([()], FACTS).count(b) for b in batches],
         "partials and merge, whole dataset": lambda: summed(batches, ()),
         "partials and merge, two slices": lambda: summed(batches, SLICES),
         "pandas, one frame, one slice": lambda: by_pandas(batches),

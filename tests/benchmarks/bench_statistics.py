@@ -37,7 +37,7 @@ from evalbeam.transforms.statistics.clusters import Clusters, counted
 from evalbeam.transforms.statistics.gains import Cell, judge
 from evalbeam.transforms.statistics.labelled import Label, correct, observe
 from evalbeam.transforms.statistics.paired import Pairs, Scale
-from evalbeam.transforms.statistics.slices import MetricFacts, partials
+from evalbeam.transforms.statistics.slices import MetricFacts, Partials
 
 UNIT, STARS = Scale(False, 0.0, 1.0), Scale(False, 1.0, 5.0)
 Make = Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
@@ -210,7 +210,7 @@ def bootstrap_share(n: int) -> float:
     for resample in (False, True):
         start, whole = time.process_time(), {}
         for batch in batches:
-            for key, part in partials(batch, [["part"]], [MetricFacts("m")], resample=resample):
+            for key, part in Partials([(), ("part",)], [MetricFacts("m")], resample=resample).count(batch):
                 whole.setdefault(key, Accumulator()).absorb(part)
         seconds.append(time.process_time() - start)
     return seconds[1] / (20 * seconds[0])

@@ -22,7 +22,7 @@ from evalbeam.transforms.statistics.accumulators import Accumulator
 from evalbeam.transforms.statistics.multiplicity import benjamini_hochberg, holm
 from evalbeam.transforms.statistics.paired_intervals import tango
 from evalbeam.transforms.statistics.permutation import key_of, sign_flip
-from evalbeam.transforms.statistics.slices import MetricFacts, partials
+from evalbeam.transforms.statistics.slices import MetricFacts, Partials
 
 TAU_BENCH = Path(__file__).parents[2].parent / "shared" / "conformance" / "tau_bench" / "runs.jsonl"
 TABLE_1995 = (
@@ -38,7 +38,7 @@ def summary(rows: list[Instance], columns: tuple[str, ...] = (), ci: str = "auto
     for _, part in cut(sort_instances(rows), 1):
         column = ScoreColumn([row.row["score"] for row in part])
         batch = ScoredBatch([Example(row, Invocation()) for row in part], {"m": column})
-        for _, found in partials(batch, (), [facts], cluster=columns, resample=ci == "bootstrap"):
+        for _, found in Partials([()], [facts], cluster=columns, resample=ci == "bootstrap").count(batch):
             whole.absorb(found)
     return summarize(SliceKey((), "m"), whole, facts, StatisticsConfig.model_validate({"ci": ci}))
 

@@ -33,7 +33,7 @@ from evalbeam.transforms.statistics import accumulators
 from evalbeam.transforms.statistics.accumulators import MAX_DISTINCT, Accumulator, buckets_of, middle
 from evalbeam.transforms.statistics.clusters import counted
 from evalbeam.transforms.statistics.criteria import Threshold
-from evalbeam.transforms.statistics.slices import MetricFacts, partials
+from evalbeam.transforms.statistics.slices import MetricFacts, Partials, distinct_slices
 
 CONFORMANCE = Path(__file__).parents[2].parent / "shared" / "conformance"
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -67,7 +67,7 @@ def batch_of(rows: Sequence[dict[str, Any]], scores: dict[str, Sequence[Score]])
 def table(batches: Iterable[ScoredBatch], facts: Sequence[MetricFacts], slices: Any = (), **options: Any) -> list:
     whole: dict[SliceKey, Accumulator] = {}
     for batch in batches:
-        for key, part in partials(batch, slices, facts, **options):
+        for key, part in Partials(distinct_slices(slices), facts, **options).count(batch):
             whole.setdefault(key, Accumulator()).absorb(part)
     rows = {row.name: row for one in facts for row in one.rows()}
     return sort_summaries(
@@ -404,7 +404,7 @@ def test_home_assistant_slices() -> None:
     facts = [MetricFacts("good", binary=True, worst=0.0, best=1.0)]
     whole: dict[SliceKey, Accumulator] = {}
     for batch in batches:
-        for key, part in partials(batch, [["model_id"], ["model_id", "category"]], facts):
+        for key, part in Partials(distinct_slices([["model_id"], ["model_id", "category"]]), facts).count(batch):
             whole.setdefault(key, Accumulator()).absorb(part)
     found = {"-".join(str(v) for _, v in key.slice): (key, part) for key, part in whole.items()}
     assert found[""][1].rows == 588

@@ -12,7 +12,7 @@ from ...schemas.values import slice_text
 from .accumulators import Accumulator
 from .criteria import Threshold
 from .pass_rates import PassRate
-from .slices import MetricFacts, distinct_slices, partials
+from .slices import MetricFacts, Partials
 
 Trials: TypeAlias = list[list[int]]
 """Positions of the trials of each instance."""
@@ -20,7 +20,7 @@ Trials: TypeAlias = list[list[int]]
 
 def pass_partials(
     batch: ScoredBatch,
-    slices: Iterable[Sequence[str]],
+    slices: Sequence[tuple[str, ...]],
     facts: Collection[MetricFacts],
     *,
     resample: bool = False,
@@ -34,7 +34,7 @@ def pass_partials(
 
     Args:
         batch: Scored examples, all trials of an instance together.
-        slices: Column lists; the whole dataset is always included.
+        slices: Column lists, each once; the empty one is the whole dataset.
         facts: The metrics to aggregate, all with `passes`, whose metrics are in `batch.scores`.
         resample: Whether means get replicates of the bootstrap.
         cluster: Columns whose equal values put instances into one cluster. Where the trials of an instance differ in
@@ -45,14 +45,13 @@ def pass_partials(
     rates = {one.name: one.passes for one in facts if one.passes is not None}
     passed = {rate.metric: _find_passed(batch.scores[rate.metric], rate.threshold) for rate in rates.values()}
     found: list[tuple[SliceKey, Accumulator]] = []
-    for columns in distinct_slices(slices):
+    for columns in slices:
         trials = _group_trials(batch.examples, columns)
         examples = [batch.examples[places[0]] for places in trials]
         counts = {name: _count_trials(trials, each) for name, each in passed.items()}
         scores = {name: _rate_instances(rate, counts[rate.metric]) for name, rate in rates.items()}
         part = ScoredBatch(examples, scores, batch.part, batch.columns)
-        sliced = partials(part, [columns] if columns else [], facts, resample=resample, cluster=cluster)
-        found += [one for one in sliced if bool(one[0].slice) == bool(columns)]
+        found += Partials([columns], facts, resample=resample, cluster=cluster).count(part)
     return found
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...schemas.identity import input_id
 from ...schemas.instance import Example
+from ...schemas.names import WIN_RATES
 from ...schemas.result import Better, ScoreColumn, ScoredBatch, SliceKey, Status
 from ...schemas.values import slice_text
 from .accumulators import Accumulator
@@ -28,11 +29,8 @@ SliceValues: TypeAlias = tuple[tuple[str, str | None], ...]
 Labels: TypeAlias = Mapping[tuple[str, int], Mapping[str, Label]]
 """What people say, by instance_id and trial, and by metric."""
 
-_WIN_RATES: Mapping[str, tuple[str, float | None, float | None]] = {
-    "CANDIDATE": ("candidate_model_win_rate", 0.0, 1.0),
-    "BASELINE": ("baseline_model_win_rate", 1.0, 0.0),
-    "TIE": ("tie_rate", None, None),
-}
+_ENDS: Mapping[str, tuple[float, float]] = {"CANDIDATE": (0.0, 1.0), "BASELINE": (1.0, 0.0)}
+"""Worst and best value of the rates of verdicts; nobody says whether ties are good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +73,10 @@ class MetricFacts:
         """Returns its metrics in the summary table: itself, or the three rates of a pairwise metric."""
         if not self.pairwise:
             return (self,)
+        ends = ((rate, *_ENDS.get(verdict, (None, None))) for verdict, rate in WIN_RATES.items())
         return tuple(
             MetricFacts(f"{self.name}/{rate}", binary=True, worst=worst, best=best, range=(0.0, 1.0))
-            for rate, worst, best in _WIN_RATES.values()
+            for rate, worst, best in ends
         )
 
 
@@ -96,27 +95,11 @@ def slice_order(value: str | None) -> tuple[int, float, str]:
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d+)?(e[+-]?\d{1,2})?", re.ASCII)
 
 
-def partials(
-    batch: ScoredBatch,
-    slices: Iterable[Sequence[str]],
-    facts: Collection[MetricFacts],
-    *,
-    on_failure: Literal["exclude", "worst"] = "exclude",
-    win_rate_all_rows: bool = False,
-    labels: Labels | None = None,
-    resample: bool = False,
-    cluster: Sequence[str] = (),
-) -> list[tuple[SliceKey, Accumulator]]:
-    """Computes what a batch adds to each of its summary rows; see `Partials`."""
-    whole = Partials(slices, facts, on_failure, win_rate_all_rows, labels, resample, cluster)
-    return [*whole.add(batch), *whole.take()]
-
-
 class Partials:
     """What batches add to each summary row. The scores of many batches are counted together, which costs less.
 
     Args:
-        slices: Column lists; the whole dataset is always included.
+        slices: Column lists, each once; the empty one is the whole dataset. See `distinct_slices`.
         facts: The metrics to aggregate; each must be in the batches' scores; those of sums come after their metrics.
         on_failure: "worst" counts skipped rows whose agent failed as worst (a pairwise metric: won by the baseline).
         win_rate_all_rows: Win rates are shares of all rows, those without a verdict included.
@@ -127,7 +110,7 @@ class Partials:
 
     def __init__(
         self,
-        slices: Iterable[Sequence[str]],
+        slices: Sequence[tuple[str, ...]],
         facts: Collection[MetricFacts],
         on_failure: Literal["exclude", "worst"] = "exclude",
         win_rate_all_rows: bool = False,
@@ -135,13 +118,17 @@ class Partials:
         resample: bool = False,
         cluster: Sequence[str] = (),
     ) -> None:
-        self.slices, self.facts, self.labels, self.cluster = distinct_slices(slices), facts, labels, cluster
+        self.slices, self.facts, self.labels, self.cluster = slices, facts, labels, cluster
         self.worst, self.all_rows, self.resample = on_failure == "worst", win_rate_all_rows, resample
         self._passing = {
             row.name: row.threshold and row.threshold.met for one in facts if not one.of_sums for row in one.rows()
         }
         self._table = ScoreTable(self.slices)
         self._beside: dict[SliceKey, Accumulator] = {}
+
+    def count(self, batch: ScoredBatch) -> list[tuple[SliceKey, Accumulator]]:
+        """Returns what this batch adds, and what was added before and not taken."""
+        return [*self.add(batch), *self.take()]
 
     def add(self, batch: ScoredBatch) -> Iterator[tuple[SliceKey, Accumulator]]:
         """Adds a batch; yields what batches add so far if they are many, or if rows depend on each other."""
@@ -328,10 +315,11 @@ def _said(examples: Sequence[Example], labels: Labels) -> dict[str, list[Label |
 
 
 def _groups(examples: Sequence[Example], slices: Iterable[tuple[str, ...]], units: _Units) -> list[_Group]:
-    groups = [_Group((), None, lambda values: values, _places(units, range(len(examples))), units.open)]
+    groups: list[_Group] = []
     texts: dict[str, list[str | None]] = {}
     for columns in slices:
         if not columns:
+            groups.append(_Group((), None, lambda values: values, _places(units, range(len(examples))), units.open))
             continue
         for column in columns:
             if column not in texts:
@@ -384,10 +372,10 @@ def _sample(column: ScoreColumn, facts: MetricFacts) -> _Sample:
 def _win_samples(column: ScoreColumn, all_rows: bool) -> list[_Sample]:
     """Builds the three samples of a pairwise metric: 1 if the verdict is the label, 0 if it is another."""
     size = len(column.values)
-    labels = {i: label for i, label in column.labels.items() if label in _WIN_RATES and i not in column.status}
+    labels = {i: label for i, label in column.labels.items() if label in WIN_RATES and i not in column.status}
     unscored: dict[int, Status] = {i: column.status.get(i, "error") for i in range(size) if i not in labels}
     samples = []
-    for label in _WIN_RATES:
+    for label in WIN_RATES:
         values: list[float | None] = [0.0 if all_rows else None] * size
         for i, verdict in labels.items():
             values[i] = float(verdict == label)

@@ -23,7 +23,7 @@ from evalbeam.transforms.statistics.bootstrap import (
     interval,
 )
 from evalbeam.transforms.statistics.permutation import key_of
-from evalbeam.transforms.statistics.slices import MetricFacts, partials
+from evalbeam.transforms.statistics.slices import MetricFacts, Partials
 
 FACTS = (MetricFacts("cost"), MetricFacts("success", range=(0.0, 1.0)), MetricFacts("each", ratio=("cost", "success")))
 
@@ -44,7 +44,7 @@ def batches(cost: np.ndarray, success: np.ndarray, size: int, trials: int = 1) -
 def merged(given: list[ScoredBatch]) -> dict[SliceKey, Accumulator]:
     whole: dict[SliceKey, Accumulator] = {}
     for batch in given:
-        for key, part in partials(batch, [["part"]], FACTS, resample=True):
+        for key, part in Partials([(), ("part",)], FACTS, resample=True).count(batch):
             whole.setdefault(key, Accumulator()).absorb(Accumulator.decode(part.encode()))
     return whole
 

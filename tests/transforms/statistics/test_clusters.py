@@ -19,7 +19,7 @@ from evalbeam.transforms.aggregate import summarize
 from evalbeam.transforms.batch_rows import cut, sort_instances
 from evalbeam.transforms.statistics import clusters
 from evalbeam.transforms.statistics.accumulators import Accumulator
-from evalbeam.transforms.statistics.slices import MetricFacts, partials
+from evalbeam.transforms.statistics.slices import MetricFacts, Partials
 
 FACTS = MetricFacts("m")
 TAU_BENCH = Path(__file__).parents[4] / "shared" / "conformance" / "tau_bench" / "runs.jsonl"
@@ -33,7 +33,7 @@ def scored(rows: Sequence[Instance]) -> ScoredBatch:
 def accumulated(parts: Iterable[Sequence[Instance]], columns: Sequence[str] = ()) -> Accumulator:
     whole = Accumulator()
     for part in parts:
-        [(_, found)] = partials(scored(part), (), [FACTS], cluster=columns)
+        [(_, found)] = Partials([()], [FACTS], cluster=columns).count(scored(part))
         whole.absorb(Accumulator.decode(found.encode()))
     return whole
 

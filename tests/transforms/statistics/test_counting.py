@@ -16,7 +16,7 @@ from evalbeam.transforms.statistics import slices
 from evalbeam.transforms.statistics.accumulators import Accumulator
 from evalbeam.transforms.statistics.counting import ScoreTable
 from evalbeam.transforms.statistics.criteria import Threshold
-from evalbeam.transforms.statistics.slices import MetricFacts, Partials, partials
+from evalbeam.transforms.statistics.slices import MetricFacts, Partials
 
 SLICES = [("c",), ("c", "l")]
 FACTS = [MetricFacts("m", range=(0.0, 1.0), worst=0.0, threshold=Threshold(0.5)), MetricFacts("other")]
@@ -66,7 +66,7 @@ def test_batches_together_give_the_bytes_of_each_by_itself(most: int, given_: li
     with mock.patch.object(slices, "MOST_ROWS", most):
         together = Partials(SLICES, FACTS)
         parts = [*(one for batch in batches for one in together.add(batch)), *together.take()]
-    for into, found in zip(whole, (parts, [p for b in batches for p in partials(b, SLICES, FACTS)]), strict=True):
+    for into, found in zip(whole, (parts, [p for b in batches for p in Partials(SLICES, FACTS).count(b)]), strict=True):
         for key, part in found:
             into.setdefault(key, Accumulator()).absorb(part)
     assert {k: p.encode() for k, p in whole[0].items()} == {k: p.encode() for k, p in whole[1].items()}

@@ -25,7 +25,7 @@ from evalbeam.transforms.statistics.accumulators import Accumulator
 from evalbeam.transforms.statistics.criteria import Threshold
 from evalbeam.transforms.statistics.instances import pass_partials
 from evalbeam.transforms.statistics.pass_rates import PassRate
-from evalbeam.transforms.statistics.slices import MetricFacts
+from evalbeam.transforms.statistics.slices import MetricFacts, distinct_slices
 
 TAU_BENCH = Path(__file__).parents[4] / "shared" / "conformance" / "tau_bench" / "runs.jsonl"
 TRIALS = st.lists(st.sampled_from(["pass", "miss", "failed", "error", "skipped"]), min_size=1, max_size=5)
@@ -57,7 +57,7 @@ def merged(batches: list[ScoredBatch], facts: list[MetricFacts], **options: Any)
     found: dict[SliceKey, Accumulator] = defaultdict(Accumulator)
     slices = options.pop("slices", ())
     for batch in batches:
-        for key, part in pass_partials(batch, slices, facts, **options):
+        for key, part in pass_partials(batch, distinct_slices(slices), facts, **options):
             found[key].absorb(Accumulator.decode(part.encode()))
     return found
 

@@ -15,7 +15,7 @@ from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch
 from evalbeam.transforms.statistics.accumulators import Accumulator
 from evalbeam.transforms.statistics.labelled import MIN_LABELS, Corrected, Label, correct, observe
-from evalbeam.transforms.statistics.slices import MetricFacts, partials
+from evalbeam.transforms.statistics.slices import MetricFacts, Partials
 
 FACTS = MetricFacts("m", labelled=True)
 
@@ -31,7 +31,7 @@ def accumulator(judge: np.ndarray, people: dict[int, Label], trials: int = 1, si
         places = range(start, min(start + size * trials, len(judge)))
         rows = [Example(Instance(str(i // trials), {}), Invocation(), i % trials) for i in places]
         scores = {"m": ScoreColumn.of([Score(float(judge[i])) for i in places])}
-        for _, part in partials(ScoredBatch(rows, scores), (), [FACTS], labels=labels):
+        for _, part in Partials([()], [FACTS], labels=labels).count(ScoredBatch(rows, scores)):
             whole.absorb(part)
     return whole
 

@@ -13,7 +13,7 @@ from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, SliceKey
 from evalbeam.transforms.statistics.accumulators import Accumulator
 from evalbeam.transforms.statistics.criteria import Threshold
-from evalbeam.transforms.statistics.slices import MetricFacts, distinct_slices, partials, slice_order
+from evalbeam.transforms.statistics.slices import MetricFacts, Partials, distinct_slices, slice_order
 
 QUALITY = MetricFacts("quality", worst=1.0, best=5.0)
 CHOICE = MetricFacts("choice", pairwise=True)
@@ -25,7 +25,7 @@ def batch_of(rows: list[dict[str, Any]], **columns: list[Score]) -> ScoredBatch:
 
 
 def only(batch: ScoredBatch, facts: MetricFacts, **options: Any) -> Accumulator:
-    [(key, found)] = partials(batch, (), [facts], **options)
+    [(key, found)] = Partials([()], [facts], **options).count(batch)
     assert key == SliceKey((), facts.name)
     return found
 
@@ -39,7 +39,9 @@ def test_slices_stand_by_missing_values_numbers_and_text() -> None:
 def test_rows_stand_in_the_whole_and_in_one_slice_of_each_list() -> None:
     rows = [{"c": "x", "l": 1}, {"c": "x"}, {"c": "y", "l": 1}]
     batch = batch_of(rows, quality=[Score(1.0), Score(2.0), Score(3.0)])
-    found = {key.slice: part.counts for key, part in partials(batch, [["c"], ["c", "l"]], [QUALITY])}
+    found = {
+        key.slice: part.counts for key, part in Partials(distinct_slices([["c"], ["c", "l"]]), [QUALITY]).count(batch)
+    }
     assert found == {
         (): {1.0: 1, 2.0: 1, 3.0: 1},
         (("c", "x"),): {1.0: 1, 2.0: 1},
@@ -53,7 +55,10 @@ def test_rows_stand_in_the_whole_and_in_one_slice_of_each_list() -> None:
 def test_a_slice_given_twice_or_empty_is_counted_once() -> None:
     assert distinct_slices([[], ["c"], ["c"], ["c", "l"]]) == [(), ("c",), ("c", "l")]
     batch = batch_of([{"c": "x"}], quality=[Score(1.0)])
-    assert Counter(key.slice for key, _ in partials(batch, [[], ["c"], ["c"]], [QUALITY])) == {(): 1, (("c", "x"),): 1}
+    assert Counter(key.slice for key, _ in Partials(distinct_slices([[], ["c"], ["c"]]), [QUALITY]).count(batch)) == {
+        (): 1,
+        (("c", "x"),): 1,
+    }
 
 
 def test_every_status_is_counted() -> None:
@@ -72,7 +77,7 @@ def test_every_status_is_counted() -> None:
 def test_failed_rows_count_with_the_worst_value_where_asked_for() -> None:
     scores = [Score(5.0), Score.skipped("agent_failed", "no"), Score.skipped("not_called", "no")]
     batch = batch_of([{"c": "x"}, {"c": "x"}, {"c": "y"}], quality=scores)
-    found = {key.slice: part for key, part in partials(batch, [["c"]], [QUALITY], on_failure="worst")}
+    found = {key.slice: part for key, part in Partials([(), ("c",)], [QUALITY], on_failure="worst").count(batch)}
     assert found[()] == Accumulator(rows=3, scored=1, skipped=2, counts={5.0: 1, 1.0: 1})
     assert found[(("c", "x"),)].counts == {5.0: 1, 1.0: 1}
     assert found[(("c", "y"),)].counts == {}
@@ -126,7 +131,7 @@ def test_win_rates_are_metrics_of_their_own() -> None:
         ({"win_rate_all_rows": True}, [{1.0: 2, 0.0: 5}, {1.0: 1, 0.0: 6}, {1.0: 1, 0.0: 6}]),
         ({"on_failure": "worst"}, [{1.0: 2, 0.0: 3}, {1.0: 2, 0.0: 3}, {1.0: 1, 0.0: 4}]),
     ):
-        found = [part for _, part in partials(batch, (), [CHOICE], **options)]
+        found = [part for _, part in Partials([()], [CHOICE], **options).count(batch)]
         assert found == [Accumulator(**verdicts, counts=c) for c in counts], options
 
 
@@ -135,11 +140,11 @@ def test_slices_add_up_to_the_whole(cells: list[tuple[str, float | None]]) -> No
     scores = [Score.failed("e", "m") if value is None else Score(value) for _, value in cells]
     batch = batch_of([{"c": c} for c, _ in cells], quality=scores)
     whole, united = Accumulator(), Accumulator()
-    for key, part in partials(batch, [["c"]], [QUALITY]):
+    for key, part in Partials([(), ("c",)], [QUALITY]).count(batch):
         (united if key.slice else whole).absorb(part)
     assert united.encode() == whole.encode()
     assert whole.counts == Counter(value for _, value in cells if value is not None)
 
 
 def test_an_empty_batch_adds_nothing() -> None:
-    assert partials(batch_of([], quality=[]), [["c"]], [QUALITY]) == []
+    assert Partials([(), ("c",)], [QUALITY]).count(batch_of([], quality=[])) == []

@@ -16,7 +16,7 @@ from evalbeam.schemas.result import Score, ScoreColumn, ScoredBatch, SliceKey, S
 from evalbeam.transforms.aggregate import summarize
 from evalbeam.transforms.statistics.accumulators import Accumulator
 from evalbeam.transforms.statistics.intervals import t_quantile
-from evalbeam.transforms.statistics.slices import MetricFacts, partials
+from evalbeam.transforms.statistics.slices import MetricFacts, Partials
 
 GRADE, SHARE = MetricFacts("m", worst=0.0, best=5.0), MetricFacts("m", worst=0.0, best=1.0, binary=True)
 RANGED = MetricFacts("m", worst=0.0, best=5.0, range=(0.0, 5.0))
@@ -41,7 +41,7 @@ def batch_of(clusters: list[list[float | None]], begin: int = 0) -> ScoredBatch:
 def accumulated(clusters: list[list[float | None]], size: int = 100, facts: MetricFacts = GRADE) -> Accumulator:
     whole = Accumulator()
     for begin in range(0, len(clusters), size):
-        [(_, part)] = partials(batch_of(clusters[begin : begin + size], begin), (), [facts])
+        [(_, part)] = Partials([()], [facts]).count(batch_of(clusters[begin : begin + size], begin))
         whole.absorb(part)
     return whole
 
@@ -162,7 +162,7 @@ def test_the_normal_approximation_takes_rows_as_independent() -> None:
 
 def test_slices_have_clusters_of_their_own() -> None:
     clusters = [[1.0, 2.0], [5.0, 5.0], [0.0, 1.0], [2.5, 0.1]]
-    found = {key.slice: part for key, part in partials(batch_of(clusters), [["part"]], [GRADE])}
+    found = {key.slice: part for key, part in Partials([(), ("part",)], [GRADE]).count(batch_of(clusters))}
     for part in (0, 1):
-        [(_, expected)] = partials(batch_of(clusters[part::2]), (), [GRADE])
+        [(_, expected)] = Partials([()], [GRADE]).count(batch_of(clusters[part::2]))
         assert found[(("part", str(part)),)].clusters == expected.clusters
