@@ -12,6 +12,7 @@ from ..schemas import tables
 from ..schemas.comparison import Difference
 from ..schemas.config.gate import GateConfig
 from ..schemas.errors import ConfigError
+from ..schemas.exit_codes import EXIT_CRITERION, EXIT_INCONCLUSIVE, EXIT_PASSED
 from ..schemas.json import Json
 from ..transforms.io import storage
 from ..transforms.registry import build, find
@@ -22,7 +23,7 @@ from ..transforms.statistics.slices import SliceValues, distinct_slices
 from ..transforms.writers.base import Writer
 from .corrected_runs import find_corrected_gains
 from .paired_runs import PairedInstance, PairedRuns, make_slicer, sort_key
-from .run.result import EXIT_CRITERION, EXIT_INCONCLUSIVE, EXIT_PASSED, EvaluationResult
+from .run.result import EvaluationResult
 from .run.tables import columns_of_instances
 
 if TYPE_CHECKING:

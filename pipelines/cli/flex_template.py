@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 
 from ...schemas.errors import ConfigError, EvalbeamError
+from ...schemas.exit_codes import EXIT_CONFIG, EXIT_PASSED, EXIT_RUN
 from ..config.settings import Setting, assemble
 from ..display.console import fault, note
-from .commands.base import CONFIG, PASSED, RUN
 
 PARAMETERS = ("config", "run_date", "dataset", "output", "settings", "overwrite", "resume_anyway")
 """Names of the template's parameters that are not Beam's."""
@@ -44,9 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         submit(make_plan(config), engines.pipeline_options(flags))
     except EvalbeamError as error:
         fault(str(error))
-        return CONFIG if isinstance(error, ConfigError) else RUN
+        return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_RUN
     note(f"submitted; follow it with `evalbeam wait {config.output.path}`")
-    return PASSED
+    return EXIT_PASSED
 
 
 def split(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ...schemas.errors import ConfigError, ConfigErrors, EvalbeamError, require_system
+from ...schemas.exit_codes import EXIT_CONFIG, EXIT_RUN
 from ...transforms.runtime.collector import relax_collector
 from ..display.console import open_streams
 from ..runners.ending import end_with
@@ -33,7 +34,6 @@ from .commands import (
     run,
     view,
 )
-from .commands.base import CONFIG, RUN
 
 COMMANDS = (
     run,
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         require_system()
         if not given:
             make_parser().print_help(sys.stderr)
-            return CONFIG
+            return EXIT_CONFIG
         try:
             args, rest = make_parser().parse_known_args([a for a in given if a != "--debug"])
         except SystemExit as stop:  # --help and --version
@@ -105,9 +105,9 @@ def _report_error(error: BaseException) -> int:
     """Writes the error on one line, each mistake of a configuration on its own; returns the exit code."""
     from ..display.console import fault
 
-    text, code = str(error), RUN
+    text, code = str(error), EXIT_RUN
     if isinstance(error, ConfigError):
-        code = CONFIG
+        code = EXIT_CONFIG
     elif isinstance(error, KeyboardInterrupt):
         text = "stopped by Ctrl-C"
     elif isinstance(error, SystemExit):
@@ -157,7 +157,7 @@ def make_parser() -> argparse.ArgumentParser:
 def command() -> NoReturn:
     """Runs the program `evalbeam`; ends the process with its exit code."""
     relax_collector()  # the imports of a run alone would start the collector a hundred times: 0.3 s
-    end_with(lambda: main(), RUN)
+    end_with(lambda: main(), EXIT_RUN)
 
 
 if __name__ == "__main__":

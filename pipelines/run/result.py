@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ...schemas.errors import ConfigError
+from ...schemas.exit_codes import EXIT_CONFIG, EXIT_CRITERION, EXIT_INCONCLUSIVE, EXIT_PASSED, EXIT_PENDING, EXIT_RUN
 from ...schemas.json import Json
 from ...schemas.names import RATES, aggregates, registered_names
 from ...schemas.run_folder import FAILED, FINISHED, PENDING, RunFolder
@@ -21,7 +22,6 @@ from ...transforms.io import storage
 if TYPE_CHECKING:
     import pandas as pd
 
-EXIT_PASSED, EXIT_CRITERION, EXIT_CONFIG, EXIT_RUN, EXIT_INCONCLUSIVE, EXIT_PENDING = range(6)
 SINKS = "sinks"
 """Key of the manifest that says what became of each sink."""
 

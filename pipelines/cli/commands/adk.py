@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from ....schemas.errors import ConfigError, name_error
-from .base import CRITERION, PASSED, write_page
+from ....schemas.exit_codes import EXIT_CRITERION, EXIT_PASSED
+from .base import write_page
 from .run import read_setting
 
 _ABOUT = """\
@@ -129,7 +130,7 @@ def _adk_eval(args: argparse.Namespace, rest: list[str]) -> int:
             overwrite=args.overwrite,
         )
     _show(args, evaluation, stored or os.path.join(args.agent, ".adk") if stored or agent_dir else "")
-    return PASSED if evaluation.passed else CRITERION
+    return EXIT_PASSED if evaluation.passed else EXIT_CRITERION
 
 
 def _show(args: argparse.Namespace, evaluation: Any, store: str) -> None:
@@ -208,7 +209,7 @@ def _migrate(args: argparse.Namespace, rest: list[str]) -> int:
     reject_arguments(rest)
     count = adk_migrate(args.source, args.destination, args.initial_session_file)
     say(f"{args.destination}: {count} cases")
-    return PASSED
+    return EXIT_PASSED
 
 
 def _to_evalset(args: argparse.Namespace, rest: list[str]) -> int:
@@ -219,4 +220,4 @@ def _to_evalset(args: argparse.Namespace, rest: list[str]) -> int:
     reject_arguments(rest)
     count = to_evalset(args.output, args.destination, args.eval_set_id)
     say(f"{args.destination}: {count} cases")
-    return PASSED
+    return EXIT_PASSED

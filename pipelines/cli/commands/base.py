@@ -11,14 +11,13 @@ import argparse
 from typing import Any
 
 from ....schemas.errors import ConfigError
+from ....schemas.exit_codes import EXIT_CRITERION, EXIT_INCONCLUSIVE, EXIT_PASSED, EXIT_PENDING, EXIT_RUN
 
 SLICES = "by columns, separated by commas; a+b combines two"
 """Help text of the value of --slices."""
-PASSED, CRITERION, CONFIG, RUN, INCONCLUSIVE, PENDING = range(6)
-"""Exit codes."""
 FORMS = ("text", "json", "markdown", "junit")
 """Forms in which a run can be printed."""
-_WORSE = (PASSED, INCONCLUSIVE, CRITERION)
+_WORSE = (EXIT_PASSED, EXIT_INCONCLUSIVE, EXIT_CRITERION)
 """Exit codes of runs with a result and of comparisons, the worst last."""
 
 
@@ -140,10 +139,10 @@ def show_end(result: Any, form: str = "text", ended: bool = False) -> int:
         raise gate
     show_result(result, form, gate=gate)
     add_to_job(render_markdown(result, gate))
-    if result.exit_code == RUN:
+    if result.exit_code == EXIT_RUN:
         how = "finished, but" if result.state == "finished" else f"{result.state}:"
         fault(f"the run {how} {result.reason or 'no reason given'}")
-    if result.exit_code == PENDING:
+    if result.exit_code == EXIT_PENDING:
         note(f"{result.reason}, or `evalbeam wait {result.output}`")
     return result.exit_code if gate is None else max(result.exit_code, gate.exit_code, key=_WORSE.index)
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ....schemas.errors import ConfigError
-from .base import PASSED, reject_arguments
+from ....schemas.exit_codes import EXIT_PASSED
+from .base import reject_arguments
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 _ABOUT = """\
@@ -55,7 +56,7 @@ def _complete(args: argparse.Namespace, rest: list[str]) -> int:
         if named in _FILES | _FOLDERS:
             action.complete = shtab.DIRECTORY if named in _FOLDERS else shtab.FILE  # type: ignore[attr-defined]  (shtab reads it)
     say(shtab.complete(parser, args.shell))
-    return PASSED
+    return EXIT_PASSED
 
 
 def _list_arguments(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 from ....schemas.errors import ConfigError
-from .base import PASSED, read_request, reject_arguments
+from ....schemas.exit_codes import EXIT_PASSED
+from .base import read_request, reject_arguments
 
 _ABOUT = """\
 Reads a request of Vertex AI's Check Grounding API (JSON) from standard input and writes the API's response. No service
@@ -43,4 +44,4 @@ def _check_grounding(args: argparse.Namespace, rest: list[str]) -> int:
     with logs(args.debug, note):
         response = check_grounding(request, checker=checker, facts_from=args.facts_from, language=args.language)
         say(json.dumps(response, ensure_ascii=False, indent=2))
-    return PASSED
+    return EXIT_PASSED

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .base import PASSED, add_metrics, reject_arguments
+from ....schemas.exit_codes import EXIT_PASSED
+from .base import add_metrics, reject_arguments
 
 _ABOUT = """\
 Follows the metrics of several runs over time, names the runs at which a mean changed, and what else changed
@@ -47,4 +48,4 @@ def _history(args: argparse.Namespace, rest: list[str]) -> int:
         say(orjson.dumps(found.rows, option=orjson.OPT_INDENT_2).decode() + "\n")
     else:
         say(render_history(found, width()))
-    return PASSED
+    return EXIT_PASSED

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .base import PASSED, add_form, reject_arguments, show_result
+from ....schemas.exit_codes import EXIT_PASSED
+from .base import add_form, reject_arguments, show_result
 
 
 def add(commands: Any) -> None:
@@ -45,7 +46,7 @@ def _metrics(args: argparse.Namespace, rest: list[str]) -> int:
 
     reject_arguments(rest)
     say(describe(args.name) if args.name else overview(width()))
-    return PASSED
+    return EXIT_PASSED
 
 
 def _init(args: argparse.Namespace, rest: list[str]) -> int:
@@ -54,7 +55,7 @@ def _init(args: argparse.Namespace, rest: list[str]) -> int:
 
     reject_arguments(rest)
     say(write_example(args.folder, args.force))
-    return PASSED
+    return EXIT_PASSED
 
 
 def _show(args: argparse.Namespace, rest: list[str]) -> int:
@@ -68,7 +69,7 @@ def _show(args: argparse.Namespace, rest: list[str]) -> int:
         say(render_row(result, args.instance))
     else:
         show_result(result, args.form, args.all)
-    return PASSED
+    return EXIT_PASSED
 
 
 def _journal(args: argparse.Namespace, rest: list[str]) -> int:
@@ -81,7 +82,7 @@ def _journal(args: argparse.Namespace, rest: list[str]) -> int:
 
         say(f"compacted {compact_all(args.output):,} records\n")
     say(calls_report(args.output))
-    return PASSED
+    return EXIT_PASSED
 
 
 _OF_A_RUN = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .base import PASSED, add_metrics, reject_arguments
+from ....schemas.exit_codes import EXIT_PASSED
+from .base import add_metrics, reject_arguments
 
 _ABOUT = """\
 Writes the rows of a finished run that people should label, as CSV and as JSONL, without what the judge said of them.
@@ -34,4 +35,4 @@ def _label(args: argparse.Namespace, rest: list[str]) -> int:
     columns = ", ".join(f'"{name}": "{name}/label"' for name in chosen.metrics)
     say(f"{chosen.rows:,} rows of {chosen.strata} strata in {' and '.join(chosen.files)}")
     say(f"labels: {{path: {chosen.files[0]}, columns: {{{columns}}}, probability: probability}}")
-    return PASSED
+    return EXIT_PASSED

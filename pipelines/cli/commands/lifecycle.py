@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from ....schemas.errors import ConfigError
-from .base import PASSED, PENDING, add_form, reject_arguments, show_end
+from ....schemas.exit_codes import EXIT_PASSED, EXIT_PENDING
+from .base import add_form, reject_arguments, show_end
 from .run import execute, plan_of, split_rest
 
 _CANCEL = """\
@@ -51,7 +52,7 @@ def _cancel(args: argparse.Namespace, rest: list[str]) -> int:
     cancel(args.output, now=args.now)
     ends = "start it again to resume" if args.now else "the run writes the tables of the rows it has"
     say(f"{args.output}: no more calls are made; {ends}")
-    return PASSED
+    return EXIT_PASSED
 
 
 def _wait(args: argparse.Namespace, rest: list[str]) -> int:
@@ -62,7 +63,7 @@ def _wait(args: argparse.Namespace, rest: list[str]) -> int:
     reject_arguments([source] if source else [])
     with stoppable():
         result = wait(args.output, args.timeout)
-    if result.exit_code == PENDING:
+    if result.exit_code == EXIT_PENDING:
         return _finish(args, flags)
     return show_end(result, args.form, ended=_is_left(result))
 
@@ -85,8 +86,8 @@ def _finish(args: argparse.Namespace, flags: list[str]) -> int:
     from ...run.retry import config_at
 
     plan, options = plan_of(args, build(config_at(args.output, "wait"), (), None, args.output), flags)
-    code = PENDING
-    while code == PENDING:
+    code = EXIT_PENDING
+    while code == EXIT_PENDING:
         note(f"{args.output}: waiting for batches")
         with stoppable():
             if not wait_for_answers(plan, args.timeout):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .base import PASSED, add_metrics, parse_number, reject_arguments
+from ....schemas.exit_codes import EXIT_PASSED
+from .base import add_metrics, parse_number, reject_arguments
 
 _ABOUT = """\
 Says from a finished run, without any call, which gain a run of its size can show with a probability of 80 %, how many
@@ -42,4 +43,4 @@ def _plan(args: argparse.Namespace, rest: list[str]) -> int:
         row_price=parse_number(args.row_price, "--row-price", "a number, 0 or more"),
     )
     say(render(found, width()))
-    return PASSED
+    return EXIT_PASSED

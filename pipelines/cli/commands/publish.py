@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .base import PASSED, RUN, publish_with_notes, reject_arguments, write_page
+from ....schemas.exit_codes import EXIT_PASSED, EXIT_RUN
+from .base import publish_with_notes, reject_arguments, write_page
 from .run import read_setting
 
 _ABOUT = """\
@@ -54,4 +55,4 @@ def _publish(args: argparse.Namespace, rest: list[str]) -> int:
     for name, one in sent.items():
         place = ", ".join(f"{key} {value}" for key, value in one.items() if key not in ("state", "attempts", "reason"))
         say(f"{name}: {one['state']}{f' ({place})' if place else ''}")
-    return PASSED if len(sent) == len(names) and all(one["state"] == "sent" for one in sent.values()) else RUN
+    return EXIT_PASSED if len(sent) == len(names) and all(one["state"] == "sent" for one in sent.values()) else EXIT_RUN

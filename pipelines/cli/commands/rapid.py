@@ -6,8 +6,9 @@ import argparse
 import sys
 from typing import Any
 
+from ....schemas.exit_codes import EXIT_CRITERION, EXIT_PASSED
 from ...config.files import read_bytes
-from .base import CRITERION, PASSED, read_request, reject_arguments
+from .base import read_request, reject_arguments
 
 _ABOUT = """\
 Reads a request of Vertex AI's evaluateInstances (JSON) and writes the API's response; with --lines, or from a file
@@ -41,11 +42,11 @@ def _evaluate_instances(args: argparse.Namespace, rest: list[str]) -> int:
         if not (args.lines or (args.file or "").endswith(".jsonl")):
             response = evaluate_instances(data, judges=judges)
             say(json.dumps(response, indent=2))
-            return CRITERION if has_error(response) else PASSED
+            return EXIT_CRITERION if has_error(response) else EXIT_PASSED
         lines = [line for line in data.splitlines() if line.strip()]
         for response in evaluate_requests(lines, judges=judges):
             say(json.dumps(response))
             failed += has_error(response)
     if failed:
         note(f"{failed} of {len(lines)} responses have an error")
-    return CRITERION if failed else PASSED
+    return EXIT_CRITERION if failed else EXIT_PASSED

@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ....schemas.errors import ConfigError, Mistakes
+from ....schemas.exit_codes import EXIT_CONFIG, EXIT_PASSED
 from ....transforms.io import storage
 from ...config.placeholders import make_run_id
-from .base import CONFIG, PASSED, SLICES, add_form, show_end
+from .base import SLICES, add_form, show_end
 
 if TYPE_CHECKING:
     from ....schemas.config.evaluation import EvaluationConfig
@@ -117,7 +118,7 @@ def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> i
     if args.no_wait:
         submit(plan, options, note)
         note(f"submitted; follow it with `evalbeam wait {path}`")
-        return PASSED
+        return EXIT_PASSED
     with (
         forked_workers(count, quiet=hush),  # before any thread is there
         silence_workers(hush),
@@ -180,7 +181,7 @@ def _check(args: argparse.Namespace, rest: list[str]) -> int:
     problems = [*report.problems, *engine.problems]
     for problem in problems:
         fault(problem)
-    return CONFIG if problems else PASSED
+    return EXIT_CONFIG if problems else EXIT_PASSED
 
 
 def config_of(

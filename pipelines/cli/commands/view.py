@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from ....schemas.errors import ConfigError
-from .base import PASSED, reject_arguments
+from ....schemas.exit_codes import EXIT_PASSED
+from .base import reject_arguments
 
 _ABOUT = """\
 Shows a run in the browser with all its rows, whatever their number; of a folder of runs, their list and how the metrics
@@ -47,7 +48,7 @@ def _view(args: argparse.Namespace, rest: list[str]) -> int:
                     _open_browser(server.address)
 
             serve_until_stopped(server, start)
-    return PASSED
+    return EXIT_PASSED
 
 
 def _open_browser(address: str) -> None:
