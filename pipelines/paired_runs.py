@@ -14,6 +14,7 @@ from ..schemas.identity import input_id
 from ..schemas.json import Json
 from ..schemas.names import PERFORMANCE
 from ..schemas.run_folder import FINISHED
+from ..schemas.tables import MOVED
 from ..schemas.values import mean, slice_text
 from ..transforms.statistics import criteria
 from ..transforms.statistics.paired import Scale
@@ -59,7 +60,7 @@ class PairedRuns(NamedTuple):
     def column(self, name: str) -> str:
         """Returns the name of a dataset column in the second run's table."""
         known = columns_of_instances(self.after)
-        column = f"dataset.{name}" if f"dataset.{name}" in known else name
+        column = MOVED + name if MOVED + name in known else name
         if column not in known:
             shown = ", ".join(c for c in known if "/" not in c)
             raise ConfigError(f"{self.after.output!r} has no column {name!r}", where="slices", allowed=shown)

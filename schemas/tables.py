@@ -149,11 +149,15 @@ COMPARISON = tuple(Column(f.name, _DIFFERENCE_TYPES.get(f.name, "float64")) for 
 """Columns of the table of a comparison of two runs."""
 
 
+MOVED = "dataset."
+"""Begins the names of dataset columns in the instances table whose own names are taken there."""
+
+
 def dataset_column(name: str, metrics: Sequence[MetricColumns]) -> str:
     """Returns the name of a dataset column in the instances table."""
-    taken = name in OWN_NAMES or name.startswith("dataset.")
+    taken = name in OWN_NAMES or name.startswith(MOVED)
     taken |= any(name.startswith(f"{m.name}/") or name in m.titles.values() for m in metrics)
-    return f"dataset.{name}" if taken else name
+    return MOVED + name if taken else name
 
 
 def instance_columns(dataset: Sequence[tuple[str, str]], metrics: Sequence[MetricColumns]) -> tuple[Column, ...]:

@@ -14,7 +14,7 @@ from ...schemas.errors import ConfigError
 from ...schemas.formats.adk import SUFFIXES
 from ...schemas.formats.adk_result import invocation_out
 from ...schemas.json import Json
-from ...schemas.tables import OWN_NAMES
+from ...schemas.tables import MOVED, OWN_NAMES
 from ...transforms.agents.recorded import RecordedAgent
 from ...transforms.dialects._rules import RowRules
 from ...transforms.io import storage
@@ -112,7 +112,7 @@ def _write(path: str, data: bytes) -> None:
 
 def _read_prompt(row: Mapping[str, Any], types: Mapping[str, str], rules: RowRules) -> str:
     """Returns the agent's input for a row of one turn, as the dialect reads it from the dataset's columns."""
-    own = {n.removeprefix("dataset."): v for n, t in types.items() if (v := _decode(row.get(n), t)) is not None}
+    own = {n.removeprefix(MOVED): v for n, t in types.items() if (v := _decode(row.get(n), t)) is not None}
     _, fields = rules.read(own)
     found = next((v for n in ("prompt", "instruction") if (v := fields.get(n, own.get(n))) is not None), "")
     return found if isinstance(found, str) else orjson.dumps(found).decode()

@@ -10,6 +10,7 @@ from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ...schemas.tables import MOVED
 from ...transforms.join_baseline import BASELINE
 from ..run.result import EvaluationResult
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _DETAILS = "/details"
-_MOVED = "dataset."
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class EvalResult(EvaluationResult):
 
 def _name_as_given(table: pd.DataFrame) -> pd.DataFrame:
     """Gives columns of the dataset that look like a metric's their names back, such as `<metric>/human_rating`."""
-    moved = [name for name in table.columns if name.startswith(_MOVED) and "/" in name]
-    own = {name: name.removeprefix(_MOVED) for name in moved}
+    moved = [name for name in table.columns if name.startswith(MOVED) and "/" in name]
+    own = {name: name.removeprefix(MOVED) for name in moved}
     return table.rename(columns={name: given for name, given in own.items() if given not in table.columns})
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...schemas.errors import RowError
 from ...schemas.json import Json
+from ...schemas.tables import MOVED
 from ...schemas.values import json_or_text
 from ...transforms.dialects.traces_otel.spans import Span, Trace, parse_trace
 
@@ -14,7 +15,6 @@ MOST_SPANS = 500
 """Spans of a row that are drawn."""
 MOST_CHARACTERS = 200
 """Characters of a span's name, and of its error."""
-_DATASET = "dataset."
 _KEYS = ("trace", "resourceSpans", "info", "data")
 """Columns of rows with a trace: the trace itself, or the keys of one that is the row."""
 
@@ -22,7 +22,7 @@ _KEYS = ("trace", "resourceSpans", "info", "data")
 def list_traced(columns: Iterable[str]) -> dict[str, str]:
     """Maps the keys of a trace to the columns that hold them; empty if the table has no traces."""
     names = list(columns)
-    found = {key: name for key in _KEYS for name in (_DATASET + key, key) if name in names}
+    found = {key: name for key in _KEYS for name in (MOVED + key, key) if name in names}
     return found if "trace" in found or "resourceSpans" in found or {"info", "data"} <= found.keys() else {}
 
 

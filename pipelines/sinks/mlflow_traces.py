@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ...schemas.json import Json
-from ...schemas.tables import OWN_NAMES, PERFORMANCE, json_text
+from ...schemas.tables import MOVED, OWN_NAMES, PERFORMANCE, json_text
 from .base import FinishedRun, Row, SinkError
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class TraceMaker:
         """Returns the maker of a run's traces."""
         types = {name: column["type"] for name, column in run.columns.items()}
         names = list(types)
-        given = [name for name in names[2 : names.index("status")] if name.removeprefix("dataset.") not in OWN_NAMES]
+        given = [name for name in names[2 : names.index("status")] if name.removeprefix(MOVED) not in OWN_NAMES]
         columns = run.config["dataset"].get("columns") or {}
         named: dict[str, str] = {name: (columns.get(name) or {}).get("as") or name for name in given}
         expected = {name: _EXPECTED.get(own, own) for name, own in named.items() if own.startswith(_AN_EXPECTATION)}
