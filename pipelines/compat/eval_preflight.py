@@ -12,11 +12,11 @@ from ...schemas.config.evaluation import EvaluationConfig
 from ...schemas.errors import DatasetError
 from ...schemas.instance import ALIASES
 from ...transforms.join_baseline import BASELINE, JOINED
+from ...transforms.metrics._judged import JudgedMetric
 from ...transforms.readers.memory import iterate_rows, spill
 from ..check.check import HEAD_ROWS, CheckReport, check
 from ..check.estimate import UNKNOWN_ROWS, count_calls, currency_of, estimate_judges, format_span, sum_spans
 from ..config.arguments import build_sections
-from .metric_configs import build_judged
 
 _FILE = re.compile(r'\s*\{\s*"contents"\s*:.*"(file_data|fileData|inline_data|inlineData)"\s*:', re.S)
 """Matches a content of the Gemini API that has a file, as the SDK's multimodal datasets hold it."""
@@ -51,7 +51,7 @@ def require_columns(dataset: Any, metrics: list[Any], config: Mapping[str, Any],
         report = check(EvaluationConfig.parse(sections))
     if rows is None and report.rows is not None and report.rows <= HEAD_ROWS:
         columns = set()
-    _refuse_files(report, metrics, config["dataset_options"]["columns"])
+    _refuse_files(report, config["dataset_options"]["columns"])
     if columns is not None:
         _refuse_recorded(report, columns, config["dataset_options"]["columns"], answered)
         _require_inputs(report, columns, JOINED if BASELINE in answered else frozenset())
@@ -68,9 +68,9 @@ def _refuse_recorded(
         raise DatasetError(found, where="dataset", allowed="one of the two")
 
 
-def _refuse_files(report: CheckReport, metrics: list[Any], names: Mapping[str, str]) -> None:
+def _refuse_files(report: CheckReport, names: Mapping[str, str]) -> None:
     """Refuses to show a judge the name of an image or a video instead of the file."""
-    judged = build_judged(metrics)
+    judged = [use.metric for use in report.plan.metrics if isinstance(use.metric, JudgedMetric)]
     shown = {name for metric in judged for name in metric.inputs}
     shown |= {name for metric in judged for prompt in metric.prompts for name in prompt.variables}
     own = {field: column for column, field in names.items()}

@@ -142,11 +142,13 @@ class EvalTask:
         metrics = [convert_metric(metric) for metric in self.metrics]
         named = [name_metric(metric, self._autorater) for metric in metrics]
         judges = {**build_judges(self._autorater, metrics), **(config.get("judges") or {})}
-        config["judges"], said = complete_judges(build_judged(named), judges)
+        judged = build_judged(named)
+        config["judges"], said = complete_judges(judged, judges)
         baseline = None if "baseline" in config else baseline_of(metrics)
         answered |= frozenset() if baseline is None else {BASELINE}
         dataset, objects = set_objects_aside(self.dataset)
-        dataset = add_unread_answers(dataset, named, config)
+        if judged and len(judged) == len(named):
+            dataset = add_unread_answers(dataset, judged, config)
         expected = require_columns(dataset, named, config, answered)
         if said:
             note(f"{said}: {expected}")

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...schemas.instance import FROM_INVOCATION
-from .metric_configs import build_judged
+from ...transforms.metrics._judged import JudgedMetric
 
 _ANSWER = "response"
 
 
-def add_unread_answers(dataset: Any, metrics: list[Any], config: Mapping[str, Any]) -> Any:
-    """Adds empty answers to a dataset that has none, if all metrics are judges' and read only columns of the dataset.
+def add_unread_answers(dataset: Any, judged: Sequence[JudgedMetric], config: Mapping[str, Any]) -> Any:
+    """Adds empty answers to a dataset that has none, if the metrics read only columns of the dataset.
 
     Without an answer a row would be one whose agent failed, which no metric scores.
 
     Args:
         dataset: What EvalTask was given; not changed.
-        metrics: As for `evaluate`.
-        config: Its further arguments.
+        judged: The metrics, which judges score.
+        config: The further arguments of `evaluate`.
 
     Returns:
         The dataset with a column `response` of empty texts; the same one if a metric reads answers, if there are some,
@@ -33,11 +33,8 @@ def add_unread_answers(dataset: Any, metrics: list[Any], config: Mapping[str, An
     options = config["dataset_options"]
     known = {options["columns"].get(str(column), str(column)) for column in dataset}
     known |= {"prompt"} if "prompt_template" in options else set()
-    judged = build_judged(metrics)
     read = {name for metric in judged for name in metric.inputs}
     if known & FROM_INVOCATION.keys() or read & FROM_INVOCATION.keys() or not read <= known:
-        return dataset
-    if not judged or len(judged) < len(metrics):
         return dataset
     if isinstance(dataset, Mapping):
         size = len(next(iter(dataset.values())))
