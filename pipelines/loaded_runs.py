@@ -8,11 +8,11 @@ from collections import defaultdict
 from contextlib import closing
 from typing import Any, NamedTuple
 
+from ..schemas.config.storage import SCHEME
 from ..schemas.errors import ConfigError
 from ..schemas.json import Json
 from ..transforms.io.bigquery import Clients, TableName, briefly, reason
 
-SCHEME = "bq://"
 _NEEDED = ("run_id", "run_date", "slice", "metric", "mean", "ci_low", "ci_high", "scored_count", "row_count")
 
 

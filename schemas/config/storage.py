@@ -16,7 +16,9 @@ from .sinks import MlflowConfig, OtelConfig, VertexExperimentConfig
 ColumnType = Literal["string", "int64", "float64", "bool", "timestamp", "json"]
 COLUMN_TYPES: tuple[str, ...] = ("string", "int64", "float64", "bool", "timestamp", "json")
 _TYPES_OF_OTHERS = frozenset(("str", "int", "integer", "float", "double", "number", "boolean", "datetime"))
-QUERY_PATH = "bq://query"
+SCHEME = "bq://"
+"""Begins the paths of tables of BigQuery."""
+QUERY_PATH = f"{SCHEME}query"
 """Path that represents the result of `dataset.query`."""
 
 
@@ -96,7 +98,7 @@ class DatasetConfig(ConfigPart):
             raise ValueError("either 'path' (files or bq://project.dataset.table) or 'query'")
         if bool(self.query) != bool(self.query_into):
             raise ValueError("'query' together with 'query_into' (project.dataset)")
-        if (self.select or self.where) and (self.query or not all(p.startswith("bq://") for p in self.paths)):
+        if (self.select or self.where) and (self.query or not all(p.startswith(SCHEME) for p in self.paths)):
             raise ValueError("'select' and 'where' with paths bq://project.dataset.table alone")
         if self.trial is not None and self.id is None:
             raise ValueError("'trial' together with 'id', the column that the trials of a row have in common")

@@ -16,10 +16,11 @@ from typing import Any
 
 import orjson
 
+from ...schemas.config.storage import SCHEME
 from ...schemas.json import Json
 from ..io.bigquery import Clients
 from .base import Job, Requests
-from .tables import SCHEME, load_requests, read_answers
+from .tables import load_requests, read_answers
 
 _LABEL = "evalbeam_key"
 _SUCCEEDED = "JOB_STATE_SUCCEEDED"

@@ -15,7 +15,6 @@ import orjson
 
 from ..io.bigquery import Clients, TableName, briefly, reason
 
-SCHEME = "bq://"
 _KEPT = timedelta(days=30)
 """A batch is over within days; its table of requests is of no use after that."""
 _ANSWER = ("key", "status", "response")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...schemas.batch import RowBlock
-from ...schemas.config.storage import QUERY_PATH
+from ...schemas.config.storage import QUERY_PATH, SCHEME
 from ...schemas.errors import ConfigError, RunError
 from ..io.bigquery import Clients, TableName, briefly, check_dataset, reason, run_once
 from .base import NO_LINE, ArrowReader, FileRange, SchemeReader, register
@@ -48,7 +48,7 @@ class BigQueryReader(ArrowReader, SchemeReader):
     clients: Clients = Clients()
     sleep: Callable[[float], None] = time.sleep
 
-    scheme: ClassVar = "bq://"
+    scheme: ClassVar = SCHEME
 
     def measure(self, path: str) -> int:
         from google.api_core.exceptions import GoogleAPIError
