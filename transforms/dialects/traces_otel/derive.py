@@ -11,6 +11,7 @@ from ....schemas.conversation import usage_of
 from ....schemas.formats.messages import agent_input, chat_of, messages_of, request_text, response_text, tool_calls_of
 from ....schemas.instance import Usage
 from ....schemas.json import Json
+from ....schemas.values import json_or_text
 from .spans import Span, Trace
 
 MODELS = ("CHAT_MODEL", "LLM")
@@ -94,6 +95,7 @@ def retrievals(trace: Trace) -> list[Span]:
 
 
 def _documents(outputs: Json) -> list[Mapping[str, Any]]:
+    outputs = json_or_text(outputs)  # a retriever may return JSON text
     if isinstance(outputs, Mapping):
         outputs = outputs.get("documents")
     return [d for d in outputs if isinstance(d, Mapping)] if isinstance(outputs, list) else []
@@ -105,9 +107,9 @@ def _chunk(document: Mapping[str, Any]) -> dict[str, Json]:
     if isinstance(metadata, Mapping):
         uri = metadata.get("doc_uri")
     else:
-        uri = next((document[k] for k in ("doc_uri", "uri", "id") if document.get(k) is not None), None)
+        uri = next((document[k] for k in ("doc_uri", "uri", "id") if document.get(k) not in (None, "")), None)
     text = content if isinstance(content, str) else orjson.dumps(content).decode()
-    return {"content": text, "doc_uri": None if uri is None else str(uri)}
+    return {"content": text, "doc_uri": None if uri in (None, "") else str(uri)}
 
 
 def trajectory(trace: Trace) -> list[dict[str, Json]]:

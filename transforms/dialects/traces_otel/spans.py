@@ -244,10 +244,10 @@ def _span(
     kind, typed = attributes.get("mlflow.spanType"), True
     if kind in (None, "UNKNOWN"):
         kind, typed = conventions.kind_of(attributes) or "UNKNOWN", False
-    if kind == "TOOL":
-        name = conventions.tool_name(attributes, typed) or name
     own = "mlflow.spanInputs", "mlflow.spanOutputs"
     inputs, outputs = (attributes.get(key) for key in own)
+    if kind == "TOOL":
+        name = conventions.tool_name(attributes, typed) or _called(inputs) or name
     declared = attributes.get("mlflow.chat.tokenUsage")
     return Span(
         span_id,
@@ -264,12 +264,19 @@ def _span(
     )
 
 
+def _called(inputs: Json) -> str | None:
+    """Returns the name of the tool in the inputs of a function that handles calls, as Pydantic AI records them."""
+    call = inputs.get("call") if isinstance(inputs, Mapping) else None
+    return str(call["tool_name"]) if isinstance(call, Mapping) and call.get("tool_name") else None
+
+
 def _error(status: Mapping[str, Any], events: Any, attributes: Mapping[str, Json]) -> tuple[str, str] | None:
     if status.get("code") not in ("ERROR", "STATUS_CODE_ERROR", 2):
         return None
     raised = next((e.get("attributes") or {} for e in events if e.get("name") == "exception"), {})
     kind = raised.get("exception.type") or attributes.get("error.type") or "TraceError"
-    return str(kind), str(raised.get("exception.message") or status.get("message") or "the trace says that it failed")
+    told = str(status.get("message") or "").removeprefix(f"{kind}: ")  # MLflow puts the type before the message
+    return str(kind), str(raised.get("exception.message") or told or "the trace says that it failed")
 
 
 def _attributes(pairs: Any) -> Iterator[tuple[str, Json]]:
