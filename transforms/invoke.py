@@ -88,7 +88,7 @@ class InvokeAgent(beam.PTransform):
 def recalled(batch: Batch[Instance], agent: Recording, trials: int) -> Batch[Example]:
     """The batch with the recorded answers of its rows, under the numbers of their trials."""
     recall = agent.recall
-    rows = [make_example(row, recall(row), row.trial or 0) for row in batch.rows]
+    rows = [make_example(row, recall(row), (row.trial or 0) if row.fields else 0) for row in batch.rows]
     if trials > 1:
         rows = [make_example(r.instance, r.invocation, trial) for r in rows for trial in range(trials)]
     return Batch(tuple(rows), batch.part, batch.columns)
