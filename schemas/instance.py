@@ -152,9 +152,9 @@ class Instance:
         """
         row, fields = self.row, self.fields
         value = fields.get(name, row.get(name)) if fields else row.get(name)
-        if value is None and name in ALIASES:
-            for alias in ALIASES[name]:
-                value = fields.get(alias, row.get(alias))
+        if value is None:
+            for alias in ALIASES.get(name, ()):
+                value = fields.get(alias, row.get(alias)) if fields else row.get(alias)
                 if value is not None:
                     break
         return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -11,12 +12,7 @@ import pyarrow as pa
 
 from .comparison import Difference
 from .conversation import turn_out
-from .instance import (
-    Chunk,
-    Example,
-    Invocation,
-    Trajectory,
-)
+from .instance import Chunk, Example, Invocation, Trajectory
 from .json import Json
 from .names import PERFORMANCE
 from .result import Rejected, ScoreColumn, ScoredBatch
@@ -58,8 +54,13 @@ class Column:
 
     def field(self) -> pa.Field:
         """Builds the Arrow field, with "evalbeam.type" and "evalbeam.volatile" in its metadata."""
-        metadata = {"evalbeam.type": self.type, **({"evalbeam.volatile": "true"} if self.volatile else {})}
-        return pa.field(self.name, TYPES[self.type], metadata=metadata)
+        return _field(self.name, self.type, self.volatile)
+
+
+@lru_cache(maxsize=4096)  # every batch has the same ones
+def _field(name: str, type_: str, volatile: bool) -> pa.Field:
+    metadata = {"evalbeam.type": type_, **({"evalbeam.volatile": "true"} if volatile else {})}
+    return pa.field(name, TYPES[type_], metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +231,8 @@ class _Arrays:
         for known, array in alike:
             if known == values:
                 return array
-        array = pa.array(values, pa.string())
-        alike.append((values, array))
-        return array
+        alike.append((values, pa.array(values, pa.string())))
+        return alike[-1][1]
 
 
 def _build_arrays(

@@ -13,7 +13,7 @@ from .values import parse_json
 CODE = "unparseable_trajectory"
 """Code of every error raised here."""
 
-_CALL_KEYS = ["tool_name", "tool_input"]
+_CALL_KEYS = ("tool_name", "tool_input")
 _NAMES = ("tool_name", "name")
 _INPUTS = ("tool_input", "args", "arguments")
 _ALLOWED = "a list of {tool_name, tool_input}, {name, args}, {name, arguments} or OpenAI tool_calls, or its JSON text"
@@ -83,9 +83,10 @@ def is_as_read(calls: Trajectory | None, row: Json) -> bool:
     if calls is None or type(row) is not list or len(calls) != len(row):
         return False
     for call, one in zip(calls, row, strict=True):
-        if type(one) is not dict or [*one] != _CALL_KEYS:
+        if type(one) is not dict or len(one) != 2:
             return False
-        if one["tool_name"] is not call.tool_name or one["tool_input"] is not call.tool_input:
+        (first, name), (second, given) = one.items()
+        if name is not call.tool_name or given is not call.tool_input or (first, second) != _CALL_KEYS:
             return False
     return True
 

@@ -75,9 +75,8 @@ class DatasetStats:
 
     def see(self, rows: Sequence[dict[str, Json]], infinite: Collection[str] = ()) -> None:
         """Adds the types of the values in rows; in `infinite` columns, infinities (text) are numbers."""
-        found: set[tuple[str, type]] = set()
-        for row in rows:
-            found.update(zip(row, map(type, row.values()), strict=True))
+        shapes = {(tuple(row), tuple(map(type, row.values()))) for row in rows}  # few: rows are mostly alike
+        found = {pair for names, kinds in shapes for pair in zip(names, kinds, strict=True)}
         for name, kind in found:
             known = self.columns.setdefault(name, [0, 0])
             known[0] |= _bits_of_texts(rows, name) if kind is str and name in infinite else _BITS[kind]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import pairwise
 from typing import Any
 
 import apache_beam as beam
@@ -94,13 +94,13 @@ def sample_batch(batch: ScoredBatch, metrics: list[str], names: Collection[str],
     Instances of the same input have the same hash: they are no evidence for each other.
     """
     columns = [batch.scores[name].values for name in metrics]
-    numbered = groupby(enumerate(batch.examples), key=lambda one: one[1].instance.instance_id)
-    for id_, trials in numbered:
-        hash_ = key_of(input_id(id_))
+    ids = [example.instance.instance_id for example in batch.examples]
+    firsts = [i for i, id_ in enumerate(ids) if not i or id_ != ids[i - 1]]
+    for first, end in pairwise([*firsts, len(ids)]):
+        hash_ = key_of(input_id(ids[first]))
         if hash_ < below:
-            same = list(trials)
-            scores = [_mean([column[i] for i, _ in same]) for column in columns]
-            yield [hash_, id_, describe_example(same[0][1], names), scores]
+            scores = [_mean(column[first:end]) for column in columns]
+            yield [hash_, ids[first], describe_example(batch.examples[first], names), scores]
 
 
 def _mean(values: list[float | None]) -> float | None:

@@ -12,7 +12,7 @@ import apache_beam as beam
 import orjson
 from apache_beam.pvalue import AsSingleton
 
-from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, example_out
+from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, example_out, make_example
 from ..schemas.calls import Call, Outcome
 from ..schemas.config.calls import CallPolicy
 from ..schemas.identity import canonical
@@ -88,9 +88,9 @@ class InvokeAgent(beam.PTransform):
 def recalled(batch: Batch[Instance], agent: Recording, trials: int) -> Batch[Example]:
     """The batch with the recorded answers of its rows, under the numbers of their trials."""
     recall = agent.recall
-    rows = [Example(row, recall(row), row.trial or 0) for row in batch.rows]
+    rows = [make_example(row, recall(row), (row.trial or 0) if row.fields else 0) for row in batch.rows]
     if trials > 1:
-        rows = [Example(r.instance, r.invocation, trial) for r in rows for trial in range(trials)]
+        rows = [make_example(r.instance, r.invocation, trial) for r in rows for trial in range(trials)]
     return Batch(tuple(rows), batch.part, batch.columns)
 
 

@@ -5,6 +5,7 @@ Tokens, and whether a judge's answer came by a batch, are stored with the answer
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, TypeAlias
@@ -47,11 +48,11 @@ class SumSpending(beam.PTransform):
 def _list_spending(batch: ScoredBatch) -> Iterator[Spent]:
     for key, tally in batch.spent.items():
         yield key, astuple(tally)
-    own: dict[str, list[Invocation]] = {}
+    own: defaultdict[str, list[Invocation]] = defaultdict(list)
     for example in batch.examples:
         call = example.invocation
-        own.setdefault((call.usage and call.usage.model) or "", []).append(call)
-        used: Any = (call.extra or {}).get(SIMULATED)
+        own[(call.usage and call.usage.model) or ""].append(call)
+        used: Any = call.extra and call.extra.get(SIMULATED)
         if isinstance(used, Mapping) and used.keys() == _SIMULATOR:
             tokens = used["input_tokens"], used["output_tokens"]
             yield ("agent", SIMULATOR, LIVE), astuple(Tally(used["calls"], 0, used["unknown"], *tokens))

@@ -16,8 +16,9 @@ libraries.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import orjson
@@ -31,8 +32,28 @@ from .base import Metric, Pooled, ScoringBatch, failure_of, register
 from .kernels.calls import ArgsRule, Profile, Relation, Sameness
 from .kernels.matching import matched, union
 
-Related = tuple[list[Relation | None], dict[int, Score], bool]
-"""The relation of each example, error scores by index for examples without one, and true for an equivalence."""
+Value = TypeVar("Value")
+
+
+class Related(NamedTuple):
+    """The relations of a batch. Its many rows have few different ones, each of which a metric scores once.
+
+    Attributes:
+        distinct: The different relations, and `None` at the end.
+        places: Place of each example's relation among them; -1 if it has none.
+        faults: Error scores of the examples without one, by index.
+        equivalence: Whether sameness is an equivalence between calls.
+    """
+
+    distinct: list[Relation | None]
+    places: list[int]
+    faults: dict[int, Score]
+    equivalence: bool
+
+    def each(self, compute: Callable[[Relation, bool], Value]) -> list[Value | None]:
+        """Returns what is computed from each example's relation and `equivalence`; `None` without a relation."""
+        values = [None if one is None else compute(one, self.equivalence) for one in self.distinct]
+        return [values[place] for place in self.places]
 
 
 @dataclass(frozen=True)
@@ -72,9 +93,9 @@ class TrajectoryComparison(Metric):
         return self.score_batch(ScoringBatch([example])).at(0)
 
     def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
-        relations, faults, equivalence = self._find_relations(batch)
-        column = ScoreColumn([None if r is None else self._value(r, equivalence) for r in relations])
-        for i, score in faults.items():
+        related = self._find_relations(batch)
+        column = ScoreColumn(related.each(self._value))
+        for i, score in related.faults.items():
             column.put(i, score)
         return column
 
@@ -173,8 +194,8 @@ class TrajectoryF1(TrajectoryComparison, Pooled):
     def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
         column = TrajectoryComparison.score_batch(self, batch)
         if self.corpus:
-            relations, _, equivalence = self._find_relations(batch)
-            column.sums = {i: self._count(r, equivalence) for i, r in enumerate(relations) if r is not None}
+            counts = self._find_relations(batch).each(self._count)
+            column.sums = {i: one for i, one in enumerate(counts) if one is not None}
         return column
 
     def _count(self, relation: Relation, equivalence: bool) -> tuple[int, int, int, int]:
@@ -219,11 +240,11 @@ class TrajectoryMatch(TrajectoryComparison):
     def score_batch(self, batch: ScoringBatch) -> ScoreColumn:
         column = TrajectoryComparison.score_batch(self, batch)
         if self.match_type in ("subset", "unordered"):
-            turned, _, equivalence = self._find_relations(batch, turned=True)
-            for i, relation in enumerate(turned):
+            turned = self._find_relations(batch, turned=True).each(self._any_order)
+            for i, other in enumerate(turned):
                 value = column.values[i]
-                if value is not None and relation is not None:
-                    column.values[i] = value * self._any_order(relation, equivalence)
+                if value is not None and other is not None:
+                    column.values[i] = value * other
         return column
 
     def _value(self, relation: Relation, equivalence: bool) -> float:
@@ -328,18 +349,20 @@ def compute_recall(relation: Relation, one_to_one: bool, equivalence: bool) -> f
 
 def _relate(batch: ScoringBatch, sameness: Sameness, turned: bool) -> Related:
     pairs, faults = batch.share("trajectories", lambda: _read_trajectories(batch))
-    relations: list[Relation | None] = []
+    known: dict[Relation, int] = {}
+    places: list[int] = []
     faults = dict(faults)
     for i, pair in enumerate(pairs):
-        relation = None
+        place = -1
         if pair is not None:
             p, r = pair
             try:
                 relation = sameness.relate(r, p) if turned else sameness.relate(p, r)
+                place = known.setdefault(relation, len(known))
             except Exception as error:  # inputs nested deeper than Python can compare, or not JSON
                 faults[i] = failure_of(error)
-        relations.append(relation)
-    return relations, faults, sameness.is_equivalence
+        places.append(place)
+    return Related([*known, None], places, faults, sameness.is_equivalence)
 
 
 def _read_trajectories(batch: ScoringBatch) -> tuple[list[tuple[Trajectory, Trajectory] | None], dict[int, Score]]:

@@ -140,7 +140,7 @@ def diverge(predicted: Trajectory, reference: Trajectory, same: Sameness) -> tup
     """
     for i, (made, wanted) in enumerate(zip(predicted, reference, strict=False)):
         if made.tool_name == wanted.tool_name:
-            if not same.relate((made,), (wanted,))[0][0]:
+            if not same.holds(made, wanted):
                 return "wrong_argument", f"{made.tool_name}({', '.join(_differing(made, wanted))})"
             continue
         awaited = made.tool_name in [call.tool_name for call in reference[i + 1 :]]

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from ....schemas.instance import Trajectory
+from ....schemas.instance import ToolCall, Trajectory
 from ....schemas.json import Json
 from .matching import json_equal, json_key
 
@@ -14,7 +14,7 @@ ArgsMode: TypeAlias = Literal["exact", "ignore", "subset", "superset"]
 ArgsRule: TypeAlias = ArgsMode | dict[str, ArgsMode | list[str]]
 Profile: TypeAlias = Literal["vertex", "adk", "agentevals"]
 Calls: TypeAlias = list[tuple[str, Json]]
-Relation: TypeAlias = tuple[list[int], int, int]
+Relation: TypeAlias = tuple[tuple[int, ...], int, int]
 """(masks of the predicted calls over the reference calls, see matching.py; numbers of predicted and reference calls)"""
 
 DIRECT = 64
@@ -56,14 +56,27 @@ class Sameness:
             RecursionError: Inputs are nested deeper than Python can compare.
         """
         if self._plain and len(predicted) * len(reference) <= DIRECT:
-            return _exactly(predicted, reference), len(predicted), len(reference)
+            return tuple(_exactly(predicted, reference)), len(predicted), len(reference)
         none = self._no_input
         ps = [(c.tool_name, none if c.tool_input is None else c.tool_input) for c in predicted]
         rs = [(c.tool_name, none if c.tool_input is None else c.tool_input) for c in reference]
         if self._distinct:
             ps, rs = self._once(ps), self._once(rs)
         by_pairs = len(ps) * len(rs) <= DIRECT or not self.is_equivalence
-        return (self._by_pairs if by_pairs else self._by_keys)(ps, rs), len(ps), len(rs)
+        return tuple((self._by_pairs if by_pairs else self._by_keys)(ps, rs)), len(ps), len(rs)
+
+    def holds(self, predicted: ToolCall, reference: ToolCall) -> bool:
+        """Returns true if two calls are the same.
+
+        Raises:
+            RecursionError: As `relate`.
+        """
+        name, none = predicted.tool_name, self._no_input
+        given, wanted = predicted.tool_input, reference.tool_input
+        same = self._tests.get(name, self._default)
+        return name == reference.tool_name and same(
+            none if given is None else given, none if wanted is None else wanted
+        )
 
     def _by_pairs(self, ps: Calls, rs: Calls) -> list[int]:
         masks, tests, default = [], self._tests, self._default
