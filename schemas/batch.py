@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import groupby
 from typing import Any, Generic, TypeVar
 
 import orjson
 import pyarrow as pa
 
 from .conversation import turn_in, turn_out
+from .identity import input_id
 from .instance import (
     Chunk,
     Example,
@@ -96,6 +98,64 @@ class Batch(Generic[Row]):
         part, columns, rows = orjson.loads(decompress(data))
         make: list[Any] = [_instance_in(r) if isinstance(r[0], str) else example_in(r) for r in rows]
         return cls(tuple(make), part, tuple((name, type_) for name, type_ in columns))
+
+
+def cut_rows(
+    rows: Sequence[Row], id_of: Callable[[Row], str], width_of: Callable[[Row], int] | None, most: int
+) -> Iterator[Sequence[Row]]:
+    """Cuts sorted rows into batches of at most `most` rows and about `MAX_BYTES`, as far as the next lines allow.
+
+    Equal inputs stay together, since they are a cluster. More of them than a batch holds have batches of their own.
+    The first of these has two instances at least, so each holds an instance whose ordinal shows that there are others.
+    Trials of an instance always stay together.
+
+    Args:
+        rows: Rows ordered by the id of their instance.
+        id_of: Gives the id of a row's instance.
+        width_of: Gives the bytes of a row; `None` if all rows together are below `MAX_BYTES`.
+        most: Most rows of a batch.
+    """
+    batch: list[Row] = []
+    size = 0
+    for same in _equal_inputs(rows, id_of):
+        width = sum(map(width_of, same)) if width_of else 0
+        if batch and (len(batch) + len(same) > most or size + width > MAX_BYTES):
+            yield batch
+            batch, size = [], 0
+        if len(same) > 1 and (len(same) > most or width > MAX_BYTES):
+            yield from _cut_input(same, id_of, width_of, most)
+            continue
+        batch += same
+        size += width
+    if batch:
+        yield batch
+
+
+def _equal_inputs(rows: Sequence[Row], id_of: Callable[[Row], str]) -> Iterator[Sequence[Row]]:
+    """Yields the rows of each input, which follow each other."""
+    ids = list(map(id_of, rows))
+    if len(set(ids)) == len(ids) and "-" not in "".join(ids):
+        yield from ([row] for row in rows)
+        return
+    for _, same in groupby(zip(ids, rows, strict=True), key=lambda one: input_id(one[0])):
+        yield [row for _, row in same]
+
+
+def _cut_input(
+    rows: Sequence[Row], id_of: Callable[[Row], str], width_of: Callable[[Row], int] | None, most: int
+) -> Iterator[Sequence[Row]]:
+    """Cuts the rows of one input, see `cut_rows`."""
+    piece: list[Row] = []
+    size = 0
+    for number, (_, same) in enumerate(groupby(rows, key=id_of)):
+        trials = list(same)
+        width = sum(map(width_of, trials)) if width_of else 0
+        if piece and number > 1 and (len(piece) + len(trials) > most or size + width > MAX_BYTES):
+            yield piece
+            piece, size = [], 0
+        piece += trials
+        size += width
+    yield piece
 
 
 def pack_row(instance_id: str, row: dict[str, Json], fields: dict[str, Json]) -> bytes:

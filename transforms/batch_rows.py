@@ -11,8 +11,8 @@ from operator import attrgetter
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
-from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, raw_size, unpack
-from ..schemas.identity import canonical, input_id, position, selection_hash
+from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, cut_rows, raw_size, unpack
+from ..schemas.identity import canonical, position, selection_hash
 from ..schemas.instance import RECORDED_TRIAL, Instance
 from .facts import DatasetStats, RunLimits, select_rows
 from .runtime.collector import relax_collector
@@ -144,52 +144,11 @@ def _refuse_copies(rows: Iterable[Instance], id_column: str, trial_column: str) 
 def cut(
     rows: list[Instance], parts: int, weigh: bool = True, most: int = MAX_ROWS
 ) -> Iterator[tuple[int, tuple[Instance, ...]]]:
-    """Cuts sorted instances into (part, batch): a batch ends with its part, at `most` rows and near `MAX_BYTES`.
-
-    Equal inputs stay together, since they are a cluster. More of them than a batch holds have batches of their own.
-    """
+    """Cuts sorted instances into (part, batch): a batch ends with its part, or where `cut_rows` says."""
     groups = groupby(rows, key=lambda r: position(r.instance_id, parts)) if parts > 1 else [(0, rows)][: len(rows)]
     for part, group in groups:
-        batch: list[Instance] = []
-        size = 0
-        for same in _equal_inputs(group):
-            width = sum(map(_width, same)) if weigh else 0
-            if batch and (len(batch) + len(same) > most or size + width > MAX_BYTES):
-                yield part, tuple(batch)
-                batch, size = [], 0
-            if len(same) > 1 and (len(same) > most or width > MAX_BYTES):
-                yield from ((part, piece) for piece in _pieces(same, weigh, most))
-                continue
-            batch += same
-            size += width
-        if batch:
+        for batch in cut_rows(list(group), attrgetter("instance_id"), _width if weigh else None, most):
             yield part, tuple(batch)
-
-
-def _equal_inputs(rows: Iterable[Instance]) -> Iterator[list[Instance]]:
-    """Yields the rows of each input, which follow each other."""
-    rows = list(rows)
-    ids = {row.instance_id for row in rows}
-    if len(ids) == len(rows) and not any("-" in one for one in ids):
-        yield from ([row] for row in rows)
-        return
-    for _, same in groupby(rows, key=lambda row: input_id(row.instance_id)):
-        yield list(same)
-
-
-def _pieces(rows: Iterable[Instance], weigh: bool, most: int) -> Iterator[tuple[Instance, ...]]:
-    """Cuts rows with the same input into batches; the trials of an instance stay together, however many there are."""
-    piece: list[Instance] = []
-    size = 0
-    for _, same in groupby(rows, key=attrgetter("instance_id")):
-        trials = list(same)
-        width = sum(map(_width, trials)) if weigh else 0
-        if piece and (len(piece) + len(trials) > most or size + width > MAX_BYTES):
-            yield tuple(piece)
-            piece, size = [], 0
-        piece += trials
-        size += width
-    yield tuple(piece)
 
 
 def _width(row: Instance) -> int:

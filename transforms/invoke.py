@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import apache_beam as beam
 import orjson
 from apache_beam.pvalue import AsSingleton
 
-from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, example_out, make_example
+from ..schemas.batch import MAX_BYTES, MAX_ROWS, Batch, cut_rows, example_out, make_example
 from ..schemas.calls import Call, Outcome
 from ..schemas.config.calls import CallPolicy
 from ..schemas.identity import canonical
@@ -95,22 +95,17 @@ def recalled(batch: Batch[Instance], agent: Recording, trials: int) -> Batch[Exa
 
 
 def split(batch: Batch[Example]) -> Iterator[Batch[Example]]:
-    """The batch in order as batches of about `MAX_BYTES` of answers at most; all trials of an instance together."""
+    """The batch in order as batches of about `MAX_BYTES` of answers at most, cut as `cut_rows` says."""
     # The encoded list has a comma for each row but one, and two brackets.
     if len(orjson.dumps([example_out(r)[1] for r in batch.rows])) - len(batch.rows) - 1 <= MAX_BYTES:
         yield batch
         return
-    rows: list[Example] = []
-    size = 0
-    for _, trials in groupby(batch.rows, key=lambda r: r.instance.instance_id):
-        group = list(trials)
-        width = sum(len(orjson.dumps(example_out(r)[1])) for r in group)
-        if rows and size + width > MAX_BYTES:
-            yield Batch(tuple(rows), batch.part, batch.columns)
-            rows, size = [], 0
-        rows += group
-        size += width
-    yield Batch(tuple(rows), batch.part, batch.columns) if len(rows) < len(batch.rows) else batch
+    for rows in cut_rows(batch.rows, attrgetter("instance.instance_id"), _answer_bytes, len(batch.rows)):
+        yield Batch(tuple(rows), batch.part, batch.columns) if len(rows) < len(batch.rows) else batch
+
+
+def _answer_bytes(example: Example) -> int:
+    return len(orjson.dumps(example_out(example)[1]))
 
 
 @dataclass(frozen=True)

@@ -247,9 +247,8 @@ def _units(examples: Sequence[Example], cluster: Sequence[str]) -> _Units:
         rows = ([slice_text(e.instance.row.get(c)) for c in cluster] for e in examples)
         found = [name if None in row else repr(row) for name, row in zip(names, rows, strict=True)]
         return _Units(found, False, True)
-    several = len(set(names)) < len(names)
-    whole = several and names[0] == names[-1] and "-" in ids[-1]
-    return _Units(names, not several, whole)
+    whole = bool(ids) and names[0] == names[-1] and "-" in ids[-1]
+    return _Units(names, not whole and len(set(names)) == len(names), whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from hypothesis import given
+from hypothesis import strategies as st
 
+from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.config.evaluation import StatisticsConfig
 from evalbeam.schemas.instance import Example, Instance, Invocation
 from evalbeam.schemas.result import ScoreColumn, ScoredBatch, SliceKey, Summary
 from evalbeam.transforms.aggregate import summarize
 from evalbeam.transforms.batch_rows import cut, sort_instances
+from evalbeam.transforms.invoke import split
 from evalbeam.transforms.statistics import clusters
 from evalbeam.transforms.statistics.accumulators import Accumulator
 from evalbeam.transforms.statistics.slices import MetricFacts, Partials
@@ -72,6 +76,38 @@ def test_some_equal_inputs_among_many_rows() -> None:
     found = summary(rows)
     assert found.n_clusters == len(set(groups))
     assert found.se == pytest.approx(robust_error([r.row["score"] for r in rows], groups), rel=1e-10)
+
+
+@given(st.lists(st.integers(1, 6), min_size=2, max_size=6), st.integers(1, 5), st.integers(0, 99))
+def test_an_input_is_one_cluster_however_batches_are_cut(copies: list[int], most: int, seed: int) -> None:
+    """The errors are those of rows that were not cut."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        Instance(f"{i:032x}", {"score": float(rng.normal(i, 1)), "n": n})
+        for i, many in enumerate(copies)
+        for n in range(many)
+    ]
+    ordered = sort_instances(rows)
+    pieces = [batch for _, batch in cut(ordered, 1, True, most)]
+    assert [row for piece in pieces for row in piece] == ordered
+    found = summarize(SliceKey((), "m"), accumulated(pieces), FACTS, StatisticsConfig())
+    assert found.n_clusters == len(copies)
+    groups = [int(row.instance_id[:32], 16) for row in ordered]
+    assert found.se == pytest.approx(robust_error([r.row["score"] for r in ordered], groups), rel=1e-9)
+
+
+def test_large_answers_do_not_cut_an_input_into_clusters() -> None:
+    """Answers of 3 MB, of which two fit into a batch."""
+    copies = {0: 1, 1: 2, 2: 5, 3: 4}
+    rows = sort_instances(
+        Instance(f"{i:032x}", {"score": float(i + n % 2), "n": n}) for i in copies for n in range(copies[i])
+    )
+    examples = [Example(row, Invocation("ok", "x" * (3 << 20))) for row in rows]
+    pieces = [[e.instance for e in piece.rows] for piece in split(Batch(tuple(examples)))]
+    assert [row for piece in pieces for row in piece] == rows
+    assert len(pieces) > 4
+    found = summarize(SliceKey((), "m"), accumulated(pieces), FACTS, StatisticsConfig())
+    assert found.n_clusters == len(copies)
 
 
 def conversations(number: int, groups: int) -> tuple[list[Instance], list[int]]:
