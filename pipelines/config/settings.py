@@ -47,6 +47,8 @@ def split(rest: Sequence[str]) -> tuple[str | None, list[str]]:
     flags: list[str] = []
     for i, word in enumerate(rest):
         before = rest[i - 1] if i else ""
+        if word.partition("=")[0] == "--config":
+            raise ConfigError(f"unknown option {word!r}", allowed="the file without it, such as evalbeam run eval.yaml")
         if word.startswith("-") or (before.startswith("--") and "=" not in before):
             flags.append(word)
         elif source is None:

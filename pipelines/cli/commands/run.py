@@ -191,8 +191,15 @@ def config_of(
     from ...config.settings import assemble
 
     source, flags = split_rest(args, rest)
+    settings = settings_of(args)
+    if flags and source is None and not settings:
+        from ...display.console import logs, note
+        from ...runners.options import pipeline_options
+
+        with logs(args.debug, note):
+            pipeline_options(flags)  # an unknown option says more than that there is nothing to evaluate
     found = Mistakes()
-    config = assemble(source, settings_of(args), args.run_date, run_id, found)
+    config = assemble(source, settings, args.run_date, run_id, found)
     if found.errors:
         plan_of(args, config, flags, found)  # raises them, and what else is wrong
     return config, flags

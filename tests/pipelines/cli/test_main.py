@@ -249,6 +249,11 @@ def test_the_verdict_is_the_exit_code(criteria: str, code: int) -> None:
     ("arguments", "message"),
     [
         (["run"], "nothing to evaluate (allowed: evalbeam run eval.yaml, or --dataset and --metrics; `evalbeam init`"),
+        (
+            ["run", "--config", "eval.yaml"],
+            "unknown option '--config' (allowed: the file without it, such as evalbeam run",
+        ),
+        (["run", "--datset", "rows.jsonl"], "unknown option '--datset' (allowed: options of evalbeam run, and Beam's"),
         (["run", "none.yaml"], "none.yaml: no such file"),
         (["run", "."], ".: is a folder (allowed: a YAML or JSON file)"),
         (["run", "eval.yaml", "other.yaml"], "unexpected argument 'other.yaml' (allowed: one configuration file, then"),
