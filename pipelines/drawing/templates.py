@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,12 @@ def fill(template: str, **values: Any) -> str:
         template: File name of the template.
         values: Its variables.
     """
-    return _environment().get_template(template).render(values)
+    return "".join(fill_in_pieces(template, **values))
+
+
+def fill_in_pieces(template: str, **values: Any) -> Iterator[str]:
+    """Fills a template as `fill` does, in pieces."""
+    return _environment().get_template(template).generate(values)
 
 
 def clean(value: Json, most: int = MOST_CHARACTERS) -> str:

@@ -77,7 +77,7 @@ def render_comparison(comparison: Comparison, rows: str = "") -> str:
     for one in comparison.differences:
         if one.slice:
             groups.setdefault(tuple(column for column, _ in one.slice), []).append(one)
-    return fill_page(
+    pieces = fill_page(
         "comparison.html",
         scripted=bool(rows),
         served=bool(rows),
@@ -92,6 +92,7 @@ def render_comparison(comparison: Comparison, rows: str = "") -> str:
         sections=found,
         changed=_compare_settings(runs),
     )
+    return "".join(pieces)
 
 
 _HEADINGS = (

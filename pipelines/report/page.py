@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ...schemas.run_folder import RunFolder
 from ...transforms.io import storage
@@ -33,21 +33,28 @@ def write_report(result: EvaluationResult, gate: Gate = None) -> str:
         The path of the page.
     """
     path = RunFolder(result.output).report
-    storage.write_whole(path, render_page(result, gate).encode("utf-8", "replace"))
+    with storage.replacing(path) as stream:
+        for piece in _render(result, gate):
+            stream.write(piece.encode("utf-8", "replace"))
     return path
 
 
 def render_page(result: EvaluationResult, gate: Gate = None) -> str:
     """Renders the whole page, see `write_report`."""
+    return "".join(_render(result, gate))
+
+
+def _render(result: EvaluationResult, gate: Gate) -> Iterator[str]:
+    """Renders the page in pieces: the rows that it holds are megabytes."""
     summary = summary_rows(result)
     with relaxed_collector():
-        return fill_report(result, summary, scan(result, summary), gate)
+        yield from fill_report(result, summary, scan(result, summary), gate)
 
 
 def fill_report(
     result: EvaluationResult, summary: Sequence[Row], found: Scan, gate: Gate = None, *, served: bool = False
-) -> str:
-    """Fills the page of a run.
+) -> Iterator[str]:
+    """Fills the page of a run, in pieces.
 
     Args:
         result: The run.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import compress
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import orjson
 
@@ -23,6 +21,8 @@ MOST_COLUMNS = 200
 """Columns of the dataset that the page holds, besides those that metrics and slices are known to look at."""
 MOST_CHARACTERS = 20_000
 """Maximum characters of one cell."""
+_VALUES_AT_ONCE = 512
+_SHARED_VALUES = 4096
 _ROLES = ("prompt", "reference", "response", "reference_trajectory", "predicted_trajectory")
 _BREAKING = re.compile("[<>&\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -89,97 +89,136 @@ class RowBook:
         self._types = {name: types[name] for name in self.columns}
         scores = list_scores(result)
         self.thin_columns = list(dict.fromkeys(["instance_id", "trial", "status", *self.slices, *scores]))
-        self._rows: list[Row] = []
+        self._thin = frozenset(self.thin_columns)
+        self._cells = {name: _Cells() for name in self._types}
         self._faults: list[list[str]] = []
-        self._places: dict[tuple[str, int], int] = {}
-        self._whole: list[bool] = []
+        self._whole: list[int] = []  # places of the rows that are kept whole, ascending
         self._traced = list_traced(known)
-        self._spans: dict[int, Json] = {}
+        self._spans: dict[int, str] = {}
         self._bytes = 0
 
     @property
     def kept(self) -> tuple[int, int]:
         """(rows held whole, rows held at all)."""
-        return sum(self._whole), len(self._rows)
+        return len(self._whole), len(self._faults)
 
-    def add(self, row: Row, faults: Sequence[str], whole: bool) -> None:
-        """Keeps a row, or of a row that is not `whole` its scores, as long as the bounds allow."""
-        kept = self._cut(row) if whole else {name: _cut(row[name]) for name in self.thin_columns}
+    def add(self, row: Row, faults: Sequence[str], whole: bool) -> int | None:
+        """Keeps a row, or of a row that is not `whole` its scores, as long as the bounds allow.
+
+        Returns:
+            Its place on the page; `None` if it is not kept.
+        """
+        scores = {name: _cut(row[name]) for name in self.thin_columns}
+        kept = self._cut(row) if whole else scores
         if whole and not self._fits(kept):
-            whole, kept = False, {name: kept[name] for name in self.thin_columns}
-        if whole or self._fits(kept):
-            self._keep(kept, faults, whole)
-            if whole:
-                self._keep_spans(row, len(self._rows) - 1)
+            whole, kept = False, scores
+        if not whole and not self._fits(kept):
+            return None
+        place = len(self._faults)
+        for name in self.thin_columns:
+            self._cells[name].add(scores[name])
+        self._faults.append(list(faults))
+        if whole:
+            self._keep_whole(row, kept, place)
+        return place
 
-    def complete(self, row: Row) -> None:
-        """Keeps the other columns of a row, too."""
-        place = self._places.get((row["instance_id"], row["trial"]))
+    def complete(self, place: int, row: Row) -> None:
+        """Keeps the other columns of a row at a place, too; places ascend."""
         kept = self._cut(row)
-        if place is not None and self._fits(kept):
-            self._rows[place], self._whole[place] = kept, True
-            self._keep_spans(row, place)
+        if self._fits(kept):
+            self._keep_whole(row, kept, place)
 
-    def pack(self) -> str:
-        """Packs the rows by column, and what the script must know of them, as JSON."""
+    def pack(self) -> Iterator[str]:
+        """Packs the rows by column, and what the script must know of them, as pieces of JSON."""
         groups = list(dict.fromkeys(name for names in self._faults for name in names))
         numbers = {name: i for i, name in enumerate(groups)}
-        columns = [self._pack_column(name) for name in self._types]
-        found = {
-            "rows": len(self._rows),
-            "total": self.total,
-            "partial": [i for i, whole in enumerate(self._whole) if not whole] if not all(self._whole) else [],
-            "columns": [column for column in columns if column],
-            "faults": [[numbers[name] for name in names] for names in self._faults],
-            "groups": groups,
-            "roles": self.roles,
-            "slices": self.slices,
-            "spans": {str(place): spans for place, spans in self._spans.items()},
-        }
-        return embed(found)
-
-    @property
-    def _whole_places(self) -> Iterable[int]:
-        return compress(range(len(self._rows)), self._whole)
+        whole = set(self._whole)
+        partial = [i for i in range(len(self._faults)) if i not in whole]
+        head = embed({"rows": len(self._faults), "total": self.total, "partial": partial})
+        yield f'{head[:-1]},"columns":['
+        comma = ""
+        for name in self._types:
+            for piece in self._pack_column(name):
+                yield comma + piece
+                comma = ""
+            comma = ","
+        faults = [[numbers[name] for name in names] for names in self._faults]
+        tail = embed({"faults": faults, "groups": groups, "roles": self.roles, "slices": self.slices})
+        spans = ",".join(f'"{place}":{spans}' for place, spans in self._spans.items())
+        yield f'],{tail[1:-1]},"spans":{{{spans}}}}}'
 
     def _fits(self, row: Row) -> bool:
-        size = len(embed(row))
-        if self._bytes + size > MOST_BYTES:
+        return self._fits_text(embed(row))
+
+    def _fits_text(self, text: str) -> bool:
+        if self._bytes + len(text) > MOST_BYTES:
             return False
-        self._bytes += size
+        self._bytes += len(text)
         return True
 
-    def _keep_spans(self, row: Row, place: int) -> None:
+    def _keep_whole(self, row: Row, kept: Row, place: int) -> None:
+        for name in self._cells.keys() - self._thin:
+            self._cells[name].add(kept.get(name))
+        self._whole.append(place)
         spans = list_spans(row, self._traced)
-        if spans and self._fits({"spans": spans}):
-            self._spans[place] = spans
-
-    def _keep(self, row: Row, faults: Sequence[str], whole: bool) -> None:
-        self._places[row["instance_id"], row["trial"]] = len(self._rows)
-        self._rows.append(row)
-        self._faults.append(list(faults))
-        self._whole.append(whole)
+        if spans and self._fits_text(text := embed(spans)):
+            self._spans[place] = text
 
     def _cut(self, row: Row) -> Row:
         return {name: _cut(row[name]) for name in self._types if name in row}
 
-    def _pack_column(self, name: str) -> dict[str, Any] | None:
+    def _list_values(self, name: str) -> list[Json]:
+        """Lists the values of a column, `None` where it is not kept."""
+        given = self._cells[name].values
+        if name in self._thin or len(given) == len(self._faults):
+            return given
+        values: list[Json] = [None] * len(self._faults)
+        for place, value in zip(self._whole, given, strict=True):
+            values[place] = value
+        return values
+
+    def _pack_column(self, name: str) -> Iterator[str]:
         """Packs a column as its values, or as its different values with their places; nothing of an empty column."""
-        rows = self._rows
-        values: list[Json] = [None] * len(rows)
-        for i in range(len(rows)) if name in self.thin_columns else self._whole_places:
-            values[i] = rows[i].get(name)
+        values, type_ = self._list_values(name), self._types[name]
         different = list(dict.fromkeys(values))
         if different in ([None], []):
-            return None
-        column: dict[str, Any] = {"name": name, "type": self._types[name]}
-        shown = [_show(value, self._types[name]) for value in different]
+            return
+        yield embed({"name": name, "type": type_})[:-1]
         if len(different) == 1:
-            return {**column, "all": shown[0]}
-        if len(different) * 2 > len(values):
-            return {**column, "values": [_show(value, self._types[name]) for value in values]}
-        places = {value: i for i, value in enumerate(different)}
-        return {**column, "different": shown, "places": [places[value] for value in values]}
+            yield f',"all":{embed(_show(different[0], type_))}}}'
+        elif len(different) * 2 > len(values):
+            yield ',"values":['
+            yield from _pack_values(values, type_)
+            yield "]}"
+        else:
+            places = {value: i for i, value in enumerate(different)}
+            yield ',"different":['
+            yield from _pack_values(different, type_)
+            yield f'],"places":{embed([places[value] for value in values])}}}'
+
+
+class _Cells:
+    """The values of a column; equal texts and numbers are one object as long as few are different."""
+
+    def __init__(self) -> None:
+        self.values: list[Json] = []
+        self._known: dict[str | float, str | float] = {}
+
+    def add(self, value: Json) -> None:
+        """Adds a value."""
+        if isinstance(value, str | float):
+            shared = self._known.get(value)
+            if shared is None and len(self._known) < _SHARED_VALUES:
+                self._known[value] = value
+            value = value if shared is None else shared
+        self.values.append(value)
+
+
+def _pack_values(values: Sequence[Json], type_: str) -> Iterator[str]:
+    """Packs the elements of an array; some at a time, since JSON as objects takes ten times its text."""
+    for first in range(0, len(values), _VALUES_AT_ONCE):
+        text = embed([_show(value, type_) for value in values[first : first + _VALUES_AT_ONCE]])
+        yield ("," if first else "") + text[1:-1]
 
 
 def _show(value: Json, type_: str) -> Json:

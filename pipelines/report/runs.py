@@ -67,7 +67,7 @@ def write_history_page(found: History, path: str) -> None:
 
 
 def _fill(title: str, place: str, listed: list[Listed], metrics: list[str], found: History | None) -> str:
-    return fill_page(
+    pieces = fill_page(
         "runs.html",
         scripted=False,
         title=title,
@@ -78,6 +78,7 @@ def _fill(title: str, place: str, listed: list[Listed], metrics: list[str], foun
         followed=list(_draw(found)) if found else [],
         notes=found.notes if found else (),
     )
+    return "".join(pieces)
 
 
 def _load(path: str) -> EvaluationResult | str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -45,7 +45,7 @@ class Scan:
         groups: Groups of failures by size.
         failing: Number of failing rows.
         scanned, total: Rows looked at, and rows of the run.
-        rows: What the explorer's script is given, as JSON.
+        rows: What the explorer's script is given, as pieces of JSON, once.
         kept: (rows that it has whole, rows that it has at all).
         left_out: Number of columns that it does not have.
     """
@@ -55,7 +55,7 @@ class Scan:
     failing: int
     scanned: int
     total: int
-    rows: str
+    rows: Iterable[str]
     kept: tuple[int, int]
     left_out: int = 0
 
@@ -66,7 +66,7 @@ def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
     book, bins = RowBook(result, total), make_bins(result, summary)
     find, prompt = make_fault_finder(result, summary), book.roles["prompt"]
     groups: dict[str, Group] = {}
-    positions: list[int] = []
+    failing: dict[int, int | None] = {}  # place on the page of each failing row, by its position in the table
     whole = total <= MOST_ROWS
     columns = book.columns if whole else [*book.thin_columns, "error_type", prompt, *list_marks(result)]
     for position, row in enumerate(_counting(islice(rows_of(result, "instances", columns), MOST_SCANNED), bins)):
@@ -76,16 +76,18 @@ def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
             group.count += 1
             if len(group.examples) < MOST_EXAMPLES:
                 group.examples.append((row["instance_id"], row["trial"], row.get(prompt), fault.text))
+        place = book.add(row, [fault.group for fault in faults], whole=whole)
         if faults:
-            positions.append(position)
-        book.add(row, [fault.group for fault in faults], whole=whole)
+            failing[position] = place
     if not whole:
-        for row in pick_rows(result, positions[:MOST_ROWS], book.columns):
-            book.complete(row)
+        wanted = list(failing)[:MOST_ROWS]
+        for place, row in zip(failing.values(), pick_rows(result, wanted, book.columns), strict=False):
+            if place is not None:
+                book.complete(place, row)
     drawn = [one.draw(name.removesuffix("/score")) for name, one in bins.items() if one.count]
     ranked = sorted(groups.values(), key=lambda g: (-g.count, g.name))
     scanned = min(total, MOST_SCANNED)
-    return Scan(drawn, ranked, len(positions), scanned, total, book.pack(), book.kept, book.left_out)
+    return Scan(drawn, ranked, len(failing), scanned, total, book.pack(), book.kept, book.left_out)
 
 
 def _counting(rows: Iterator[Row], bins: Mapping[str, Bins]) -> Iterator[Row]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ..drawing.templates import fill, read_plots
+from ..drawing.templates import fill_in_pieces, read_plots
 
 _WEB = Path(__file__).parent / "web"
 _SCRIPTS = ("rows.js", "explorer.js")
 
 
-def fill_page(template: str, *, scripted: bool, served: bool = False, **values: Any) -> str:
-    """Fills the template of a page.
+def fill_page(template: str, *, scripted: bool, served: bool = False, **values: Any) -> Iterator[str]:
+    """Fills the template of a page, in pieces.
 
     Args:
         template: File name of the template.
@@ -28,7 +29,7 @@ def fill_page(template: str, *, scripted: bool, served: bool = False, **values: 
     rules += [f"script-src '{_digest(script)}'"] if scripted else []
     rules += ["connect-src 'self'"] if served else []
     policy = "; ".join([*rules, "base-uri 'none'", "form-action 'none'"])
-    return fill(template, style=style, script=script, policy=policy, **values)
+    return fill_in_pieces(template, style=style, script=script, policy=policy, **values)
 
 
 @cache

@@ -67,7 +67,7 @@ class RunView:
 
     def page(self) -> str:
         """Renders the page."""
-        return fill_report(self.result, self.summary, self._scan(), served=True)
+        return "".join(fill_report(self.result, self.summary, self._scan(), served=True))
 
     def find(self, given: Given, wanted: Callable[[], bool]) -> Json:
         """Answers what the explorer asks for: one page of the rows that it chose.
@@ -164,7 +164,7 @@ class RunView:
             failing[positions] = True
         size = self.table.size
         groups = self._list_groups()
-        return Scan(drawn, groups, int(failing.sum()), size, size, self.describe(), (size, size))
+        return Scan(drawn, groups, int(failing.sum()), size, size, [self.describe()], (size, size))
 
     def _list_groups(self) -> list[Group]:
         prompt = find_roles(self.result)["prompt"]

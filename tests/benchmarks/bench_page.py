@@ -6,7 +6,8 @@ A run of 10,000 rows and 78 columns is evaluated once, and its table written as 
 figure is the median of `REPEATS`, beside the bound that it should keep on a quiet machine: the page of `--rows` rows
 (ready, filter, regex, open a row, heap), the same of 10,000 rows, of which the page holds all, and `evalbeam view` on
 `--view` rows (from the address to the first table, from the command to it, bytes fetched, filter, sort, search).
-Needs Chromium.
+`--written` recorded rows of 1 kB, those of bench_pipeline.py, are evaluated for what the page of such a run costs: it
+is written again in processes of its own. Needs Chromium.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import contextlib
 import json
 import random
+import re
 import shutil
 import signal
 import statistics
@@ -31,6 +33,8 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "servers"))
 
+import bench_pipeline
+from bench_pipeline import measured, write_dataset
 from browser import Tab, address_of, browsing
 
 from evalbeam import EvaluationResult, evaluate
@@ -146,6 +150,37 @@ def measure_actions(tab: Tab, bounds: bool) -> None:
     report("open a row, ms", lambda: tab.run(f"{OPEN}({next(places)})"), "<= 200" if bounds else "")
 
 
+def write_page(folder: str) -> None:
+    """Writes a page, and prints seconds, CPU seconds and the megabytes that it took above those of the process."""
+    result = EvaluationResult.load(folder)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+    held, start, used = read_memory("VmRSS"), time.perf_counter(), time.process_time()
+    write_report(result)
+    figures = time.perf_counter() - start, time.process_time() - used, read_memory("VmHWM") - held
+    print(json.dumps(figures))
+
+
+def read_memory(name: str) -> float:
+    """Megabytes of this process, as Linux counts them."""
+    return int(re.findall(rf"{name}:\s+(\d+)", Path("/proc/self/status").read_text())[0]) / 1024
+
+
+def bench_written(folder: Path, rows: int) -> None:
+    """What the page of recorded rows costs, beside their run."""
+    data, run = folder / f"recorded-{rows}.jsonl", folder / f"recorded-{rows}"
+    if not run.exists():
+        write_dataset(rows, data)
+        measured([sys.executable, bench_pipeline.__file__, "--only", "evalbeam", str(data), str(run)])
+    whole = json.loads((run / "manifest.json").read_text())["measured"]["seconds"]
+    command = [sys.executable, __file__, "--write", str(run)]
+    found = [json.loads(subprocess.check_output(command)) for _ in range(REPEATS)]
+    print(f"report.html of {rows:,} recorded rows, whose run took {whole:.0f} s")
+    seconds, used, memory = (iter(values) for values in zip(*found, strict=True))
+    report("written, s", seconds.__next__, f"<= {whole / 20:.1f}")
+    report("written, CPU s", used.__next__)
+    report("memory above the process, MB", memory.__next__, "<= 200")
+
+
 def bench_page(folder: Path, rows: int) -> None:
     """The page that is one file."""
     start = time.perf_counter()
@@ -207,8 +242,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000, help="rows of the page, a multiple of 10,000; 0: none")
     parser.add_argument("--view", type=int, default=1_000_000, help="rows of the server, likewise")
+    parser.add_argument("--written", type=int, default=1_000_000, help="recorded rows whose page is written; 0: none")
+    parser.add_argument("--write", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help="keeps the runs here (default: a temporary folder)")
     args = parser.parse_args()
+    if args.write:
+        write_page(args.write)
+        return
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.folder or Path(temporary)
         for rows, bench in ((BASE, bench_page), (args.rows, bench_page), (args.view, bench_view)):
@@ -219,6 +259,8 @@ def main() -> None:
                 repeat(folder / f"run-{BASE}", run, rows // BASE)
             if rows:
                 bench(run, rows)
+        if args.written:
+            bench_written(folder, args.written)
 
 
 if __name__ == "__main__":

@@ -173,6 +173,16 @@ def test_who_reads_a_file_that_is_written_again_sees_one_or_the_other(tmp_path):
     assert storage.below(str(tmp_path)) == [path]
 
 
+def test_a_file_whose_writing_fails_stays_as_it_was(tmp_path):
+    path = str(tmp_path / "page.html")
+    for before in ([], [path]):
+        with pytest.raises(ZeroDivisionError), storage.replacing(path) as stream:
+            stream.writelines(b"half of a page" if i else bytes(1 // i) for i in (1, 0))
+        assert storage.below(str(tmp_path)) == before
+        storage.write_whole(path, b"a page")
+        assert storage.read_bytes(path) == b"a page"
+
+
 def test_the_characters_of_a_glob_are_part_of_a_folder_s_name(tmp_path):
     own, other = [f"{tmp_path}/{name}/manifest.json" for name in ("o[1]*?", "o1ab")]
     for path in (own, other, f"{tmp_path}/o[1]*?/journal/a/seg", f"{tmp_path}/o1ab/journal/a/seg"):

@@ -66,9 +66,29 @@ def write_whole(path: str, data: bytes) -> None:
     if not is_local(path):
         write_bytes(path, data)
         return
+    with replacing(path) as stream:
+        stream.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[BinaryIO]:
+    """Opens a file that replaces an existing one when the block ends, and not at all if the block fails."""
+    if not is_local(path):
+        with tempfile.TemporaryFile() as whole:  # object storage would keep what was written before a failure
+            yield whole
+            whole.seek(0)
+            with create(path) as stream:
+                shutil.copyfileobj(whole, stream, 1 << 20)
+        return
     temporary = f"{path}.{uuid.uuid4().hex}"
-    write_bytes(temporary, data)
-    os.replace(temporary, path)
+    try:
+        with create(temporary) as stream:
+            yield stream
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        raise
 
 
 def read_bytes(path: str) -> bytes:

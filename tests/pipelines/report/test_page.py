@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from base64 import b64encode
 from collections.abc import Callable
 from hashlib import sha256
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from evalbeam import EvaluationResult
+from evalbeam import EvaluationResult, evaluate
 from evalbeam.pipelines.report.page import render_page, write_report
 
 Browse = Callable[..., str]
@@ -111,6 +112,24 @@ def luminance(colour: str) -> float:
     shares = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
     red, green, blue = (s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_a_page_is_written_without_copies_of_it_in_memory(tmp_path: Path) -> None:
+    rows = [
+        {
+            "prompt": f"p{i} " + "word " * 400,
+            "reference": "yes",
+            "response": f"no {i}",
+            "reference_trajectory": [{"tool_name": "open", "tool_input": {"row": i, "step": j}} for j in range(20)],
+        }
+        for i in range(3000)
+    ]
+    result = evaluate(rows, ["exact_match"], output=tmp_path / "out")
+    tracemalloc.start()
+    path = write_report(result)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2.5 * Path(path).stat().st_size  # the texts of the rows, and one piece at a time
 
 
 @pytest.mark.parametrize("dark", [False, True])
