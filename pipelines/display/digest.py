@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from ...schemas.tables import PERFORMANCE
 from ...schemas.values import slice_text
 from ..drawing.words import ranges_of
 from ..run.result import EvaluationResult
-from ..run.tables import Row, columns_of_instances, count_texts, rows_of
+from ..run.tables import Columns, Row, columns_of_instances, count_texts, rows_of
 
 LOOKED_AT = 100_000
 """Maximum rows of the instances table searched for examples and, in JSONL and CSV, for reasons."""
@@ -72,8 +72,7 @@ def make_fault_finder(result: EvaluationResult, summary: Sequence[Row]) -> Calla
     criteria, a score at the worst end of the metric's range.
     """
     tests = make_score_tests(result, summary)
-    named = [(name, f"{name}/status", f"{name}/score", *test) for name, test in tests.items()]
-    return lambda row: list(_find_faults(row, named))
+    return lambda row: find_faults({name: [value] for name, value in row.items()}, tests).get(0, [])
 
 
 def make_score_tests(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, ScoreTest]:
@@ -84,16 +83,32 @@ def make_score_tests(result: EvaluationResult, summary: Sequence[Row]) -> dict[s
     return {name: _make_test(whole.get(name, {}), ends, bounded) for name, ends in metrics.items()}
 
 
-def _find_faults(row: Row, tests: Iterable[tuple[str, str, str, Callable[[float], bool], str]]) -> Iterator[Fault]:
-    if row["status"] != "ok":
-        kind = row["error_type"] or row["status"]
-        yield Fault(f"call: {kind}", f"call: {kind}")
-    for name, status, score_column, is_worse, words in tests:
-        if row.get(status) == "error":
-            error = row[f"{name}/error"] or ""
-            yield Fault(f"{name}: {error.partition(':')[0]}", f"{name}: {error}")
-        elif (score := row.get(score_column)) is not None and is_worse(score):
-            yield Fault(f"{name}{words}", f"{name}: {score:g}")
+def find_faults(rows: Columns, tests: Mapping[str, ScoreTest]) -> dict[int, list[Fault]]:
+    """Lists the faults of rows of the instances table, by their place, as `make_fault_finder` says.
+
+    Args:
+        rows: The rows, by column.
+        tests: Result of `make_score_tests`.
+    """
+    found: defaultdict[int, list[Fault]] = defaultdict(list)
+    for i, status in enumerate(rows["status"]):
+        if status != "ok":
+            kind = rows["error_type"][i] or status
+            found[i].append(Fault(f"call: {kind}", f"call: {kind}"))
+    for name, (is_worse, words) in tests.items():
+        failed = set()
+        if "error" in (statuses := rows.get(f"{name}/status", ())):
+            failed = {i for i, status in enumerate(statuses) if status == "error"}
+            for i in failed:
+                error = rows[f"{name}/error"][i] or ""
+                found[i].append(Fault(f"{name}: {error.partition(':')[0]}", f"{name}: {error}"))
+        scores = rows.get(f"{name}/score", ())
+        worse = {score for score in set(scores) if score is not None and is_worse(score)}
+        faults = {score: Fault(f"{name}{words}", f"{name}: {score:g}") for score in worse}
+        for i, score in enumerate(scores) if worse else ():
+            if score in worse and i not in failed:
+                found[i].append(faults[score])
+    return found
 
 
 def find_worst_slices(result: EvaluationResult) -> list[Row]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
 from ...schemas.json import Json
 from ...schemas.tables import PERFORMANCE
 from ..run.result import EvaluationResult
-from ..run.tables import Row, columns_of_instances, types_of_instances
+from ..run.tables import Columns, columns_of_instances, types_of_instances
 from .timeline import list_spans, list_traced
 
 MOST_ROWS = 10_000
@@ -23,6 +23,8 @@ MOST_CHARACTERS = 20_000
 """Maximum characters of one cell."""
 _VALUES_AT_ONCE = 512
 _SHARED_VALUES = 4096
+_TEXTS = ("string", "json")
+"""Types of columns whose cells may be cut."""
 _ROLES = ("prompt", "reference", "response", "reference_trajectory", "predicted_trajectory")
 _BREAKING = re.compile("[<>&\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -102,31 +104,34 @@ class RowBook:
         """(rows held whole, rows held at all)."""
         return len(self._whole), len(self._faults)
 
-    def add(self, row: Row, faults: Sequence[str], whole: bool) -> int | None:
-        """Keeps a row, or of a row that is not `whole` its scores, as long as the bounds allow.
+    def add(self, rows: Columns, faults: Mapping[int, Sequence[str]], whole: bool) -> list[int | None]:
+        """Keeps rows, or of rows that are not `whole` their scores, as long as the bounds allow.
+
+        Args:
+            rows: The rows, by column.
+            faults: Groups of failures of the rows that have some, by their place among these rows.
+            whole: Whether all their columns are kept.
 
         Returns:
-            Its place on the page; `None` if it is not kept.
+            The place of each row on the page; `None` if it is not kept.
         """
-        scores = {name: _cut(row[name]) for name in self.thin_columns}
-        kept = self._cut(row) if whole else scores
-        if whole and not self._fits(kept):
-            whole, kept = False, scores
-        if not whole and not self._fits(kept):
-            return None
-        place = len(self._faults)
-        for name in self.thin_columns:
-            self._cells[name].add(scores[name])
-        self._faults.append(list(faults))
-        if whole:
-            self._keep_whole(row, kept, place)
-        return place
+        size = len(rows["instance_id"])
+        if not self._keep(rows, faults, whole):
+            if size > 1:  # some of them may fit
+                ones = ({name: [values[i]] for name, values in rows.items()} for i in range(size))
+                return [self.add(one, {0: faults.get(i, ())}, whole)[0] for i, one in enumerate(ones)]
+            if not whole or not self._keep(rows, faults, False):
+                return [None]
+        return list(range(len(self._faults) - size, len(self._faults)))
 
-    def complete(self, place: int, row: Row) -> None:
-        """Keeps the other columns of a row at a place, too; places ascend."""
-        kept = self._cut(row)
+    def complete(self, places: Sequence[int], rows: Columns) -> None:
+        """Keeps the other columns of rows at ascending places, too, as long as the bounds allow."""
+        kept = self._cut(rows, self._types)
         if self._fits(kept):
-            self._keep_whole(row, kept, place)
+            self._keep_whole(rows, kept, places)
+        elif len(places) > 1:
+            for i, place in enumerate(places):
+                self.complete([place], {name: [values[i]] for name, values in rows.items()})
 
     def pack(self) -> Iterator[str]:
         """Packs the rows by column, and what the script must know of them, as pieces of JSON."""
@@ -147,8 +152,30 @@ class RowBook:
         spans = ",".join(f'"{place}":{spans}' for place, spans in self._spans.items())
         yield f'],{tail[1:-1]},"spans":{{{spans}}}}}'
 
-    def _fits(self, row: Row) -> bool:
-        return self._fits_text(embed(row))
+    def _keep(self, rows: Columns, faults: Mapping[int, Sequence[str]], whole: bool) -> bool:
+        """Keeps rows if all of them fit."""
+        kept = self._cut(rows, self._types if whole else self.thin_columns)
+        if not self._fits(kept):
+            return False
+        for name in self.thin_columns:
+            self._cells[name].add(kept[name])
+        first, size = len(self._faults), len(kept["instance_id"])
+        self._faults += [list(faults.get(i, ())) for i in range(size)]
+        if whole:
+            self._keep_whole(rows, kept, range(first, first + size))
+        return True
+
+    def _keep_whole(self, rows: Columns, kept: Columns, places: Sequence[int]) -> None:
+        for name in self._cells.keys() - self._thin:
+            self._cells[name].add(kept[name] if name in kept else [None] * len(places))
+        self._whole += places
+        for i, place in enumerate(places) if self._traced else ():
+            spans = list_spans({name: values[i] for name, values in rows.items()}, self._traced)
+            if spans and self._fits_text(text := embed(spans)):
+                self._spans[place] = text
+
+    def _fits(self, rows: Columns) -> bool:
+        return self._fits_text(embed(rows))
 
     def _fits_text(self, text: str) -> bool:
         if self._bytes + len(text) > MOST_BYTES:
@@ -156,16 +183,9 @@ class RowBook:
         self._bytes += len(text)
         return True
 
-    def _keep_whole(self, row: Row, kept: Row, place: int) -> None:
-        for name in self._cells.keys() - self._thin:
-            self._cells[name].add(kept.get(name))
-        self._whole.append(place)
-        spans = list_spans(row, self._traced)
-        if spans and self._fits_text(text := embed(spans)):
-            self._spans[place] = text
-
-    def _cut(self, row: Row) -> Row:
-        return {name: _cut(row[name]) for name in self._types if name in row}
+    def _cut(self, rows: Columns, names: Iterable[str]) -> Columns:
+        given = {name: rows[name] for name in names if name in rows}
+        return {name: list(map(_cut, some)) if self._types[name] in _TEXTS else some for name, some in given.items()}
 
     def _list_values(self, name: str) -> list[Json]:
         """Lists the values of a column, `None` where it is not kept."""
@@ -202,16 +222,14 @@ class _Cells:
 
     def __init__(self) -> None:
         self.values: list[Json] = []
-        self._known: dict[str | float, str | float] = {}
+        self._known: dict[Json, Json] = {}
 
-    def add(self, value: Json) -> None:
-        """Adds a value."""
-        if isinstance(value, str | float):
-            shared = self._known.get(value)
-            if shared is None and len(self._known) < _SHARED_VALUES:
-                self._known[value] = value
-            value = value if shared is None else shared
-        self.values.append(value)
+    def add(self, values: Sequence[Json]) -> None:
+        """Adds values."""
+        known = self._known
+        if len(known) < _SHARED_VALUES:
+            known |= {value: value for value in values if isinstance(value, str | float) and value not in known}
+        self.values += [known.get(value, value) for value in values]
 
 
 def _pack_values(values: Sequence[Json], type_: str) -> Iterator[str]:

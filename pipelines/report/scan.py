@@ -11,18 +11,16 @@ from itertools import islice
 import numpy as np
 
 from ...schemas.json import Json
-from ..display.digest import make_fault_finder
+from ..display.digest import find_faults, make_score_tests
 from ..drawing.plots import Axis, Histogram, draw_bars, make_axis
 from ..drawing.words import ranges_of
 from ..run.result import EvaluationResult
-from ..run.tables import Row, columns_of_instances, pick_rows, rows_of
+from ..run.tables import Columns, Row, columns_of, columns_of_instances, pick_columns
 from .rows import MOST_ROWS, RowBook, list_scores
 
 BINS = 20
 MOST_SCANNED = 50_000
 """Rows of the table that are looked at: with more a browser takes seconds, and a run of millions waits for its page."""
-COUNTED_ROWS = 4_096
-"""Rows whose values are counted at once."""
 MOST_EXAMPLES = 3
 TOKENS = ("input_tokens", "output_tokens")
 
@@ -34,6 +32,13 @@ class Group:
     name: str
     count: int = 0
     examples: list[tuple[str, int, Json, str]] = field(default_factory=list)
+
+    def add(self, rows: Columns, place: int, prompt: str, text: str) -> None:
+        """Counts a failure of the row at a place, and keeps it if it is one of the first."""
+        self.count += 1
+        if len(self.examples) < MOST_EXAMPLES:
+            asked = rows[prompt][place] if prompt in rows else None
+            self.examples.append((rows["instance_id"][place], rows["trial"][place], asked, text))
 
 
 @dataclass(frozen=True)
@@ -64,39 +69,46 @@ def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
     """Reads the first `MOST_SCANNED` rows; of a table of more than `MOST_ROWS`, only failing rows are read whole."""
     total = result.manifest["tables"].get("instances", {}).get("rows", 0)
     book, bins = RowBook(result, total), make_bins(result, summary)
-    find, prompt = make_fault_finder(result, summary), book.roles["prompt"]
+    tests, prompt = make_score_tests(result, summary), book.roles["prompt"]
     groups: dict[str, Group] = {}
     failing: dict[int, int | None] = {}  # place on the page of each failing row, by its position in the table
-    whole = total <= MOST_ROWS
+    whole, scanned = total <= MOST_ROWS, 0
     columns = book.columns if whole else [*book.thin_columns, "error_type", prompt, *list_marks(result)]
-    for position, row in enumerate(_counting(islice(rows_of(result, "instances", columns), MOST_SCANNED), bins)):
-        faults = find(row)
-        for fault in faults:
-            group = groups.setdefault(fault.group, Group(fault.group))
-            group.count += 1
-            if len(group.examples) < MOST_EXAMPLES:
-                group.examples.append((row["instance_id"], row["trial"], row.get(prompt), fault.text))
-        place = book.add(row, [fault.group for fault in faults], whole=whole)
-        if faults:
-            failing[position] = place
+    for rows in _first(columns_of(result, "instances", columns), MOST_SCANNED):
+        for name, one in bins.items():
+            for value, count in Counter(rows.get(name, ())).items():
+                one.add(value, count)
+        faults = find_faults(rows, tests)
+        for i in sorted(faults):
+            for fault in faults[i]:
+                groups.setdefault(fault.group, Group(fault.group)).add(rows, i, prompt, fault.text)
+        places = book.add(rows, {i: [fault.group for fault in found] for i, found in faults.items()}, whole)
+        failing |= {scanned + i: places[i] for i in sorted(faults)}
+        scanned += len(places)
     if not whole:
-        wanted = list(failing)[:MOST_ROWS]
-        for place, row in zip(failing.values(), pick_rows(result, wanted, book.columns), strict=False):
-            if place is not None:
-                book.complete(place, row)
+        _complete(book, result, failing)
     drawn = [one.draw(name.removesuffix("/score")) for name, one in bins.items() if one.count]
     ranked = sorted(groups.values(), key=lambda g: (-g.count, g.name))
-    scanned = min(total, MOST_SCANNED)
     return Scan(drawn, ranked, len(failing), scanned, total, book.pack(), book.kept, book.left_out)
 
 
-def _counting(rows: Iterator[Row], bins: Mapping[str, Bins]) -> Iterator[Row]:
-    """Yields the rows, and counts their values: many rows at once, since most scores have few different values."""
-    while some := list(islice(rows, COUNTED_ROWS)):
-        for name, one in bins.items():
-            for value, count in Counter(row.get(name) for row in some).items():
-                one.add(value, count)
-        yield from some
+def _first(blocks: Iterable[Columns], most: int) -> Iterator[Columns]:
+    """Yields the first rows of a table."""
+    for rows in blocks:
+        size = len(rows["instance_id"])
+        yield rows if size <= most else {name: values[:most] for name, values in rows.items()}
+        most -= size
+        if most <= 0:
+            return
+
+
+def _complete(book: RowBook, result: EvaluationResult, failing: Mapping[int, int | None]) -> None:
+    """Keeps the first failing rows whole, if they are kept at all."""
+    wanted = {position: place for position, place in failing.items() if place is not None}
+    positions = list(wanted)[:MOST_ROWS]
+    places = iter(wanted.values())
+    for rows in pick_columns(result, positions, book.columns):
+        book.complete(list(islice(places, len(rows["instance_id"]))), rows)
 
 
 def list_marks(result: EvaluationResult) -> list[str]:

@@ -25,9 +25,14 @@ from ...transforms.io import storage
 from .result import EvaluationResult
 
 Row = dict[str, Json]
+Columns = dict[str, list[Json]]
+"""Some rows of a table by column: the values of each, all as many."""
 
 _OF_ADK = ".evalset_result.json"
 _GROUPS_AT_ONCE = 32
+_ROWS_AT_ONCE = 1024
+_LINES_AT_ONCE = 64
+"""Rows of JSONL and CSV, whose bytes nothing else bounds."""
 _CELLS = 1 << 17
 """Values of a Parquet batch at most: as Python objects they take about a hundred times their bytes in the file."""
 
@@ -40,8 +45,14 @@ def rows_of(result: EvaluationResult, table: str, columns: Sequence[str] | None 
         table: "instances", "summary" or "errors".
         columns: Those wanted; default: all. JSONL and CSV give all in any case.
     """
+    for some in columns_of(result, table, columns):
+        yield from _rows_in(some)
+
+
+def columns_of(result: EvaluationResult, table: str, columns: Sequence[str] | None = None) -> Iterator[Columns]:
+    """Yields the rows of a table as `rows_of` does, but some of them at a time, by column."""
     for path in result.files(table):
-        yield from _rows_of_file(result, table, path, columns)
+        yield from _columns_of_file(result, table, path, columns)
 
 
 def instance_files(result: EvaluationResult) -> list[str]:
@@ -70,8 +81,8 @@ def find_rows(result: EvaluationResult, instance_id: str) -> Iterator[Row]:
     """
     for path in result.files("instances"):
         if not path.endswith(".parquet") or _has_instance(path, instance_id):
-            found = _rows_of_file(result, "instances", path, None)
-            yield from (row for row in found if row["instance_id"] == instance_id)
+            for some in _columns_of_file(result, "instances", path, None):
+                yield from (row for row in _rows_in(some) if row["instance_id"] == instance_id)
 
 
 def pick_rows(
@@ -81,13 +92,22 @@ def pick_rows(
 
     Of Parquet files, only groups of rows with a wanted one are read, and only the columns wanted.
     """
+    for some in pick_columns(result, positions, columns):
+        yield from _rows_in(some)
+
+
+def pick_columns(
+    result: EvaluationResult, positions: Sequence[int], columns: Sequence[str] | None = None
+) -> Iterator[Columns]:
+    """Yields the rows of the instances table as `pick_rows` does, but some of them at a time, by column."""
     wanted, first = list(positions), 0
     shown = None if columns is None else set(columns)
     ours = {column["name"]: own for own, column in _describe(result).items()}
     named = [name for name, own in ours.items() if shown is None or own in shown]
     if not all(path.endswith(".parquet") for path in result.files("instances")):
         chosen = set(wanted)
-        yield from (row for i, row in enumerate(rows_of(result, "instances", columns)) if i in chosen)
+        rows = (row for i, row in enumerate(rows_of(result, "instances", columns)) if i in chosen)
+        yield from _by_column(rows)
         return
     for path in result.files("instances"):
         with storage.opened(path) as stream:
@@ -99,7 +119,7 @@ def pick_rows(
                 if here:
                     found = file.read_row_group(number, columns=named, use_threads=False).take(here)
                     for batch in found.to_batches():
-                        yield from _rows_of_batch(batch, ours)
+                        yield _columns_in(batch, ours)
 
 
 def count_texts(result: EvaluationResult, table: str, columns: Sequence[str], most: int) -> dict[str, Counter[str]]:
@@ -138,7 +158,9 @@ def _may_have_values(file: pq.ParquetFile, groups: Sequence[int], name: str) -> 
     return any(found is None or found.null_count != group.num_rows for group, found in known)
 
 
-def _rows_of_file(result: EvaluationResult, table: str, path: str, columns: Sequence[str] | None) -> Iterator[Row]:
+def _columns_of_file(
+    result: EvaluationResult, table: str, path: str, columns: Sequence[str] | None
+) -> Iterator[Columns]:
     described = _describe(result, table)
     types = {column["name"]: column["type"] for column in described.values()}
     ours = {column["name"]: own for own, column in described.items()}
@@ -147,10 +169,21 @@ def _rows_of_file(result: EvaluationResult, table: str, path: str, columns: Sequ
         return
     if path.endswith(".parquet"):
         for batch in _parquet(path, types, wanted):
-            yield from _rows_of_batch(batch, ours)
+            yield _columns_in(batch, ours)
         return
-    for row in (_jsonl if ".jsonl" in path else _csv)(path, types):
-        yield {own: _plain(row[name], own) for name, own in ours.items() if name in row}
+    rows = (_jsonl if ".jsonl" in path else _csv)(path, types)
+    yield from _by_column({own: _plain(row[name], own) for name, own in ours.items()} for row in rows)
+
+
+def _rows_in(some: Columns) -> Iterator[Row]:
+    names = list(some)
+    for values in zip(*some.values(), strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def _by_column(rows: Iterator[Row]) -> Iterator[Columns]:
+    while some := list(islice(rows, _LINES_AT_ONCE)):
+        yield {name: [row[name] for row in some] for name in some[0]}
 
 
 def _has_instance(path: str, instance_id: str) -> bool:
@@ -199,18 +232,13 @@ def _describe(result: EvaluationResult, table: str = INSTANCES) -> dict[str, Map
     return describe_columns(result.manifest, table)
 
 
-def _rows_of_batch(batch: pa.RecordBatch, ours: Mapping[str, str]) -> Iterator[Row]:
-    """The rows of a batch as `_plain` makes their values, but column by column, which takes a third of the time.
+def _columns_in(batch: pa.RecordBatch, ours: Mapping[str, str]) -> Columns:
+    """The columns of a batch, their values as `_plain` makes them.
 
     Columns that the table has for a warehouse alone, such as `run_id`, are left out.
     """
-    known = [
-        (column, ours[name]) for column, name in zip(batch.columns, batch.schema.names, strict=True) if name in ours
-    ]
-    names = [name for _, name in known]
-    columns = [_plain_column(column, name) for column, name in known]
-    for values in zip(*columns, strict=True):
-        yield dict(zip(names, values, strict=True))
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    return {ours[name]: _plain_column(column, ours[name]) for name, column in columns if name in ours}
 
 
 def _plain_column(column: pa.Array, name: str) -> list[Json]:
@@ -227,7 +255,7 @@ def _parquet(path: str, types: Mapping[str, str], columns: Sequence[str] | None)
         file = pq.ParquetFile(stream)
         if not file.num_row_groups:  # older versions of pyarrow would read the first all the same
             return
-        size = min(1024, _CELLS // len(columns or types) + 1)
+        size = min(_ROWS_AT_ONCE, _CELLS // len(columns or types) + 1)
         yield from file.iter_batches(size, columns=columns and list(columns), use_threads=False)
 
 
