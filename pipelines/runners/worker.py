@@ -42,6 +42,9 @@ def serve() -> int:
 
     After that no call begins, and the outcomes of calls in flight are dropped: they fail because this process ends.
     """
+    from .beam_import import import_beam
+
+    import_beam()
     from apache_beam.runners.worker import sdk_worker_main
 
     from ...transforms.calls.loop import Loop

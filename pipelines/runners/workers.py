@@ -1,7 +1,7 @@
 """Worker processes of the local engine: how many pay, and their start.
 
-A worker is started as a process of its own, which imports Beam anew: two seconds of a processor. A command that only
-scores recorded rows forks its workers instead, before it has threads or connections.
+A worker that is started as a process of its own imports Beam anew: two seconds of a processor. A command forks its
+workers instead, before it has threads or connections.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def start_worker(environment: dict[str, str]) -> subprocess.Popen[bytes] | Forke
         return subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
     process = _forked.pop(0)
     with contextlib.suppress(BrokenPipeError):  # it has ended, which its exit code will tell
-        process.stdin.write(orjson.dumps(environment) + b"\n")
+        process.stdin.write(orjson.dumps([environment, sys.path]) + b"\n")
     return process
 
 
@@ -145,7 +145,8 @@ def _become_worker(pipe: int, inherited: Sequence[int], quiet: bool) -> NoReturn
             told = stream.readline()
         if told:
             local_worker.end_with_parent(pipe)
-            os.environ |= orjson.loads(told)
+            environment, sys.path[:] = orjson.loads(told)  # where the user's code was found after the fork
+            os.environ |= environment
             counters.follow_environment()
             code = serve()
             sys.stdout.flush()

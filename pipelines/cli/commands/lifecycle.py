@@ -8,7 +8,7 @@ from typing import Any
 from ....schemas.errors import ConfigError
 from ....schemas.exit_codes import EXIT_PASSED, EXIT_PENDING
 from .base import add_form, reject_arguments, show_end
-from .run import execute, plan_of, split_rest
+from .run import execute, planning, split_rest
 
 _CANCEL = """\
 Stops the calls of a run, on whatever engine it is active: no call is started, calls in flight may finish, and the run
@@ -85,12 +85,12 @@ def _finish(args: argparse.Namespace, flags: list[str]) -> int:
     from ...run.result import EvaluationResult
     from ...run.retry import config_at
 
-    plan, options = plan_of(args, build(config_at(args.output, "wait"), (), None, args.output), flags)
-    code = EXIT_PENDING
-    while code == EXIT_PENDING:
-        note(f"{args.output}: waiting for batches")
-        with stoppable():
-            if not wait_for_answers(plan, args.timeout):
-                return show_end(EvaluationResult.load(args.output), args.form)
-        code = execute(args, plan, options, "the same command")
+    code, config = EXIT_PENDING, build(config_at(args.output, "wait"), (), None, args.output)
+    with planning(args, config, flags) as (plan, options):
+        while code == EXIT_PENDING:
+            note(f"{args.output}: waiting for batches")
+            with stoppable():
+                if not wait_for_answers(plan, args.timeout):
+                    return show_end(EvaluationResult.load(args.output), args.form)
+            code = execute(args, plan, options, "the same command")
     return code

@@ -8,7 +8,7 @@ from typing import Any
 
 from ....schemas.errors import ConfigError
 from .base import add_form
-from .run import add_settings, execute, plan_of, retry, settings_of, split_rest
+from .run import add_settings, execute, planning, retry, settings_of, split_rest
 
 _RETRY = """\
 Calls again what failed in a finished run, of the agent and of judges, for whatever reason, and writes all tables
@@ -55,8 +55,8 @@ def _retry(args: argparse.Namespace, rest: list[str]) -> int:
 
 def _rescore(args: argparse.Namespace, rest: list[str]) -> int:
     config, flags = _config(args, rest, True)
-    plan, options = plan_of(args, config, flags)
-    return execute(args, replace(plan, purpose="rescore"), options, "the same command")
+    with planning(args, config, flags) as (plan, options):
+        return execute(args, replace(plan, purpose="rescore"), options, "the same command")
 
 
 def _config(args: argparse.Namespace, rest: list[str], with_file: bool) -> tuple[Any, list[str]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -63,8 +64,8 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
         again = f"`evalbeam run ... --output {config.output.path}`"
     if args.retry_failed:
         return retry(args, config, flags, again)
-    plan, options = plan_of(args, config, flags)
-    return execute(args, plan, options, again)
+    with planning(args, config, flags) as (plan, options):
+        return execute(args, plan, options, again)
 
 
 def retry(args: argparse.Namespace, config: EvaluationConfig, flags: list[str], again: str) -> int:
@@ -76,24 +77,36 @@ def retry(args: argparse.Namespace, config: EvaluationConfig, flags: list[str], 
     if nothing_to_retry(config.output.path):
         note(f"{config.output.path}: no call failed, so there is nothing to retry")
         return show_end(EvaluationResult.load(config.output.path), args.form)
-    plan, options = plan_of(args, config, flags)
-    return execute(args, replace(plan, purpose="retry"), options, again)
+    with planning(args, config, flags) as (plan, options):
+        return execute(args, replace(plan, purpose="retry"), options, again)
 
 
-def plan_of(
+@contextmanager
+def planning(
     args: argparse.Namespace, config: EvaluationConfig, flags: list[str], found: Mistakes | None = None
-) -> tuple[Plan, Any]:
-    """Returns the plan of a configuration, and Beam's options; `found` as of `make_plan`."""
+) -> Iterator[tuple[Plan, Any]]:
+    """Yields the plan of a configuration, and Beam's options; `found` as of `make_plan`.
+
+    Worker processes that the options ask for are forked before the plan is made. So they share what is imported here,
+    and have nothing of the user's code: no agent, no client and no thread.
+    """
     from ...runners.beam_import import import_beam
 
     import_beam()  # first: what follows imports all of it otherwise
     from ...display.console import logs, note
+    from ...run import evaluate  # noqa: F401  (the steps, which the workers share)
     from ...run.build import make_plan
     from ...runners import options as engines
+    from ...runners.workers import forked_workers
 
     with logs(args.debug, note):
         options = engines.pipeline_options(flags)  # first: its import registers what `make_plan` looks up
-        return make_plan(config, found=found), options
+    asked = engines.processes(options) if engines.has_worker_processes(options) else 1
+    local = all(map(storage.is_local, (config.output.path, *config.dataset.paths)))
+    with forked_workers(asked if local else 1, quiet=not args.debug):
+        with logs(args.debug, note):
+            plan = make_plan(config, found=found)
+        yield plan, options
 
 
 def execute(args: argparse.Namespace, plan: Plan, options: Any, again: str) -> int:
@@ -143,23 +156,24 @@ def _show_progress(plan: Plan, options: Any) -> AbstractContextManager[Progress]
 
 
 def _fit_workers(args: argparse.Namespace, plan: Plan, options: Any) -> int:
-    """Uses worker processes if they pay and none were asked for; returns how many may be forked, 1 for none.
+    """Uses worker processes if they pay and none were asked for; returns how many to fork, 1 for none.
 
-    Forked processes share nothing that breaks: no agent, no client and no connection is there yet.
+    Forked processes share nothing that breaks: there is no agent, and so no client and no connection.
     """
     from ...display.console import note
     from ...runners import options as engines
     from ...runners.workers import fitting_workers
 
     paths = (plan.config.output.path, *(file.path for file in plan.files))
-    if plan.calls or not all(map(storage.is_local, paths)):
+    if args.workers is not None or plan.calls or plan.config.dataset.limit is not None:
         return 1
-    if args.workers is None and plan.config.dataset.limit is None and engines.in_this_process(options):
-        count = fitting_workers(sum(file.size for file in plan.files))
-        if count > 1:
-            note(f"{count} worker processes share the rows (--workers 1: none)")
-            engines.use_workers(options, count)
-    return engines.processes(options) if engines.has_worker_processes(options) else 1
+    if not all(map(storage.is_local, paths)) or not engines.in_this_process(options):
+        return 1
+    count = fitting_workers(sum(file.size for file in plan.files))
+    if count > 1:
+        note(f"{count} worker processes share the rows (--workers 1: none)")
+        engines.use_workers(options, count)
+    return count
 
 
 def _check(args: argparse.Namespace, rest: list[str]) -> int:
@@ -201,7 +215,8 @@ def config_of(
     found = Mistakes()
     config = assemble(source, settings, args.run_date, run_id, found)
     if found.errors:
-        plan_of(args, config, flags, found)  # raises them, and what else is wrong
+        with planning(args, config, flags, found):  # raises them, and what else is wrong
+            pass
     return config, flags
 
 

@@ -17,6 +17,7 @@ from killing import group, with_all
 from waiting import ended, until
 from written import tables
 
+from evalbeam import EvaluationResult
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.runners import workers
 
@@ -30,6 +31,17 @@ METRIC = """
             Path("target").unlink(missing_ok=True)
             os.kill(target, signal.SIGKILL)
         return len(row["response"])
+"""
+
+
+AGENT = """
+    import os, sys
+
+    with open("imports", "a") as file:
+        file.write(f"{os.getpid()}\\n")
+
+    def ask(prompt):
+        return f"{'evalbeam.pipelines.cli.main' in sys.modules} {os.getpid()}"
 """
 
 
@@ -94,6 +106,20 @@ def test_forked_workers_make_the_same_tables(home: Path) -> None:
     ended(start(home, "--output", "one", "--workers", "1"), 0)
     ended(start(home, "--output", "three", "--workers", "3"), 0)
     assert tables(home / "three") == tables(home / "one")
+
+
+def test_workers_that_call_an_agent_are_forked_before_it_is_imported(home: Path) -> None:
+    (home / "agent.py").write_text(textwrap.dedent(AGENT))
+    rows = [{"prompt": f"p{i}"} for i in range(700)]
+    (home / "data" / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ended(start(home, "--agent", "agent:ask", "--output", "out", "--workers", "2"), 0)
+    answers = EvaluationResult.load(home / "out").metrics_table["response"].dropna().str.split(" ")
+    assert set(answers.str[0]) == {"True"}  # as in the command, whose copies they are
+    workers = set(answers.str[1])
+    imported = (home / "imports").read_text().split()
+    assert len(workers) == 2
+    assert workers < set(imported)
+    assert len(imported) == 3
 
 
 @pytest.mark.parametrize("target", ["worker", "command"])
