@@ -214,7 +214,7 @@ class RowBook:
             places = {value: i for i, value in enumerate(different)}
             yield ',"different":['
             yield from _pack_values(different, type_)
-            yield f'],"places":{embed([places[value] for value in values])}}}'
+            yield f'],"places":{embed(list(map(places.__getitem__, values)))}}}'
 
 
 class _Cells:
@@ -228,8 +228,8 @@ class _Cells:
         """Adds values."""
         known = self._known
         if len(known) < _SHARED_VALUES:
-            known |= {value: value for value in values if isinstance(value, str | float) and value not in known}
-        self.values += [known.get(value, value) for value in values]
+            known |= {value: value for value in set(values) - known.keys() if isinstance(value, str | float)}
+        self.values += map(known.get, values, values)
 
 
 def _pack_values(values: Sequence[Json], type_: str) -> Iterator[str]:
