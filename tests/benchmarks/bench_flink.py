@@ -1,7 +1,7 @@
 """Calls per second and memory on a real Flink cluster of this machine, beside plain asyncio in the same run.
 
     make flink-jar
-    python tests/benchmarks/bench_flink.py [calls|slow|memory] [COUNT]      default: all three, five minutes
+    python tests/benchmarks/bench_flink.py [calls|slow|memory|recorded] [COUNT]      default: all four, eight minutes
 
 calls: 40,000 calls of 50 ms, 256 in flight for each worker process; one process, then two. slow: 20,000 of 500 ms.
     The rate is from the first call to the last; "both" counts only while both processes worked, which leaves out that
@@ -9,6 +9,8 @@ calls: 40,000 calls of 50 ms, 256 in flight for each worker process; one process
     of the agent's module, and how much of it was spent on a processor.
 memory: the most that a Python worker and a TaskManager had resident, over 40,000 recorded answers of 1 kB and over ten
     times as many.
+recorded: 200,000 recorded rows of 1 kB with five trajectory metrics; one process, then two, three times each in turns.
+    The start is the time of the same run on ten rows, at the same parallelism.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,6 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from bench_pipeline import METRICS, write_dataset
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = Path(os.environ.get("EVALBEAM_ENGINES", "~/.cache/evalbeam")).expanduser() / "flink"
@@ -97,9 +101,9 @@ class Memory:
                         self.most[kind] = max(self.most[kind], peak)
 
 
-def evaluate(folder: Path, output: str, agent: dict[str, object], parallelism: int) -> float:
-    """Runs an evaluation on the cluster; returns its wall time in seconds."""
-    section = {"dataset": {"path": str(folder / "rows.jsonl")}, "agent": agent, "metrics": ["exact_match"]}
+def evaluate(folder: Path, output: str, agent: dict[str, object], parallelism: int, **more: object) -> float:
+    """Runs an evaluation on the cluster; returns its wall time in seconds. `more` replaces sections of its config."""
+    section = {"dataset": {"path": str(folder / "rows.jsonl")}, "agent": agent, "metrics": ["exact_match"], **more}
     (folder / "eval.yaml").write_text(json.dumps({**section, "output": {"path": str(folder / output)}}))
     options = ["--runner=FlinkRunner", f"--flink_master=127.0.0.1:{PORT}", f"--parallelism={parallelism}"]
     options += [f"--flink_job_server_jar={INSTALLED / 'job-server.jar'}", f"--time_limit={RUN_LIMIT}"]
@@ -167,10 +171,35 @@ def memory(folder: Path, rows: int) -> None:
         print(f"{count:,} recorded rows: worker {worker} MB, TaskManager {taskmanager} MB, {wall:.0f} s", flush=True)
 
 
+def recorded(folder: Path, rows: int) -> None:
+    """Prints how two processes share recorded rows."""
+    metrics = [f"trajectory_{name}" for name in METRICS]
+    for name, count in (("few", 10), ("many", rows)):
+        write_dataset(count, folder / f"{name}.jsonl")
+    walls: dict[tuple[str, int], list[float]] = {}
+    for i in range(3):
+        for processes in (1, 2) if i % 2 == 0 else (2, 1):
+            for name in ("few", "many"):
+                data = {"path": str(folder / f"{name}.jsonl")}
+                run = f"{name}-{processes}-{i}"
+                wall = evaluate(folder, run, {"type": "recorded"}, processes, dataset=data, metrics=metrics)
+                walls.setdefault((name, processes), []).append(wall)
+    middle = {key: statistics.median(found) for key, found in walls.items()}
+    for processes in (1, 2):
+        start, whole = middle["few", processes], middle["many", processes]
+        speed = (middle["many", 1] - middle["few", 1]) / (whole - start)
+        print(
+            f"{rows:,} recorded rows, {processes} process(es): {whole:.1f} s, start {start:.1f} s, "
+            f"after the start {speed:.2f} times as fast as one",
+            flush=True,
+        )
+
+
 PARTS = {
     "calls": (40_000, lambda folder, count: calls_per_second(folder, count, 0.05)),
     "slow": (20_000, lambda folder, count: calls_per_second(folder, count, 0.5)),
     "memory": (40_000, memory),
+    "recorded": (200_000, recorded),
 }
 
 
