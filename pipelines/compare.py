@@ -17,8 +17,7 @@ from ..schemas.json import Json
 from ..transforms.io import storage
 from ..transforms.registry import build, find
 from ..transforms.statistics.drift import Decomposition, Drift, DriftCounts
-from ..transforms.statistics.gains import Cell, judge
-from ..transforms.statistics.paired import Pairs
+from ..transforms.statistics.gains import Cell, CellPairs, judge
 from ..transforms.statistics.slices import SliceValues, distinct_slices
 from ..transforms.writers.base import Writer
 from .corrected_runs import find_corrected_gains
@@ -139,7 +138,8 @@ def compare(
     Args:
         before: Folder of the first run, with tables in any format.
         after: Folder of the second run.
-        metrics: Metrics that decide; default: all that are not measured.
+        metrics: Metrics that decide, quantiles of their scores ("latency_in_seconds/p95") and rows pass^k and pass@k;
+            default: all metrics that are not measured.
         slices: Dataset columns, or lists of them, whose values in the second run break down the comparison.
         margin: The loss that counts as none, at least 0 (default: 0).
         margins: Margins of single metrics by name; these metrics decide, too.
@@ -165,7 +165,7 @@ def _compare_runs(runs: PairedRuns, gate: GateConfig) -> Comparison:
     if not deciding:
         raise ConfigError("no metric decides, the family is empty", where="metrics", allowed=", ".join(names) or "none")
     margins = _find_margins(gate, names, runs)
-    drift = _count_drift(runs, deciding, gate.slices)
+    drift = _count_drift(runs, [name for name in deciding if not runs.compared(name).quantile], gate.slices)
     cells, alone = _pair_scores(runs, names, gate.slices, drift)
     by_labels = find_corrected_gains(runs, cells, gate.confidence) if gate.corrected else {}
     found = tuple(judge(cells, deciding, margins, gate.confidence, by_labels))
@@ -187,7 +187,7 @@ def changes(
     A missing score is `None`. Arguments and errors are those of `compare`.
     """
     runs = PairedRuns(EvaluationResult.load(before), EvaluationResult.load(after))
-    names = runs.metrics(metrics, only=bool(metrics))
+    names = runs.scored(runs.metrics(metrics, only=bool(metrics)))
     for old, new in runs.side_by_side(names, []):
         for name in names:
             if old and new and old.scores[name] != new.scores[name]:
@@ -196,7 +196,7 @@ def changes(
 
 def _pair_scores(
     runs: PairedRuns, names: Sequence[str], slices: Iterable[Sequence[str]], drift: DriftCounts
-) -> tuple[dict[Cell, Pairs], tuple[int, int]]:
+) -> tuple[dict[Cell, CellPairs], tuple[int, int]]:
     """Pairs the scores of instances by slice and metric, in the order of the table; adds all instances to `drift`.
 
     Returns:
@@ -206,7 +206,7 @@ def _pair_scores(
     places = {column: runs.column(column) for one in [*wanted, clusters] for column in one}
     keys = [make_slicer(one, places) for one in wanted]
     unit_of, scales = make_slicer(clusters, places), runs.scales(names)
-    found: dict[tuple[int, SliceValues, str], Pairs] = {}
+    found: dict[tuple[int, SliceValues, str], CellPairs] = {}
     only = [0, 0]
     for old, new in runs.side_by_side(names, [*places.values(), *drift.texts]):
         only[0] += new is None
@@ -221,7 +221,7 @@ def _pair_scores(
         ]
         for name, place in product(names, known):
             if (pairs := found.get((*place, name))) is None:
-                pairs = found[*place, name] = Pairs(scales[name], bool(clusters), runs.stopped)
+                pairs = found[*place, name] = runs.pair(name, scales[name], bool(clusters))
             if new is not None and not (old.called and new.called):
                 pairs.add_uncalled()
             elif new is not None:

@@ -18,7 +18,9 @@ def find_corrected_gains(
 ) -> dict[Cell, CorrectedGain | None]:
     """Returns the corrected gain of each metric with labels in both runs, by slice; `None` where labels are too few.
 
-    A metric whose best score lies within its range has none, since its gains are of distances.
+    It is `None` as well if a run stopped early: the intervals hold for a number of rows that was fixed beforehand, and
+    of two equal agents, one would look better more often than they say. A metric whose best score lies within its range
+    has none, since its gains are of distances.
 
     Args:
         runs: The runs.
@@ -32,8 +34,8 @@ def find_corrected_gains(
     facts = runs.facts()
     named = {name for name in labelled[0] & labelled[1] if name in facts and facts[name]["better"] != "nearer"}
     if not named:
-        found = f"no metric has labels in both {runs.before.output!r} and {runs.after.output!r}"
-        raise ConfigError(found, where="gate.corrected", allowed="runs with the section labels")
+        missing = f"no metric has labels in both {runs.before.output!r} and {runs.after.output!r}"
+        raise ConfigError(missing, where="gate.corrected", allowed="runs with the section labels")
     before, after = (_read_means(run) for run in runs)
     gains: dict[Cell, CorrectedGain | None] = {}
     for slice_, name in cells:
@@ -41,7 +43,8 @@ def find_corrected_gains(
             continue
         key = name, frozenset(slice_)
         old, new, lower = before.get(key), after.get(key), facts[name]["better"] == "lower"
-        gains[slice_, name] = find_corrected_gain(old, new, lower, confidence) if old and new else None
+        found = find_corrected_gain(old, new, lower, confidence) if old and new else None
+        gains[slice_, name] = None if runs.stopped else found
     return gains
 
 

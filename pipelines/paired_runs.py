@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -15,22 +14,26 @@ from ..schemas.json import Json
 from ..schemas.names import PERFORMANCE
 from ..schemas.run_folder import FINISHED
 from ..schemas.tables import MOVED
-from ..schemas.values import mean, slice_text
+from ..schemas.values import slice_text
 from ..transforms.statistics import criteria
-from ..transforms.statistics.paired import Scale
+from ..transforms.statistics.gains import CellPairs
+from ..transforms.statistics.paired import Pairs, Scale
+from ..transforms.statistics.paired_quantiles import QuantilePairs
 from ..transforms.statistics.slices import SliceValues, slice_order
+from .compared import ENDINGS, Compared, Measure, column_of, find_compared, scale_of
 from .run.result import EvaluationResult
 from .run.tables import columns_of_instances, instance_files, measured_of_instances, rows_of
 
 
 class PairedInstance(NamedTuple):
-    """An instance of a run: mean scores over its trials by metric, and the row of the first trial.
+    """An instance of a run: what is compared of it by name, and the row of the first trial.
 
-    `called` is false if its run called no more, since the mean that it follows was decided.
+    That is the mean score over its trials, how many of them pass or, for a quantile, the scores of all as a tuple;
+    `None` if there is none. `called` is false if its run called no more, since the mean that it follows was decided.
     """
 
     id: str
-    scores: dict[str, float | None]
+    scores: dict[str, Any]
     row: dict[str, Json]
     called: bool = True
 
@@ -47,15 +50,28 @@ class PairedRuns(NamedTuple):
     after: EvaluationResult
 
     def metrics(self, asked: Iterable[str], only: bool) -> list[str]:
-        """Lists the metrics to compare, in the order of the second run: those of both runs, or `only` those named."""
+        """Lists what to compare: the metrics of both runs, or `only` those named, and then the other named ones.
+
+        Others are quantiles, and shares of instances of which trials pass.
+
+        Raises:
+            ConfigError: A run has no such metric.
+        """
         known = [_list_scored(run) for run in self]
         both = [name for name in self.facts() if name in known[0] and name in known[1]]
-        for name in asked:
-            if name not in both:
-                missing = self.after if name in known[0] else self.before
+        named = list(dict.fromkeys(asked))
+        for name in named:
+            one = find_compared(name, self.facts())
+            if one is None or one.metric not in both:
+                missing = self.after if (one.metric if one else name) in known[0] else self.before
                 found = f"{missing.output!r} has no metric {name!r} to compare"
-                raise ConfigError(found, where="metrics", allowed=", ".join(both) or "none")
-        return [name for name in both if name in set(asked)] if only else both
+                raise ConfigError(found, where="metrics", allowed=self._describe_names(both))
+        return [name for name in both if not only or name in named] + [name for name in named if name not in both]
+
+    def _describe_names(self, metrics: Sequence[str]) -> str:
+        rates = [name for name, one in self.facts().items() if "passes" in one]
+        quantiles = f"quantiles of their scores ({ENDINGS})"
+        return ", ".join([*metrics, *rates, quantiles]) if metrics else "none"
 
     def column(self, name: str) -> str:
         """Returns the name of a dataset column in the second run's table."""
@@ -68,7 +84,15 @@ class PairedRuns(NamedTuple):
 
     def measured(self, metric: str) -> bool:
         """Returns true if a metric's scores are measured, so that they differ from run to run."""
-        return _column(metric) in measured_of_instances(self.after)
+        return column_of(self.compared(metric).metric) in measured_of_instances(self.after)
+
+    def compared(self, name: str) -> Compared:
+        """Returns what the name of something that is compared stands for."""
+        return find_compared(name, self.facts()) or Compared(name)
+
+    def scored(self, names: Iterable[str]) -> list[str]:
+        """Lists the metrics whose scores lie behind names, each once."""
+        return list(dict.fromkeys(self.compared(name).metric for name in names))
 
     def facts(self) -> dict[str, dict[str, Json]]:
         """Returns the metrics of the second run's manifest by name: which scores are better, and the best one.
@@ -88,13 +112,18 @@ class PairedRuns(NamedTuple):
         wanted = [CriterionConfig.model_validate(one) for one in bounds]
         found = {}
         for name in names:
-            worst, best, better = (facts[name][key] for key in ("worst", "best", "better"))
-            ends = None if worst is None or best is None else (worst, best)
-            if better == "nearer":
-                found[name] = Scale(True, ends and abs(ends[0] - ends[1]), 0.0)
-            else:
-                found[name] = Scale(better == "lower", worst, best, criteria.threshold(wanted, name, ends))
+            one = self.compared(name)
+            of = facts[name if one.passes else one.metric]
+            ends = None if of["worst"] is None or of["best"] is None else (of["worst"], of["best"])
+            found[name] = scale_of(one, of, criteria.threshold(wanted, name, ends))
         return found
+
+    def pair(self, name: str, scale: Scale, clustered: bool) -> CellPairs:
+        """Returns what pairs of scores are added to."""
+        share = self.compared(name).quantile
+        if share is None:
+            return Pairs(scale, clustered, self.stopped)
+        return QuantilePairs(scale, clustered, self.stopped, share=share)
 
     def clusters(self) -> list[str]:
         """Lists the dataset columns whose equal values make instances a cluster, by the second run's configuration."""
@@ -120,7 +149,7 @@ class PairedRuns(NamedTuple):
             ("asked its judges differently", _get_prompts),
         ):
             old, new = part(self.before), part(self.after)
-            found += [f"{name} {words}" for name in names if old.get(name) != new.get(name)]
+            found += [f"{name} {words}" for name in self.scored(names) if old.get(name) != new.get(name)]
         return tuple(found)
 
     def side_by_side(
@@ -128,8 +157,12 @@ class PairedRuns(NamedTuple):
     ) -> Iterator[tuple[PairedInstance | None, PairedInstance | None]]:
         """Yields the instances of both runs in the order of their ids (a merge join); `None` for a missing instance."""
         facts = self.facts()
-        bests = {name: facts[name]["best"] if facts[name]["better"] == "nearer" else None for name in names}
-        left, right = (_read_instances(run, bests, columns) for run in self)
+        compared = {name: self.compared(name) for name in names}
+        bests = {one.metric: facts[one.metric]["best"] for one in compared.values()}
+        bests = {metric: best if facts[metric]["better"] == "nearer" else None for metric, best in bests.items()}
+        measures = {name: one.measure(bests[one.metric]) for name, one in compared.items()}
+        wanted = [*(column_of(metric) for metric in bests), "status", *columns]
+        left, right = (_read_instances(run, measures, wanted) for run in self)
         old, new = next(left, None), next(right, None)
         while old or new:
             if new is None or (old is not None and old.id < new.id):
@@ -144,28 +177,22 @@ class PairedRuns(NamedTuple):
 
 
 def _read_instances(
-    run: EvaluationResult, bests: Mapping[str, float | None], columns: Sequence[str]
+    run: EvaluationResult, measures: Mapping[str, Measure], columns: Sequence[str]
 ) -> Iterator[PairedInstance]:
     """Yields the instances of a run's table, which is sorted by id.
 
     Args:
         run: A run.
-        bests: Best score of each metric if it is within the range, else `None`; distances from it replace the scores.
-        columns: Dataset columns to read, if the run has them.
+        measures: How each instance is measured, by name.
+        columns: Columns to read, if the run has them.
     """
-    places = {name: _column(name) for name in bests}
     decision = _decision(run)
-    more = ["status", "error_message"] if decision else []
-    rows = rows_of(run, "instances", ["instance_id", *places.values(), *columns, *more])
-    wanted = [(name, place, bests[name]) for name, place in places.items()]
-    for id_, trials in groupby(rows, key=itemgetter("instance_id")):
-        first, *others = trials
-        if others:
-            scores = {name: _mean([row[place] for row in (first, *others)], best) for name, place, best in wanted}
-        else:
-            scores = {name: _measure(first[place], best) for name, place, best in wanted}
-        called = not decision or any(_was_called(row, decision) for row in (first, *others))
-        yield PairedInstance(id_, scores, first, called)
+    rows = rows_of(run, "instances", ["instance_id", *columns, *(["error_message"] if decision else [])])
+    for id_, group in groupby(rows, key=itemgetter("instance_id")):
+        trials = list(group)
+        called = not decision or any(_was_called(row, decision) for row in trials)
+        scores = {name: measure(trials) for name, measure in measures.items()}
+        yield PairedInstance(id_, scores, trials[0], called)
 
 
 def _decision(run: EvaluationResult) -> str:
@@ -176,23 +203,6 @@ def _decision(run: EvaluationResult) -> str:
 
 def _was_called(row: Mapping[str, Json], decision: str) -> bool:
     return row["status"] != "not_called" or row["error_message"] != f"not called: {decision}"
-
-
-def _column(metric: str) -> str:
-    return metric if metric in PERFORMANCE else f"{metric}/score"
-
-
-def _mean(scores: Iterable[float | None], best: float | None) -> float | None:
-    """Returns the mean of the finite scores, or of their distances from the best one; `None` without scores."""
-    values = [value for score in scores if (value := _measure(score, best)) is not None]
-    return mean(values) if values else None
-
-
-def _measure(score: float | None, best: float | None) -> float | None:
-    """Returns a finite score, or its distance from the best one."""
-    if score is None or not math.isfinite(score):
-        return None
-    return float(score) if best is None else abs(score - best)
 
 
 def _list_scored(run: EvaluationResult) -> list[str]:

@@ -225,13 +225,14 @@ def _interval(
         ends = _ends(values, facts, shares)
         units = values.clusters.number if values.clusters else values.n
         found = None
-        if mean is not None and ends == (0.0, 1.0) and shares and values.clusters is None:
-            method, found = "wilson", wilson(values.total.numerator >> values.total.exponent, values.n, level)
+        alone = values.clusters is None or values.clusters.are_copies()
+        if mean is not None and ends == (0.0, 1.0) and shares and alone:
+            successes = (values.total.numerator >> values.total.exponent) * units // values.n
+            method, found = method or "wilson", wilson(successes, units, level)
         elif mean is not None and ends is not None:
             method, effective = method or "wilson", _effective(mean, error, values, ends, shares)
-            estimated = values.clusters is not None or bool(
-                error
-            )  # if nothing is estimated, no degree of freedom is used
+            # If nothing is estimated, no degree of freedom is used.
+            estimated = values.clusters is not None or bool(error)
             quantile = t_quantile(level, units - 1) if estimated and units > 1 else normal_quantile(level)
             found = ends if estimated and units == 1 else within(mean, effective, units, ends, quantile)
         elif mean is not None and error is not None:

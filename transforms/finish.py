@@ -257,7 +257,7 @@ def _manifest(
         "counts": counts,
         **_describe_trials(record, facts),
         "tables": described,
-        "metrics": [{name: getattr(f, name) for name in _OF_A_METRIC} for f in record.facts],
+        "metrics": [_describe_metric(one) for one in record.facts],
         "fingerprint": record.fingerprint,
         **({"retry": record.retry} if record.retry else {}),
         **({"answering": {"cost": add_known(one["cost"] for one in answers), "spent": answers}} if answers else {}),
@@ -267,6 +267,11 @@ def _manifest(
         "measured": {"started": record.started, "finished": now, "seconds": round(now - record.started, 3)},
     }
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _describe_metric(facts: MetricFacts) -> dict[str, Json]:
+    found = {name: getattr(facts, name) for name in _OF_A_METRIC}
+    return found if facts.passes is None else {**found, "passes": asdict(facts.passes)}
 
 
 def _describe_trials(record: RunRecord, facts: DatasetStats) -> dict[str, Json]:

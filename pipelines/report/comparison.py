@@ -71,7 +71,7 @@ def render_comparison(comparison: Comparison, rows: str = "") -> str:
         rows: What the explorer's script must know of the rows that a server has, as JSON; "" for a page without it.
     """
     runs = PairedRuns(EvaluationResult.load(comparison.before), EvaluationResult.load(comparison.after))
-    found = _find_changes(runs, comparison.deciding)
+    found = _find_changes(runs, runs.scored(comparison.deciding))
     whole = [d for d in comparison.differences if not d.slice]
     groups: dict[tuple[str, ...], list[Any]] = {}
     for one in comparison.differences:

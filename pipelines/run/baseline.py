@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping
 
 from ...schemas.config.gate import GateConfig
 from ...schemas.errors import ConfigError, Mistakes, name_error
+from ...transforms.statistics.order_statistics import QUANTILES
 from ...transforms.statistics.slices import MetricFacts
+from ..compared import ENDINGS, metric_of_quantile
 from .result import EvaluationResult, require_finished
 
 
@@ -38,8 +40,10 @@ def check_gate(gate: GateConfig, metrics: Collection[MetricFacts]) -> None:
     found = Mistakes()
     known = {one.name: one for one in metrics if not one.pairwise}
     for where, names in (("gate.metrics", gate.metrics or ()), ("gate.margins", gate.margins)):
-        unknown = [name for name in names if name not in known]
-        found.errors += [name_error(f"no metric named {n!r}", n, known, where, ", ".join(known)) for n in unknown]
+        unknown = [name for name in names if _find_facts(name, known) is None]
+        near = [*known, *(f"{name}/{end}" for name, one in known.items() if one.passes is None for end in QUANTILES)]
+        allowed = f"{', '.join(known)}, quantiles of their scores ({ENDINGS})"
+        found.errors += [name_error(f"no metric named {n!r}", n, near, where, allowed) for n in unknown]
     with found.collect():
         _check_margins(gate, known)
     labelled = [one.name for one in metrics if one.labelled]
@@ -53,11 +57,17 @@ def check_gate(gate: GateConfig, metrics: Collection[MetricFacts]) -> None:
     found.raise_all()
 
 
+def _find_facts(name: str, known: Mapping[str, MetricFacts]) -> MetricFacts | None:
+    """Returns the facts of a metric, of a row pass^k or pass@k, or of the metric of a quantile."""
+    metric = metric_of_quantile(name, [one.name for one in known.values() if one.passes is None])
+    return known.get(name) or (known[metric] if metric is not None else None)
+
+
 def _check_margins(gate: GateConfig, known: Mapping[str, MetricFacts]) -> None:
-    for name, one in known.items():
-        if gate.metrics is not None and name not in gate.metrics:
-            continue
-        most = None if one.worst is None or one.best is None else abs(one.best - one.worst)
+    whole = [name for name, one in known.items() if one.passes is None] if gate.metrics is None else gate.metrics
+    for name in dict.fromkeys((*whole, *gate.margins)):
+        one = _find_facts(name, known)
+        most = None if one is None or one.worst is None or one.best is None else abs(one.best - one.worst)
         margin = gate.margins.get(name, gate.margin)
         if most is not None and margin >= most:
             key = f"gate.margins.{name}" if name in gate.margins else "gate.margin"
@@ -65,7 +75,7 @@ def _check_margins(gate: GateConfig, known: Mapping[str, MetricFacts]) -> None:
             raise ConfigError(found, where=key, allowed=f"a number below {most:g}")
 
 
-def _check_earlier(gate: GateConfig, against: str, labelled: Collection[str], known: Collection[str]) -> None:
+def _check_earlier(gate: GateConfig, against: str, labelled: Collection[str], known: Mapping[str, MetricFacts]) -> None:
     try:
         manifest = EvaluationResult.load(against).manifest
     except ConfigError:
@@ -76,6 +86,7 @@ def _check_earlier(gate: GateConfig, against: str, labelled: Collection[str], kn
     described = manifest.get("metrics") or ()
     there = [one["name"] for one in described]
     for name in (*(gate.metrics or ()), *gate.margins):
-        if name in known and name not in there:
+        one = _find_facts(name, known)
+        if one is not None and (one.passes.metric if one.passes else one.name) not in there:
             found = f"{against!r} has no metric {name!r} to compare"
             raise ConfigError(found, where="gate", allowed=", ".join(there) or "none")

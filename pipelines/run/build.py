@@ -121,7 +121,7 @@ def _check_together(
             criteria.check(config.criteria, ends, config.slices, labelled)
     with found.collect(unless=may_be_there):
         if not (config.gate.corrected and found.doubts("metrics", "labels")):  # which may be the one with labels
-            check_gate(config.gate, facts)
+            check_gate(config.gate, [*facts, *(row for use in metrics for row in describe_passes(use))])
     with found.collect(unless=may_be_there):
         check_sequential(config, metrics, judges)
     with found.collect():

@@ -142,8 +142,9 @@ class ComparisonPage(RowsPage):
         change = _CHANGE if _CHANGE not in view.table.types else f"comparison/{_CHANGE}"
         roles, found = find_roles(runs.after), {}
         shown = [change, "status", roles["prompt"], roles["response"]]
-        scales, facts = runs.scales(comparison.deciding), runs.facts()
-        for name in comparison.deciding:
+        metrics, facts = runs.scored(comparison.deciding), runs.facts()
+        scales = runs.scales(metrics)
+        for name in metrics:
             score = f"{name}/score"
             if score not in table.types or score not in view.table.types:
                 continue

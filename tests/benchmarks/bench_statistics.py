@@ -7,6 +7,7 @@ only lines with them are computed. Each line names the bound that must hold; the
 
 - Distances from scipy, statsmodels and published tables: statistics_oracles.py.
 - Coverage of the intervals of a summary: interval_coverage.py.
+- Wrong verdicts on quantiles: quantile_errors.py.
 
 - Same agent: k of 500 rows changed by chance. Share of verdicts other than INCONCLUSIVE.
 - Family: 20 metrics × 11 slices of 500 rows, nothing changed but by chance. Share of comparisons with any such verdict.
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from interval_coverage import Check, list_coverages
+from quantile_errors import list_quantile_errors
 from statistics_cost import compare_runs
 from statistics_oracles import list_distances
 
@@ -273,7 +275,8 @@ def main() -> int:
     """Prints every figure beside its bound."""
     part = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
     words = sys.argv[2] if len(sys.argv) > 2 else ""
-    checks = [(*one, False) for one in (*list_distances(), *list_errors(part))]
+    quantiles = list_quantile_errors(max(int(2000 * part), 1))
+    checks = [(*one, False) for one in (*list_distances(), *list_errors(part), *quantiles)]
     checks += [(*one, True) for one in list_coverages(max(int(2000 * part), 1))]
     missed = 0
     for name, compute, bound, least in checks:

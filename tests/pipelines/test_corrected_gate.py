@@ -25,6 +25,8 @@ def run(folder: Path, name: str, right: int, passed: int, labelled: bool = True,
     if labelled:
         options["labels"] = {"path": str(path), "id": "instance", "columns": {"exact_match": "person"}}
     given = {"output": folder / name, "slices": ["g"], "dataset_options": {"id": "id"}, **options}
+    if "runnable" in given:
+        rows = [{key: row[key] for key in row if key != "response"} for row in rows]
     evaluate(rows, ["exact_match"], **given)
     return str(folder / name)
 
@@ -65,3 +67,16 @@ def test_missing_labels_are_told_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"gate\.corrected: .*before' has no labels of exact_match"):
         run(tmp_path, "after", 420, 450, gate=gate)
     assert not (tmp_path / "after").exists()
+
+
+def test_corrected_means_of_a_run_that_stopped_early_show_nothing(tmp_path: Path) -> None:
+    """Of two equal agents, the one that stops when it looks good would be better in one of ten comparisons."""
+    rule = {"sequential": {"metric": "exact_match", "threshold": 0.5}}
+    before = run(tmp_path, "before", 330, 540)
+    answers = {str(i): "a" if i * 7 % 600 < 540 else "b" for i in range(600)}
+    after = run(tmp_path, "after", 530, 540, runnable=lambda prompt: answers[prompt], statistics=rule)
+    found = compare(before, after, metrics=["exact_match"], corrected=True)
+    one = found.differences[0]
+    assert one.uncalled
+    assert (one.verdict, one.p, one.corrected_gain, found.exit_code) == ("INCONCLUSIVE", None, None, 4)
+    assert one.reason.startswith("a run stopped early, and the interval of its corrected mean")

@@ -51,9 +51,19 @@ def _frequencies() -> np.ndarray:
 
 def draw_weights(keys: np.ndarray) -> np.ndarray:
     """Returns weights of shape (keys, REPLICATES + 1), float64; the last one is 1, for the statistic itself."""
-    words = draw_words(keys ^ _SEED, REPLICATES // 4)
-    drawn = _frequencies()[words.view("<u2")]
+    drawn = draw_frequencies(keys, 0, REPLICATES)
     return np.concatenate([drawn, np.ones((len(keys), 1), np.uint8)], axis=1).astype(np.float64)
+
+
+def draw_frequencies(keys: np.ndarray, first: int, count: int) -> np.ndarray:
+    """Returns how often replicates draw each cluster, uint8 of shape (keys, count).
+
+    Args:
+        keys: The clusters.
+        first: Number of the first replicate, a multiple of 4.
+        count: Number of replicates, a multiple of 4.
+    """
+    return _frequencies()[draw_words(keys ^ _SEED, count // 4, first // 4).view("<u2")]
 
 
 class Draws:

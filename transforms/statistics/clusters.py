@@ -206,6 +206,15 @@ class Clusters(NamedTuple):
             values,
         )
 
+    def are_copies(self) -> bool:
+        """Whether they are values that occur equally often, each a cluster: then they show what the values show once.
+
+        The square of a cluster's sum is at most its size times the sum of its squares, which it is if all are equal.
+        """
+        size, rest = divmod(self.members.number, max(self.number, 1))
+        same = self.squares == self.members.squares.times(size)
+        return same and not rest and not self.open and self.sizes == self.number * size**2
+
     def _with(self, one: Values, times: int) -> Clusters:
         """Returns the sums with as many more equal clusters."""
         size, total, _ = one

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from ...schemas.comparison import Change, Difference
 from .corrected_gains import CorrectedGain
 from .multiplicity import benjamini_hochberg, holm
 from .paired import Evidence, Pairs, detectable_gain
-from .permutation import FLIPS
+from .paired_quantiles import QuantilePairs
 from .slices import SliceValues
 
 Cell = tuple[SliceValues, str]
 """A slice and a metric."""
+CellPairs: TypeAlias = Pairs | QuantilePairs
+"""The pairs of a cell, which show the gain of a mean or of a quantile."""
 
-_PER_MEMBER = 40
-"""Flips for each member of a large family: with fewer, no p-value could be small enough for it."""
+_STOPPED = "a run stopped early, and the interval of its corrected mean is right only for a fixed number of rows"
 
 
 def judge(
-    cells: Mapping[Cell, Pairs],
+    cells: Mapping[Cell, CellPairs],
     deciding: Collection[str],
     margins: Mapping[str, float],
     confidence: float,
@@ -39,12 +42,12 @@ def judge(
         deciding: Metrics that decide; they are the family. Others are judged by themselves.
         margins: The loss of each metric that counts as none.
         confidence: Level of the intervals, in (0, 1).
-        corrected: Gains of means that people's labels correct, which decide instead; `None` if there is none.
+        corrected: Gains of means that people's labels correct, which decide instead; `None` if there is none, because
+            labels are too few or a run stopped early.
     """
     by_labels = corrected or {}
     family = [cell for cell, pairs in cells.items() if cell[1] in deciding and pairs.seen.pairs]
-    flips = max(FLIPS, _PER_MEMBER * len(family))
-    cases = {cell: _weigh_cases(pairs, confidence, flips) for cell, pairs in cells.items()}
+    cases = {cell: pairs.weigh(confidence, len(family)) for cell, pairs in cells.items()}
     scored = dict(cases)
     cases |= {cell: _correct(cases[cell], gain, confidence) for cell, gain in by_labels.items() if cell in cases}
     adjusted = [_adjust(cases, family, case) for case in range(max(map(len, cases.values()), default=1))]
@@ -57,7 +60,9 @@ def judge(
         verdict, reason = _combine(verdicts, cases[cell][0], pairs, margin)
         tested = adjusted[0].get(cell), rates.get(cell), len(family) if cell in rates else 0
         one = _describe(cell, pairs, scored[cell], (verdict, reason), margin, tested, alpha)
-        found.append(_add_corrected(one, by_labels[cell], cases[cell][0].p) if cell in by_labels else one)
+        if cell in by_labels:
+            one = _add_corrected(one, by_labels[cell], cases[cell][0].p, pairs.stopped)
+        found.append(one)
     return found
 
 
@@ -69,16 +74,11 @@ def _correct(cases: Sequence[Evidence], gain: CorrectedGain | None, confidence: 
     return [gain.shifted((one.gain or 0.0) - seen, one, confidence) for one in cases]
 
 
-def _add_corrected(one: Difference, gain: CorrectedGain | None, p: float) -> Difference:
+def _add_corrected(one: Difference, gain: CorrectedGain | None, p: float, stopped: bool) -> Difference:
     if gain is None:
-        return replace(one, p=None, verdict="INCONCLUSIVE", reason="too few labels for a corrected mean in both runs")
+        why = _STOPPED if stopped else "too few labels for a corrected mean in both runs"
+        return replace(one, p=None, verdict="INCONCLUSIVE", reason=why)
     return replace(one, p=p, corrected_gain=gain.gain, corrected_ci_low=gain.low, corrected_ci_high=gain.high)
-
-
-def _weigh_cases(pairs: Pairs, confidence: float, flips: int) -> list[Evidence]:
-    """What the pairs show as they are, and in the worst and the best case if there are such."""
-    cases = [pairs.seen, pairs.worst, pairs.best] if pairs.bounded else [pairs.seen]
-    return [one.evidence(pairs.binary, pairs.most, confidence, flips) for one in cases if one is not None]
 
 
 def _adjust(cases: Mapping[Cell, Sequence[Evidence]], family: Sequence[Cell], case: int) -> dict[Cell, float]:
@@ -105,7 +105,7 @@ def _decide(seen: Evidence, p: float, margin: float, alpha: float) -> Change:
     return "INCONCLUSIVE"
 
 
-def _combine(verdicts: Sequence[Change], seen: Evidence, pairs: Pairs, margin: float) -> tuple[Change, str]:
+def _combine(verdicts: Sequence[Change], seen: Evidence, pairs: CellPairs, margin: float) -> tuple[Change, str]:
     """Returns the verdict that holds in all cases, and why there is none."""
     single = pairs.lost + pairs.gained
     words = f"{pairs.lost:,} lost and {pairs.gained:,} gained scores could change it"
@@ -114,7 +114,10 @@ def _combine(verdicts: Sequence[Change], seen: Evidence, pairs: Pairs, margin: f
     if not seen.pairs:
         return "INCONCLUSIVE", "no instance has a score in both runs"
     if pairs.stopped and seen.low is None:
-        return "INCONCLUSIVE", "a run stopped early, and without a range, or of clusters, its pairs show nothing"
+        return (
+            "INCONCLUSIVE",
+            "a run stopped early: pairs of clusters, of quantiles or without a range show nothing",
+        )
     if len(set(verdicts)) == 1:
         return verdicts[0], _explain(seen, margin) if verdicts[0] == "INCONCLUSIVE" else ""
     if set(verdicts) == {"BETTER", "NO_WORSE"}:
@@ -132,7 +135,7 @@ def _explain(seen: Evidence, margin: float) -> str:
 
 def _describe(
     cell: Cell,
-    pairs: Pairs,
+    pairs: CellPairs,
     cases: Sequence[Evidence],
     verdict: tuple[Change, str],
     margin: float,
@@ -140,7 +143,8 @@ def _describe(
     alpha: float,
 ) -> Difference:
     seen, gains = cases[0], pairs.seen
-    bounds = (cases[1].gain, cases[2].gain) if len(cases) > 1 else (seen.gain, seen.gain)
+    low, high = (cases[1].gain, cases[2].gain) if len(cases) > 1 else (seen.gain, seen.gain)
+    bounds = _finite(low), _finite(high)
     if not pairs.bounded and pairs.lost + pairs.gained:
         bounds = None, None
     passes: tuple[int | None, int | None] = (None, None)
@@ -156,3 +160,8 @@ def _describe(
         gains.risen, gains.fallen, *passes, pairs.lost, pairs.gained, gains.pairs / scored if scored else None,
         uncalled=pairs.uncalled,
     )  # fmt: skip
+
+
+def _finite(gain: float | None) -> float | None:
+    """A quantile that the lost scores could have moved anywhere has no bound."""
+    return gain if gain is not None and math.isfinite(gain) else None

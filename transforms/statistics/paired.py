@@ -13,6 +13,8 @@ from .paired_intervals import Part, square_and_add, tango
 from .permutation import BUCKETS, FLIPS, bucket_of, fold, key_of, sign_flip, sign_test
 from .sequential import mean_sequence, sequence_p
 
+_PER_TEST = 40
+"""Flips for each test of a large family: with fewer, no p-value could be small enough for it."""
 _HELD = 4096
 _ROUNDING = 1e-12
 """A variance this small, relative to the squares from which it is computed, is a rounding error of 0."""
@@ -59,7 +61,8 @@ class Evidence:
         low, high: Its confidence interval; `None` if there is none.
         p: Two-sided p-value of the mean gain 0.
         error: Standard error of the mean; `None` for less than two units.
-        step: Mean magnitude of the gains that are not 0; `None` if all are.
+        step: Mean magnitude of the gains that are not 0; `None` if all are. 0 if their number does not matter.
+        least: Smallest p-value that so many pairs can have.
     """
 
     pairs: int
@@ -69,6 +72,7 @@ class Evidence:
     p: float
     error: float | None
     step: float | None
+    least: float = 1.0
 
 
 @dataclass(slots=True)
@@ -172,7 +176,8 @@ class Gains:
             ends = self._interval(parts, binary, most, confidence)
         low, high = ends or (None, None)
         changed = self.risen + self.fallen
-        return Evidence(self.pairs, gain, low, high, p, error, (rise + fall) / changed if changed else None)
+        step = (rise + fall) / changed if changed else None
+        return Evidence(self.pairs, gain, low, high, p, error, step, 2.0 ** (1 - self.pairs))
 
     def _interval(
         self, parts: tuple[Part, Part, float], binary: bool, most: float | None, confidence: float
@@ -217,12 +222,10 @@ class Gains:
 
 
 @dataclass(slots=True)
-class Pairs:
-    """Scores of a metric in two runs, instance by instance; `stopped` if a run called no more once a mean was decided.
+class PairCounts:
+    """Counts of the instances of two runs; `stopped` if a run called no more once a mean was decided.
 
-    An instance that a run did not call for that reason is left out. One that only one run scored is no pair. As soon as
-    there is one, the gains are also added up for the worst and for the best case: as if the other run had given it the
-    score that makes its gain the smallest or the largest.
+    An instance that a run did not call for that reason is left out. One that only one run scored is no pair.
     """
 
     scale: Scale = Scale()
@@ -235,6 +238,26 @@ class Pairs:
     gone: int = 0
     newly_failing: int = 0
     fixed: int = 0
+    binary: bool = False
+
+    def add_uncalled(self) -> None:
+        """Adds an instance that is in both runs, and that one of them did not call since a mean was decided."""
+        self.instances += 1
+        self.uncalled += 1
+
+    def add_gone(self) -> None:
+        """Adds an instance that the first run scored and the second run does not have."""
+        self.gone += 1
+
+
+@dataclass(slots=True)
+class Pairs(PairCounts):
+    """Scores of a metric in two runs, instance by instance.
+
+    As soon as only one run scored an instance, the gains are also added up for the worst and for the best case: as if
+    the other run had given it the score that makes its gain the smallest or the largest.
+    """
+
     binary: bool = True
     within: bool = True
     seen: Gains = field(init=False)
@@ -266,20 +289,22 @@ class Pairs:
         if len(self._held) == _HELD:
             self._flush()
 
-    def add_uncalled(self) -> None:
-        """Adds an instance that is in both runs, and that one of them did not call since a mean was decided."""
-        self.instances += 1
-        self.uncalled += 1
-
-    def add_gone(self) -> None:
-        """Adds an instance that the first run scored and the second run does not have."""
-        self.gone += 1
-
     def means(self) -> tuple[float, float] | tuple[None, None]:
         """Returns the means of the pairs in both runs; `None` without pairs."""
         self._flush()
         n = self.seen.pairs
         return (self._totals[0] / n, self._totals[1] / n) if n else (None, None)
+
+    def weigh(self, confidence: float, tests: int) -> list[Evidence]:
+        """Returns what the pairs show as they are, and in the worst and the best case if there are such.
+
+        Args:
+            confidence: Level of the intervals, in (0, 1).
+            tests: Size of the family of tests.
+        """
+        cases = [self.seen, self.worst, self.best] if self.bounded else [self.seen]
+        flips = max(FLIPS, _PER_TEST * tests)
+        return [one.evidence(self.binary, self.most, confidence, flips) for one in cases if one is not None]
 
     @property
     def bounded(self) -> bool:
@@ -341,8 +366,8 @@ def detectable_gain(seen: Evidence, most: float | None, alpha: float) -> float |
         alpha: Level of the test, divided by the size of the family.
     """
     step = seen.step if seen.step is not None else most
-    if step is None or seen.error is None:
+    if step is None or seen.error is None or seen.least > alpha:
         return None
     needed = 1 + math.ceil(-math.log2(alpha))
     found = max(detectable_errors(alpha) * seen.error, step * needed / seen.pairs)
-    return None if needed > seen.pairs or (most is not None and found > most) else found
+    return None if most is not None and found > most else found

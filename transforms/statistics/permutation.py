@@ -118,12 +118,12 @@ def _flip_signs(keys: np.ndarray, words: int) -> np.ndarray:
     return bits * 2.0 - 1.0
 
 
-def draw_words(keys: np.ndarray, words: int) -> np.ndarray:
-    """Returns random words of 64 bits, of shape (keys, words); each is a hash of its number and the key.
+def draw_words(keys: np.ndarray, words: int, first: int = 0) -> np.ndarray:
+    """Returns random words of 64 bits, of shape (keys, words); each is a hash of its number, from `first`, and the key.
 
     Source: Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators (the mix of SplitMix64).
     """
-    counters = np.arange(1, words + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    counters = np.arange(first + 1, first + words + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = keys[:, None] + counters[None, :]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -13,6 +13,7 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
+from statsmodels.stats.proportion import proportion_confint
 
 from evalbeam.schemas.batch import Batch
 from evalbeam.schemas.config.evaluation import StatisticsConfig
@@ -66,6 +67,18 @@ def test_ten_rows_copied_have_the_interval_of_ten_rows(copies: int) -> None:
     assert many.design_effect == pytest.approx(copies)
     assert (many.median_ci_low, many.median_ci_high) == (once.median_ci_low, once.median_ci_high)
     assert (once.n_clusters, once.design_effect, once.ci_method) == (10, 1.0, "t")
+
+
+@pytest.mark.parametrize("right", [0, 6, 10])
+@pytest.mark.parametrize("facts", [MetricFacts("m"), MetricFacts("m", binary=True, range=(0.0, 1.0))])
+def test_ten_shares_copied_have_the_interval_of_ten_rows(right: int, facts: MetricFacts) -> None:
+    rows = [Instance(f"{i:032x}", {"score": float(i < right)}) for i in range(10)]
+    once, many = summary(rows, facts=facts), summary([row for row in rows for _ in range(50)], facts=facts)
+    assert (many.scored_count, many.n_clusters, many.ci_method) == (500, 10, "cluster")
+    assert (many.ci_low, many.ci_high) == (once.ci_low, once.ci_high)
+    assert once.ci_low == pytest.approx(proportion_confint(right, 10, method="wilson")[0])
+    uneven = summary([row for i, row in enumerate(rows) for _ in range(50 + (i == 3))], facts=facts)
+    assert (uneven.ci_low or 0.0) < (many.ci_low or 1e-9), "clusters of unequal sizes are no rows"
 
 
 def test_some_equal_inputs_among_many_rows() -> None:
