@@ -10,7 +10,7 @@ from rapidfuzz.distance import LCSseq
 
 from ..grounding.quantifiers import is_stretched
 from ..grounding.side import BE, Side
-from ..grounding.words import DATES, Sentence, Word
+from ..grounding.words import DATES, FUNCTION_WEIGHT, Sentence, Word
 
 LACKING = 0.55
 """Factor of the support if any content word is lacking: a claim that is supported in part is not grounded."""
@@ -58,22 +58,24 @@ def compare(claim: Side, fact: Side, context: frozenset[str]) -> Comparison:
         fact: The clause of the fact.
         context: The stems of the text that the clause of the fact is part of; they may name its subject.
     """
-    pairs = _find_pairs(claim, fact)
+    pairs = [] if fact.stems.isdisjoint(claim.content) else _find_pairs(claim, fact)
     anchors = [(i, j) for i, j in pairs if claim.words[i].weight == 1]
     if not anchors:
-        share = sum(w.weight for w in claim.words if w.stem in fact.stems) / claim.weight
+        share = claim.weigh(fact.stems) / claim.weight
         return Comparison(share / 4, 0.0, share, 1.0)
     borrowed = _find_borrowed(claim, fact, anchors, context)
-    known = fact.stems | borrowed
-    covered = sum(w.weight for w in claim.words if w.stem in known or (w.weight < 1 and w.stem in context))
-    in_order = sum(claim.words[i].weight for i, _ in pairs) + sum(w.weight for w in claim.words if w.stem in borrowed)
+    known = fact.stems | borrowed if borrowed else fact.stems
+    lacking = [w for w in claim.contents if w.stem not in known]
+    light = [stem for stem in claim.light if stem in known or stem in context]
+    covered = len(claim.contents) - len(lacking) + FUNCTION_WEIGHT * len(light)
+    in_order = len(anchors) + FUNCTION_WEIGHT * (len(pairs) - len(anchors)) + claim.weigh(borrowed)
     support = (_COVERED * covered + (1 - _COVERED) * min(in_order, covered)) / claim.weight
-    lacking = [w for w in claim.words if w.weight == 1 and w.stem not in known]
     clash = _find_clash(claim, fact, anchors, lacking)
     factor = clash.factor * (1.0 if support == 1 else _get_certainty(claim, fact))
     support *= (LACKING if lacking else 1.0) * factor
-    support *= MISSING ** sum(w.stem not in known for w in claim.needed)
-    contradiction = min(clash.weight * _compute_coverage(claim, known, clash.swapped) ** 2, 1.0)
+    support *= MISSING ** len([w for w in claim.needed if w.stem not in known])
+    share = _compute_coverage(claim, known, clash.swapped) if clash.weight else 0.0
+    contradiction = min(clash.weight * share**2, 1.0)
     return Comparison(support, contradiction, covered / claim.weight, factor)
 
 
@@ -103,6 +105,8 @@ def _find_borrowed(
     of its own speaks of that.
     """
     before = claim.words[: anchors[0][0]]
+    if not before:
+        return frozenset()
     subject = before[: next((i for i, w in enumerate(before) if w.stem in BE), len(before))]
     lead = [w for w in subject if w.stem not in fact.stems and w.weight == 1]
     if (
@@ -140,8 +144,9 @@ def _find_clash(claim: Side, fact: Side, anchors: Sequence[tuple[int, int]], lac
     factor = (SWAPPED if kinds else 1.0) * (NEGATED if negated else 1.0) * (EXCHANGED if exchanged else 1.0)
     if swapped or negated or exchanged:
         return _Clash(swapped, factor, 1.0)
-    others = {w.kind for w in fact.words if w.stem not in claim.stems}
-    loose = any(w in lacking and w.kind in others for w in claim.needed)
+    needed = [w for w in lacking if w in claim.needed]
+    others = {w.kind for w in fact.words if w.stem not in claim.stems} if needed else set[str]()
+    loose = any(w.kind in others for w in needed)
     return _Clash(swapped, factor, LOOSE if loose else OTHER if kinds else 0.0)
 
 
@@ -150,7 +155,8 @@ def _find_swapped_kinds(claim: Side, fact: Side, anchors: Sequence[tuple[int, in
     found: set[str] = set()
     for ours, theirs in _iter_gaps(claim.words, fact.words, anchors):
         own = {w.kind for w in ours if w.weight == 1 and w.stem not in fact.stems}
-        found |= own & {w.kind for w in theirs if w.weight == 1 and w.stem not in claim.stems}
+        if own:
+            found |= own & {w.kind for w in theirs if w.weight == 1 and w.stem not in claim.stems}
     return found
 
 
@@ -224,9 +230,13 @@ def _has_nearer_number(claim: Side, fact: Side, word: str, number: str) -> bool:
 def _compute_coverage(claim: Side, known: frozenset[str], swapped: bool) -> float:
     """Computes the share of the claim in the clause, ignoring negations and names and numbers that it lacks."""
 
-    def is_set_aside(word: Word) -> bool:
-        return word.kind == "number" or (word.kind == "name" and (swapped or word in claim.needed))
-
-    rest = [w for w in claim.words if w.kind != "negation" and (w.stem in known or not is_set_aside(w))]
-    total = sum(w.weight for w in rest)
-    return sum(w.weight for w in rest if w.stem in known) / total if total else 0.0
+    total = common = 0.0
+    for word in claim.words:
+        if word.kind == "negation":
+            continue
+        if word.stem in known:
+            common += word.weight
+        elif word.kind == "number" or (word.kind == "name" and (swapped or word in claim.needed)):
+            continue
+        total += word.weight
+    return common / total if total else 0.0

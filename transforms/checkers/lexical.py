@@ -62,9 +62,9 @@ class Lexical(PairChecker):
 
 def _weigh(claim: Side, premise: Text) -> Verdict:
     known = premise.stems
-    if not any(w.stem in known for w in claim.words if w.weight == 1):  # "he is" has none to compare
+    if known.isdisjoint(claim.content):  # "he is" has none to compare
         return Verdict(0.0, 0.0)
-    coverage = sum(w.weight for w in claim.words if w.stem in known) / claim.weight
+    coverage = claim.weigh(known) / claim.weight
     if coverage < _LEAST:
         return Verdict(coverage / 4, 0.0)
     found = [compare(claim, clause, known) for clause in _find_nearest(claim, premise)]
@@ -81,9 +81,9 @@ def _measure_likeness(claim: Side, premise: Text) -> float:
 
     It is the mean share of the claim's words that are in the text, and in the same order. All words weigh alike.
     """
-    common = sum(stem in premise.stems for stem in claim.order)
+    common = len([stem for stem in claim.order if stem in premise.stems])
     in_order = LCSseq.similarity(claim.order, premise.order)
-    lacking = sum(w.stem not in premise.stems for w in claim.needed)
+    lacking = len([w for w in claim.needed if w.stem not in premise.stems])
     return _UNSUPPORTED * MISSING**lacking * (common + in_order) / 2 / len(claim.order)
 
 

@@ -79,7 +79,8 @@ def _split_line(line: str) -> list[str]:
         verb = f"is {enclosed['kind']}" if enclosed["kind"].strip() in _ARTICLES else ""
         parts = (f"{enclosed['head']} {enclosed['rest']}", f"{enclosed['head']} {verb}{enclosed['inner']}")
         return [clause for part in parts for clause in _split_line(part)]
-    if (trailing := _TRAILING.match(line)) and _has_verb(trailing["head"].split()):
+    trailing = _TRAILING.match(line) if " wh" in line or " that" in line else None
+    if trailing and _has_verb(trailing["head"].split()):
         antecedent = " ".join(trailing["head"].split()[-2:])
         return [*_split_line(trailing["head"]), *_split_line(f"{antecedent} {trailing['inner']}")]
     parts = [part.split() for part in _BOUNDARY.split(line) if part.strip()]

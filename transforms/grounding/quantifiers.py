@@ -25,7 +25,8 @@ _PAIRS = {
     ("less", "than"): "less",
 }
 _BEFORE_NUMBERS = {"over": "more", "above": "more", "exceeding": "more", "under": "less", "below": "less"}
-_MARKS = frozenset([*_SINGLE, *_BEFORE_NUMBERS, *(first for first, _ in _PAIRS)])
+MARKS = frozenset([*_SINGLE, *_BEFORE_NUMBERS, *(first for first, _ in _PAIRS)])
+"""Stems without one of which a clause has no quantifier."""
 _IMPLIED = {"all": ("most", "many", "some"), "most": ("many", "some"), "many": ("some",), "more": ("least",)}
 """What a quantifier of a fact says of weaker ones too."""
 _REVERSING = frozenset(["few", "except"])
@@ -47,8 +48,6 @@ class Quantifier(NamedTuple):
 def find_quantifiers(words: Sentence) -> frozenset[Quantifier]:
     """Finds the quantifiers of a clause."""
     stems = [*(w.stem for w in words), ""]
-    if _MARKS.isdisjoint(stems):
-        return frozenset()
     found: set[Quantifier] = set()
     for i, word in enumerate(words):
         following = words[i + 1] if i + 1 < len(words) else None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from .once import Once
-from .quantifiers import Quantifier, find_quantifiers
+from .quantifiers import MARKS, Quantifier, find_quantifiers
 from .words import Sentence, Word
 
 _PREPOSITIONS = frozenset(
@@ -43,9 +45,23 @@ class Side:
         return [w.stem for w in self.words]
 
     @Once
+    def contents(self) -> list[Word]:
+        """The content words."""
+        return [w for w in self.words if w.weight == 1]
+
+    @Once
     def content(self) -> list[str]:
         """The stems of the content words."""
-        return [w.stem for w in self.words if w.weight == 1]
+        return [w.stem for w in self.contents]
+
+    @Once
+    def light(self) -> list[str]:
+        """The stems of the other words."""
+        return [w.stem for w in self.words if w.weight < 1]
+
+    def weigh(self, stems: Collection[str]) -> float:
+        """Returns the weight of the words with one of these stems."""
+        return sum([w.weight for w in self.words if w.stem in stems])
 
     @Once
     def negations(self) -> int:
@@ -53,7 +69,7 @@ class Side:
 
     @Once
     def quantifiers(self) -> frozenset[Quantifier]:
-        return find_quantifiers(self.words)
+        return frozenset() if MARKS.isdisjoint(self.stems) else find_quantifiers(self.words)
 
     @Once
     def is_passive(self) -> bool:
