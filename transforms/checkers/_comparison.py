@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import LCSseq
 
-from ..grounding.quantifiers import is_stretched
+from ..grounding.quantifiers import is_stretched, leaves_out_doubt
 from ..grounding.side import BE, Side
 from ..grounding.words import DATES, FUNCTION_WEIGHT, Sentence, Word
 
@@ -16,7 +16,7 @@ LACKING = 0.55
 """Factor of the support if any content word is lacking: a claim that is supported in part is not grounded."""
 MISSING, SWAPPED, NEGATED, EXCHANGED = 0.4, 0.4, 0.3, 0.4
 """Further factors: for each lacking number or name, for other words in place of the claim's, for more negations in one
-of the two, for other quantifiers or exchanged roles."""
+of the two, for other quantifiers, exchanged roles or doubts that the claim leaves out."""
 LOOSE, OTHER = 0.85, 0.5
 """Weights of a contradiction: the text has another name or number, but not at the claim's position; it has another
 word of no known kind in place of the claim's, which may mean the same."""
@@ -31,6 +31,8 @@ _REACH = 3
 """Extra words beyond the claim's ends in which counterparts are searched for in the sentence."""
 _FREE_ORDER = "\u0370"
 """First letter of the scripts in whose languages the order of words tells no roles, or words are not told apart."""
+_TURNED_PREPOSITIONS = {"before": "after", "above": "below", "over": "under", "from": "to", "until": "since"}
+_OPPOSITES = _TURNED_PREPOSITIONS | {b: a for a, b in _TURNED_PREPOSITIONS.items()}
 _PRONOUNS = frozenset(["it", "he", "she", "they", "this", "that"])
 
 
@@ -42,12 +44,14 @@ class Comparison(NamedTuple):
         contradiction: Probability that it contradicts the claim.
         coverage: Share of the claim's words in the clause.
         factor: Factor of the support for conflicts and for a claim too short to be certain.
+        borrowed: True if the clause itself does not name the claim's subject.
     """
 
     support: float
     contradiction: float
     coverage: float
     factor: float
+    borrowed: bool = False
 
 
 def compare(claim: Side, fact: Side, context: frozenset[str]) -> Comparison:
@@ -76,7 +80,7 @@ def compare(claim: Side, fact: Side, context: frozenset[str]) -> Comparison:
     support *= MISSING ** len([w for w in claim.needed if w.stem not in known])
     share = _compute_coverage(claim, known, clash.swapped) if clash.weight else 0.0
     contradiction = min(clash.weight * share**2, 1.0)
-    return Comparison(support, contradiction, covered / claim.weight, factor)
+    return Comparison(support, contradiction, covered / claim.weight, factor, bool(borrowed))
 
 
 def _get_certainty(claim: Side, fact: Side) -> float:
@@ -102,7 +106,7 @@ def _find_borrowed(
     """Returns the stems of the claim's subject that the clause lacks, but the text around it has.
 
     "It was directed by James Cameron" speaks of the Titanic of the sentence before. A clause with a subject or a name
-    of its own speaks of that.
+    of its own speaks of that. What follows a preposition ("On Sundays ...") is no subject.
     """
     before = claim.words[: anchors[0][0]]
     if not before:
@@ -112,7 +116,7 @@ def _find_borrowed(
     if (
         not lead
         or claim.is_passive != fact.is_passive
-        or any(w.kind == "number" or w.stem not in context for w in lead)
+        or any(w.kind == "number" or w.stem not in context or _is_adjunct(claim, w) for w in lead)
     ):
         return frozenset()
     agent = fact.order.index("by") if fact.is_passive else len(fact.words)
@@ -120,6 +124,10 @@ def _find_borrowed(
     named = any(w.kind == "name" for w in lead)
     free = all(w.weight < 1 or w.stem in claim.stems or w.stem in DATES or (named and w.kind != "name") for w in rivals)
     return frozenset(w.stem for w in lead) if free else frozenset()
+
+
+def _is_adjunct(claim: Side, word: Word) -> bool:
+    return claim.prepositions.get(word.stem, "of") != "of"
 
 
 class _Clash(NamedTuple):
@@ -144,6 +152,7 @@ def _find_clash(claim: Side, fact: Side, anchors: Sequence[tuple[int, int]], lac
     factor = (SWAPPED if kinds else 1.0) * (NEGATED if negated else 1.0) * (EXCHANGED if exchanged else 1.0)
     if swapped or negated or exchanged:
         return _Clash(swapped, factor, 1.0)
+    factor *= EXCHANGED if fact.doubts and leaves_out_doubt(claim.doubts, fact.doubts) else 1.0
     needed = [w for w in lacking if w in claim.needed]
     others = {w.kind for w in fact.words if w.stem not in claim.stems} if needed else set[str]()
     loose = any(w.kind in others for w in needed)
@@ -183,13 +192,19 @@ def has_exchanged_roles(claim: Side, fact: Side) -> bool:
     Three words in reverse order are exchanged around the one between (A sued B, B sued A), unless only one of the two
     clauses is passive; then it is the same order that tells so. A part that has only moved to the front reverses no
     three words. Two words that take each other's preposition (from A to B, from B to A) are exchanged as well, and so
-    are two numbers next to each other (3-1, 1-3), and a word that stands by a number that the fact gives to another.
+    is one that takes the opposite (before, after), two that change sides around "than", two numbers next to each other
+    (3-1, 1-3), and a word that stands by a number that the fact gives to another.
     """
     places = [fact.places[stem] for stem in claim.places if stem in fact.places and stem[0] < _FREE_ORDER]
     turned = _has_falling_three(places)
     if claim.is_passive != fact.is_passive:
         turned = len(places) > 2 and places == sorted(places)
-    return turned or _has_exchanged_prepositions(claim, fact) or _has_exchanged_numbers(claim, fact)
+    return (
+        turned
+        or _has_exchanged_prepositions(claim, fact)
+        or _has_exchanged_numbers(claim, fact)
+        or _is_compared_backwards(claim, fact)
+    )
 
 
 def _has_falling_three(places: Sequence[int]) -> bool:
@@ -202,7 +217,18 @@ def _has_falling_three(places: Sequence[int]) -> bool:
 def _has_exchanged_prepositions(claim: Side, fact: Side) -> bool:
     ours, theirs = claim.prepositions, fact.prepositions
     moved = [stem for stem in ours if theirs.get(stem, ours[stem]) != ours[stem]]
+    if any(_OPPOSITES.get(ours[stem]) == theirs[stem] for stem in moved):
+        return True
     return any(ours[a] == theirs[b] and ours[b] == theirs[a] for a in moved for b in moved)
+
+
+def _is_compared_backwards(claim: Side, fact: Side) -> bool:
+    """Returns true if a word of each side of "than" is on the other side in the fact."""
+    if "than" not in claim.stems or "than" not in fact.stems:
+        return False
+    ours, theirs = claim.order.index("than"), fact.order.index("than")
+    common = [(i, fact.places[stem]) for stem, i in claim.places.items() if stem in fact.places]
+    return any(i < ours and j > theirs for i, j in common) and any(i > ours and j < theirs for i, j in common)
 
 
 def _has_exchanged_numbers(claim: Side, fact: Side) -> bool:
@@ -222,6 +248,8 @@ def _has_nearer_number(claim: Side, fact: Side, word: str, number: str) -> bool:
         after = fact.words[low + 1 : low + 1 + _REACH]
         return any(w.kind == "number" and w.stem not in claim.stems for w in after)
     between = fact.words[low + 1 : high]
+    if any(a.kind == "number" and b.stem == "of" and a.stem not in claim.stems for a, b in pairwise(between)):
+        return True  # "won two of its nine"
     while between and (between[-1].weight < 1 or between[-1].kind == "number" or between[-1].stem in DATES):
         between = between[:-1]  # "December 19, 1997" is one date
     return any(w.kind == "number" and w.stem not in claim.stems for w in between)

@@ -67,13 +67,19 @@ def _weigh(claim: Side, premise: Text) -> Verdict:
     coverage = claim.weigh(known) / claim.weight
     if coverage < _LEAST:
         return Verdict(coverage / 4, 0.0)
-    found = [compare(claim, clause, known) for clause in _find_nearest(claim, premise)]
+    found = _drop_doubtful([compare(claim, clause, known) for clause in _find_nearest(claim, premise)])
     best = max(found, key=lambda c: c.support)
     if best.support >= _SUPPORTED:
         return Verdict(min(best.support, 1.0), 0.0)
     nearest = max(found, key=_closeness)
     factor = NEGATED if nearest.contradiction >= _CONTRADICTED else max(c.factor for c in found)
     return Verdict(_measure_likeness(claim, premise) * factor, nearest.contradiction)
+
+
+def _drop_doubtful(found: list[Comparison]) -> list[Comparison]:
+    """Drops clauses that may speak of the claim's subject if a clause that names it contradicts the claim."""
+    named = [c for c in found if not c.borrowed]
+    return named if any(c.contradiction >= _CONTRADICTED for c in named) else found
 
 
 def _measure_likeness(claim: Side, premise: Text) -> float:

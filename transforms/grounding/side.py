@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from .once import Once
-from .quantifiers import MARKS, Quantifier, find_quantifiers
+from .quantifiers import DOUBTS, MARKS, Quantifier, find_doubts, find_quantifiers
 from .words import Sentence, Word
 
-_PREPOSITIONS = frozenset(
-    ["from", "to", "in", "on", "at", "by", "for", "with", "of", "before", "after", "into", "over", "under", "through"]
-)
+_PREPOSITION_WORDS = "from to in on at by for with of before after into over under through above below until since"
+_PREPOSITIONS = frozenset(_PREPOSITION_WORDS.split())
 _ARTICLES = frozenset(["the", "a", "an"])
 BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
 """The forms of "be"."""
@@ -70,6 +69,10 @@ class Side:
     @Once
     def quantifiers(self) -> frozenset[Quantifier]:
         return frozenset() if MARKS.isdisjoint(self.stems) else find_quantifiers(self.words)
+
+    @Once
+    def doubts(self) -> frozenset[str]:
+        return frozenset() if DOUBTS.isdisjoint(self.stems) else find_doubts(self.words)
 
     @Once
     def is_passive(self) -> bool:
