@@ -161,7 +161,7 @@ def _repeats_predicate(whole: Sequence[str], part: Sequence[str]) -> bool:
 def _is_name_with_verb(part: Sequence[str]) -> bool:
     names = next((i for i, word in enumerate(part) if _shape(word) != "name"), len(part))
     following = part[names:]
-    return 0 < names and len(following) > 1 and _shape(following[0]) == "word" and _is_open(following[0])
+    return names > 0 and len(following) > 1 and _shape(following[0]) == "word" and _is_open(following[0])
 
 
 def _is_open(word: str) -> bool:

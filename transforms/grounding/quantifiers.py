@@ -31,7 +31,7 @@ _IMPLIED = {"all": ("most", "many", "some"), "most": ("many", "some"), "many": (
 """What a quantifier of a fact says of weaker ones too."""
 _REVERSING = frozenset(["few", "except"])
 """Quantifiers that a claim cannot leave out."""
-_POSSIBLE = frozenset("may might perhaps maybe possibly probably likely allegedly supposedly".split())
+_POSSIBLE = frozenset(["may", "might", "perhaps", "maybe", "possibly", "probably", "likely", "allegedly", "supposedly"])
 _CONDITIONS = frozenset(["if", "whether", "wenn"])
 _ABLE = frozenset(["can", "could"])
 """Words that a claim may have in place of "may"."""
