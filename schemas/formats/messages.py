@@ -177,6 +177,23 @@ def messages_of(request: Json) -> list[Mapping[str, Json]]:
     return _messages(given.get("messages")) or _messages(given.get("input"))
 
 
+def system_texts(request: Json) -> list[str]:
+    """Returns the texts of the system messages of a request.
+
+    They are messages, or the `system` of Anthropic and Bedrock, the `instructions` of OpenAI's responses, or the
+    `system_instruction` in the `config` of Gemini: a text, or parts with texts.
+    """
+    told = [m for m in messages_of(request) if m.get("role", m.get("type")) in ("system", "developer")]
+    found: list[Any] = [m.get("content") for m in told]
+    if isinstance(request, Mapping):
+        config = request.get("config")
+        found += [request.get("system"), request.get("instructions")]
+        found.append(config.get("system_instruction") if isinstance(config, Mapping) else None)
+    parts = [f.get("parts") if isinstance(f, Mapping) else f for f in found]
+    texts = [p if isinstance(p, str) else _text(p, None) for p in parts if p]
+    return [text for text in texts if isinstance(text, str)]
+
+
 def _chat_message(message: Mapping[str, Json]) -> dict[str, Json]:
     parts = [p for p in message.get("parts") or () if isinstance(p, Mapping)]
     texts = [str(p.get("content", p.get("text")) or "") for p in parts if p.get("type", "text") == "text"]
