@@ -1,13 +1,15 @@
 """Requests and responses of chat agents, in the forms that products log, and their text.
 
 A request is text, `{messages: [{role, content}]}` (OpenAI chat completions), `{query, history}` or `{input: [...]}`
-(OpenAI responses). A response is text, `{choices: [{message}]}`, `{messages: [...]}`, `{content}`, `{output: [...]}`
-or a list whose first element is one of these. The text of a request of any other form is its JSON text.
+(OpenAI responses). A response is text, `{choices: [{message}]}`, `{messages: [...]}`, `{content}` (also Anthropic),
+`{output: [...]}`, `{message}` (LlamaIndex, Ollama), `{output: {message}}` (Bedrock), `{candidates: [{content}]}`
+(Gemini), `{generations: [[{message}]]}` (LangChain) or a list whose first element is one of these. The text of a
+request of any other form is its JSON text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -36,7 +38,7 @@ def parsed(value: Json, known: Sequence[str] | None) -> Json:
 
 
 REQUEST_KEYS = ("messages", "query", "input")
-RESPONSE_KEYS = ("choices", "messages", "content", "output")
+RESPONSE_KEYS = ("choices", "messages", "content", "output", "candidates")
 """Keys that identify JSON text as a request or as a response."""
 
 
@@ -83,24 +85,51 @@ def response_text(response: Json) -> Json:
         return response
     if response.get("content") is not None:
         return _text(response["content"], response)
-    if choices := _messages(response.get("choices")):
-        message = choices[0].get("message")
-        return _text(message.get("content"), response) if isinstance(message, Mapping) else response
-    if messages := _messages(response.get("messages")):
-        return _text(messages[-1].get("content"), response)
+    if messages := _answers(response):
+        said = messages[-1] if "messages" in response else messages[0]
+        return _text(_content(said), response)
     said = [m for m in _messages(response.get("output")) if m.get("type", "message") == "message" and "content" in m]
     return _text(said[-1]["content"], response) if said else response
 
 
+def _answers(response: Mapping[str, Json]) -> list[Mapping[str, Json]]:
+    """Returns the messages of a response: those of its choices, or all that it lists."""
+    if choices := _messages(response.get("choices")):
+        return _objects(c.get("message", {"content": c.get("text")}) for c in choices)
+    if messages := _messages(response.get("messages")):
+        return messages
+    if candidates := _messages(response.get("candidates")):
+        return [_chat_message(c) for c in _objects(c.get("content") for c in candidates)]
+    generations: Any = response.get("generations")
+    while isinstance(generations, list) and generations and isinstance(generations[0], list):
+        generations = generations[0]
+    if generations := _messages(generations):
+        return _objects(g.get("message", {"content": g.get("text")}) for g in generations)
+    output = response.get("output")
+    return _objects([response.get("message"), output.get("message") if isinstance(output, Mapping) else None])
+
+
+def _content(message: Mapping[str, Json]) -> Json:
+    """Returns the content of a message: its text or blocks, or the transcript of what was spoken."""
+    audio = message.get("audio")
+    spoken = audio.get("transcript") if isinstance(audio, Mapping) else None
+    return next((v for v in (message.get("content"), message.get("blocks"), spoken) if v is not None), None)
+
+
 def tool_calls_of(response: Json) -> list[dict[str, Json]]:
-    """Lists the tool calls in a response, as {name, arguments}: `tool_calls` of messages, or items of `output`."""
+    """Lists the tool calls in a response, as {name, arguments}.
+
+    They are `tool_calls` of messages, blocks of their content (`tool_use`, `toolUse`), or items of `output`.
+    """
     if isinstance(response, list) and len(response) == 1:
         return tool_calls_of(response[0])
     if not isinstance(response, Mapping):
         return []
-    told = [c.get("message") for c in _messages(response.get("choices"))] or response.get("messages")
-    messages = [m for m in told if isinstance(m, Mapping)] if isinstance(told, list) else []
-    calls = [call for m in messages for call in _messages(m.get("tool_calls"))]
+    calls: list[Mapping[str, Json]] = []
+    for message in _answers(response) or [response]:
+        calls += _messages(message.get("tool_calls"))
+        blocks = _messages(message.get("content"))
+        calls += [b for b in blocks if b.get("type") == "tool_use"] + _objects(b.get("toolUse") for b in blocks)
     calls += [item for item in _messages(response.get("output")) if item.get("type") in ("function_call", "mcp_call")]
     return [found for call in calls if (found := _plain_call(call)) is not None]
 
@@ -109,7 +138,7 @@ def _plain_call(call: Mapping[str, Json]) -> dict[str, Json] | None:
     """Returns {name, arguments} in a call, whose arguments may be JSON text; `None` for a call without a name."""
     function = call.get("function")
     source = function if isinstance(function, Mapping) else call
-    given = next((source[key] for key in ("arguments", "args") if source.get(key) is not None), {})
+    given = next((source[key] for key in ("arguments", "args", "input") if source.get(key) is not None), {})
     return {"name": source["name"], "arguments": given} if source.get("name") else None
 
 
@@ -148,6 +177,23 @@ def messages_of(request: Json) -> list[Mapping[str, Json]]:
     return _messages(given.get("messages")) or _messages(given.get("input"))
 
 
+def system_texts(request: Json) -> list[str]:
+    """Returns the texts of the system messages of a request.
+
+    They are messages, or the `system` of Anthropic and Bedrock, the `instructions` of OpenAI's responses, or the
+    `system_instruction` in the `config` of Gemini: a text, or parts with texts.
+    """
+    told = [m for m in messages_of(request) if m.get("role", m.get("type")) in ("system", "developer")]
+    found: list[Any] = [m.get("content") for m in told]
+    if isinstance(request, Mapping):
+        config = request.get("config")
+        found += [request.get("system"), request.get("instructions")]
+        found.append(config.get("system_instruction") if isinstance(config, Mapping) else None)
+    parts = [f.get("parts") if isinstance(f, Mapping) else f for f in found]
+    texts = [p if isinstance(p, str) else _text(p, None) for p in parts if p]
+    return [text for text in texts if isinstance(text, str)]
+
+
 def _chat_message(message: Mapping[str, Json]) -> dict[str, Json]:
     parts = [p for p in message.get("parts") or () if isinstance(p, Mapping)]
     texts = [str(p.get("content", p.get("text")) or "") for p in parts if p.get("type", "text") == "text"]
@@ -173,10 +219,16 @@ def _messages(value: Any) -> list[Mapping[str, Json]]:
     return value if isinstance(value, list) and all(isinstance(m, Mapping) for m in value) else []
 
 
+def _objects(values: Iterable[Json]) -> list[Mapping[str, Json]]:
+    return [v for v in values if isinstance(v, Mapping)]
+
+
 def _text(content: Json, whole: Json) -> Json:
     """Returns the content of a message as text; `whole` if there is none (a message with only tool calls)."""
     if isinstance(content, list):
-        texts = [p.get("text") for p in content if isinstance(p, Mapping) and p.get("type") in ("text", "output_text")]
+        parts = _objects(content)
+        texts = [p.get("text") for p in parts if p.get("type", p.get("block_type", "text")) in ("text", "output_text")]
+        texts = [t for t in texts if t is not None]
         if texts and all(isinstance(t, str) for t in texts):
             return "".join(map(str, texts))
     if content is None:

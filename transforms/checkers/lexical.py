@@ -62,12 +62,12 @@ class Lexical(PairChecker):
 
 def _weigh(claim: Side, premise: Text) -> Verdict:
     known = premise.stems
-    if not any(w.stem in known for w in claim.words if w.weight == 1):  # "he is" has none to compare
+    if known.isdisjoint(claim.content):  # "he is" has none to compare
         return Verdict(0.0, 0.0)
-    coverage = sum(w.weight for w in claim.words if w.stem in known) / claim.weight
+    coverage = claim.weigh(known) / claim.weight
     if coverage < _LEAST:
         return Verdict(coverage / 4, 0.0)
-    found = [compare(claim, clause, known) for clause in _find_nearest(claim, premise)]
+    found = _drop_doubtful([compare(claim, clause, known) for clause in _find_nearest(claim, premise)])
     best = max(found, key=lambda c: c.support)
     if best.support >= _SUPPORTED:
         return Verdict(min(best.support, 1.0), 0.0)
@@ -76,14 +76,20 @@ def _weigh(claim: Side, premise: Text) -> Verdict:
     return Verdict(_measure_likeness(claim, premise) * factor, nearest.contradiction)
 
 
+def _drop_doubtful(found: list[Comparison]) -> list[Comparison]:
+    """Drops clauses that may speak of the claim's subject if a clause that names it contradicts the claim."""
+    named = [c for c in found if not c.borrowed]
+    return named if any(c.contradiction >= _CONTRADICTED for c in named) else found
+
+
 def _measure_likeness(claim: Side, premise: Text) -> float:
     """Returns a score below that of any supported claim, which ranks the others.
 
     It is the mean share of the claim's words that are in the text, and in the same order. All words weigh alike.
     """
-    common = sum(stem in premise.stems for stem in claim.order)
+    common = len([stem for stem in claim.order if stem in premise.stems])
     in_order = LCSseq.similarity(claim.order, premise.order)
-    lacking = sum(w.stem not in premise.stems for w in claim.needed)
+    lacking = len([w for w in claim.needed if w.stem not in premise.stems])
     return _UNSUPPORTED * MISSING**lacking * (common + in_order) / 2 / len(claim.order)
 
 

@@ -21,7 +21,11 @@ hat haben est sont était été es son fue era está è sono
 """
 _VERBS = frozenset(_VERB_WORDS.split())
 """Finite forms of auxiliaries: the only verbs that are known as such."""
-_PREPOSITION_WORDS = "in on at to by for from of with during after before since until over under"
+_PREPOSITION_WORDS = """
+in on at to by for from of with during after before since until over under
+im am auf aus bei mit nach von vom zu zum zur seit für de du des à au aux en dans par pour avec del al con por para
+di della a da per
+"""
 _PREPOSITIONS = frozenset(_PREPOSITION_WORDS.split())
 _ARTICLE_WORDS = "the a an its their his her der die das den dem des ein eine einen le la les un une el los las il"
 _ARTICLES = frozenset(_ARTICLE_WORDS.split())
@@ -79,7 +83,8 @@ def _split_line(line: str) -> list[str]:
         verb = f"is {enclosed['kind']}" if enclosed["kind"].strip() in _ARTICLES else ""
         parts = (f"{enclosed['head']} {enclosed['rest']}", f"{enclosed['head']} {verb}{enclosed['inner']}")
         return [clause for part in parts for clause in _split_line(part)]
-    if (trailing := _TRAILING.match(line)) and _has_verb(trailing["head"].split()):
+    trailing = _TRAILING.match(line) if " wh" in line or " that" in line else None
+    if trailing and _has_verb(trailing["head"].split()):
         antecedent = " ".join(trailing["head"].split()[-2:])
         return [*_split_line(trailing["head"]), *_split_line(f"{antecedent} {trailing['inner']}")]
     parts = [part.split() for part in _BOUNDARY.split(line) if part.strip()]
@@ -123,7 +128,8 @@ def _is_subject(part: Sequence[str], following: Sequence[str]) -> bool:
 def _find_parallel(whole: Sequence[str], part: Sequence[str]) -> int:
     """Returns the index in the clause before from which a part replaces it; the words before it are shared.
 
-    It is 0 if the part has a subject and a verb of its own.
+    It is 0 if the part has a subject and a verb of its own: a known verb, that of the clause before, or a word after a
+    name that is no preposition.
     """
     rest = part[1:] if len(part) > 1 and _fold(part[0]) in _NEGATIONS else part
     first = _fold(rest[0])
@@ -131,6 +137,8 @@ def _find_parallel(whole: Sequence[str], part: Sequence[str]) -> int:
         return 0
     if first in _VERBS:
         return _find_predicate(whole)
+    if _repeats_predicate(whole, rest) or _is_name_with_verb(rest):
+        return 0
     if len(rest) == 1 and _shape(rest[0]) == "word":
         return _find_last_noun(whole)
     scores = [_score_parallel(whole, i, rest) for i in range(len(whole))]
@@ -143,6 +151,22 @@ def _find_parallel(whole: Sequence[str], part: Sequence[str]) -> int:
     at = _find_predicate(whole)
     shares_verb = _fold(whole[at]) in _VERBS and ("by" in rest or not first.endswith(("ed", "s")))
     return at + shares_verb
+
+
+def _repeats_predicate(whole: Sequence[str], part: Sequence[str]) -> bool:
+    predicate = whole[_find_predicate(whole)]
+    return _shape(predicate) == "word" and _fold(predicate) in map(_fold, part[1:])
+
+
+def _is_name_with_verb(part: Sequence[str]) -> bool:
+    names = next((i for i, word in enumerate(part) if _shape(word) != "name"), len(part))
+    following = part[names:]
+    return names > 0 and len(following) > 1 and _shape(following[0]) == "word" and _is_open(following[0])
+
+
+def _is_open(word: str) -> bool:
+    """Returns true for a word that is no preposition and no mark."""
+    return _fold(word) not in _PREPOSITIONS and word[:1].isalpha()
 
 
 def _score_parallel(words: Sequence[str], start: int, part: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ from ...schemas.sentences import split_sentences
 from .clauses import split_clauses
 from .once import Once
 from .side import Side
-from .words import Word, iter_stems, split_words
+from .words import Word, split_stems, split_words
 
 LENGTH = 800
 """Maximum characters of a passage of several sentences; a longer sentence is a passage by itself."""
@@ -51,9 +51,14 @@ class Piece:
         return split_words(self.text)
 
     @Once
+    def order(self) -> tuple[str, ...]:
+        """The stems of the words in order."""
+        return split_stems(self.text)
+
+    @Once
     def stems(self) -> frozenset[str]:
         """The set of stems."""
-        return frozenset(iter_stems(self.words))
+        return frozenset(self.order)
 
     @Once
     def clauses(self) -> list[Side]:
@@ -86,8 +91,6 @@ class Text:
     @Once
     def words(self) -> list[Word]:
         """All words in order."""
-        if all(a[-1:].isspace() or b[:1].isspace() for a, b in pairwise(self.parts)):  # no word goes across parts
-            return list(chain.from_iterable(piece.words for piece in self.pieces))
         return split_words(self.text)
 
     @Once
@@ -98,7 +101,9 @@ class Text:
     @Once
     def order(self) -> tuple[str, ...]:
         """The stems of all words in order."""
-        return tuple(iter_stems(self.words))
+        if all(a[-1:].isspace() or b[:1].isspace() for a, b in pairwise(self.parts)):  # no word goes across parts
+            return tuple(chain.from_iterable([piece.order for piece in self.pieces]))
+        return split_stems(self.text)
 
 
 class Passage(Text):

@@ -1,4 +1,4 @@
-"""Quantifiers and bounds of a clause: all, most, some, few, at least, at most, except."""
+"""Quantifiers and bounds of a clause (all, most, some, few, at least, at most, except), and what makes it uncertain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GROUPS = {
     "some": "some several sometimes occasionally",
     "few": "few rarely seldom hardly barely",
     "only": "only solely exclusively",
-    "except": "except excluding unless",
+    "except": "except excluding unless sauf hormis außer salvo excepto tranne",
 }
 _SINGLE = {word: name for name, words in _GROUPS.items() for word in words.split()}
 _PAIRS = {
@@ -25,11 +25,18 @@ _PAIRS = {
     ("less", "than"): "less",
 }
 _BEFORE_NUMBERS = {"over": "more", "above": "more", "exceeding": "more", "under": "less", "below": "less"}
-_MARKS = frozenset([*_SINGLE, *_BEFORE_NUMBERS, *(first for first, _ in _PAIRS)])
+MARKS = frozenset([*_SINGLE, *_BEFORE_NUMBERS, *(first for first, _ in _PAIRS)])
+"""Stems without one of which a clause has no quantifier."""
 _IMPLIED = {"all": ("most", "many", "some"), "most": ("many", "some"), "many": ("some",), "more": ("least",)}
 """What a quantifier of a fact says of weaker ones too."""
 _REVERSING = frozenset(["few", "except"])
 """Quantifiers that a claim cannot leave out."""
+_POSSIBLE = frozenset(["may", "might", "perhaps", "maybe", "possibly", "probably", "likely", "allegedly", "supposedly"])
+_CONDITIONS = frozenset(["if", "whether", "wenn"])
+_ABLE = frozenset(["can", "could"])
+"""Words that a claim may have in place of "may"."""
+DOUBTS = _POSSIBLE | _CONDITIONS | _ABLE
+"""Stems that make a clause uncertain or conditional, or may stand for one that does."""
 
 
 class Quantifier(NamedTuple):
@@ -47,8 +54,6 @@ class Quantifier(NamedTuple):
 def find_quantifiers(words: Sentence) -> frozenset[Quantifier]:
     """Finds the quantifiers of a clause."""
     stems = [*(w.stem for w in words), ""]
-    if _MARKS.isdisjoint(stems):
-        return frozenset()
     found: set[Quantifier] = set()
     for i, word in enumerate(words):
         following = words[i + 1] if i + 1 < len(words) else None
@@ -72,3 +77,19 @@ def is_stretched(claim: frozenset[Quantifier], fact: frozenset[Quantifier]) -> b
     bounded = {q.of for q in fact if q.of}
     more = {q for q in claim - implied if not (q.group in ("least", "up to") and q.of not in bounded)}
     return bool(more) or any(q.group in _REVERSING and q not in claim for q in fact)
+
+
+def find_doubts(words: Sentence) -> frozenset[str]:
+    """Finds the words that make a clause uncertain or conditional; "May" with a capital is a month."""
+    return frozenset(w.stem for w in words if w.stem in DOUBTS and w.kind != "name")
+
+
+def leaves_out_doubt(claim: frozenset[str], fact: frozenset[str]) -> bool:
+    """Returns true if a fact only says what may be, or what is so under a condition, and a claim that it is so.
+
+    Args:
+        claim: The doubts of the claim.
+        fact: The doubts of the fact.
+    """
+    possible = not _POSSIBLE.isdisjoint(fact) and (_POSSIBLE | _ABLE).isdisjoint(claim)
+    return possible or (not _CONDITIONS.isdisjoint(fact) and _CONDITIONS.isdisjoint(claim))

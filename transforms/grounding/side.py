@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from .once import Once
-from .quantifiers import Quantifier, find_quantifiers
+from .quantifiers import DOUBTS, MARKS, Quantifier, find_doubts, find_quantifiers
 from .words import Sentence, Word
 
-_PREPOSITIONS = frozenset(
-    ["from", "to", "in", "on", "at", "by", "for", "with", "of", "before", "after", "into", "over", "under", "through"]
-)
+_PREPOSITION_WORDS = "from to in on at by for with of before after into over under through above below until since"
+_PREPOSITIONS = frozenset(_PREPOSITION_WORDS.split())
 _ARTICLES = frozenset(["the", "a", "an"])
 BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
 """The forms of "be"."""
@@ -43,9 +44,23 @@ class Side:
         return [w.stem for w in self.words]
 
     @Once
+    def contents(self) -> list[Word]:
+        """The content words."""
+        return [w for w in self.words if w.weight == 1]
+
+    @Once
     def content(self) -> list[str]:
         """The stems of the content words."""
-        return [w.stem for w in self.words if w.weight == 1]
+        return [w.stem for w in self.contents]
+
+    @Once
+    def light(self) -> list[str]:
+        """The stems of the other words."""
+        return [w.stem for w in self.words if w.weight < 1]
+
+    def weigh(self, stems: Collection[str]) -> float:
+        """Returns the weight of the words with one of these stems."""
+        return sum([w.weight for w in self.words if w.stem in stems])
 
     @Once
     def negations(self) -> int:
@@ -53,7 +68,11 @@ class Side:
 
     @Once
     def quantifiers(self) -> frozenset[Quantifier]:
-        return find_quantifiers(self.words)
+        return frozenset() if MARKS.isdisjoint(self.stems) else find_quantifiers(self.words)
+
+    @Once
+    def doubts(self) -> frozenset[str]:
+        return frozenset() if DOUBTS.isdisjoint(self.stems) else find_doubts(self.words)
 
     @Once
     def is_passive(self) -> bool:

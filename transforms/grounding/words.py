@@ -74,7 +74,13 @@ _STEM = itemgetter(0)
 _ISO_DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])\b")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Scripts without spaces between words; each character is a word."""
+_AROUND = '.,:;!?()"'
+"""Marks around a word that are no part of it."""
 _GROUPED = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}(\.\d{3}){2,}")
+
+
+_LONGEST_KNOWN, _MOST_KNOWN = 40, 500_000
+"""Characters of a token up to which it is cached (longer ones, such as URLs, rarely repeat), and entries of a cache."""
 
 
 class Word(NamedTuple):
@@ -98,22 +104,47 @@ def split_words(text: str) -> list[Word]:
     return list(chain.from_iterable(map(_known.__getitem__, text.split())))
 
 
+def split_stems(text: str) -> tuple[str, ...]:
+    """Returns the stems of the words of a text, in order."""
+    return tuple(chain.from_iterable(map(_known_stems.__getitem__, text.split())))
+
+
 class _Known(dict[str, tuple[Word, ...]]):
-    """A cache from a whitespace-separated token to its words; cleared at 500,000 entries to bound memory."""
+    """A cache from a whitespace-separated token to its words; it is cleared when it is full, to bound memory."""
 
     def __missing__(self, piece: str) -> tuple[Word, ...]:
-        text = _IS.sub(" is", piece.replace("’", "'").replace("n't", " not"))
-        text = _SYMBOL.sub(lambda m: _SYMBOLS[m[0]], _AMOUNT.sub(r"\2\1", _HALF_OF_DAY.sub(r"\1m", text)))
-        text = _ISO_DATE.sub(lambda m: f"{_MONTHS[int(m[2]) - 1]} {int(m[3])} {m[1]}", text)
-        found = tuple(map(_make_word, _compile_pattern().findall(text)))
-        if len(piece) <= 40:  # longer tokens (URLs, base64) rarely repeat
-            if len(self) >= 500_000:
+        bare = piece.strip(_AROUND)
+        if bare.isascii() and bare.isalpha():
+            found = (_make_word(bare),) if bare == piece else self[bare]
+        else:
+            found = _read_words(piece)
+        if len(piece) <= _LONGEST_KNOWN:
+            if len(self) >= _MOST_KNOWN:
                 self.clear()
             self[piece] = found
         return found
 
 
-_known = _Known()
+def _read_words(piece: str) -> tuple[Word, ...]:
+    text = _IS.sub(" is", piece.replace("’", "'").replace("n't", " not"))
+    text = _SYMBOL.sub(lambda m: _SYMBOLS[m[0]], _AMOUNT.sub(r"\2\1", _HALF_OF_DAY.sub(r"\1m", text)))
+    text = _ISO_DATE.sub(lambda m: f"{_MONTHS[int(m[2]) - 1]} {int(m[3])} {m[1]}", text)
+    return tuple(map(_make_word, _compile_pattern().findall(text)))
+
+
+class _KnownStems(dict[str, tuple[str, ...]]):
+    """The same, to the stems of these words."""
+
+    def __missing__(self, piece: str) -> tuple[str, ...]:
+        found = tuple(iter_stems(_known[piece]))
+        if len(piece) <= _LONGEST_KNOWN:
+            if len(self) >= _MOST_KNOWN:
+                self.clear()
+            self[piece] = found
+        return found
+
+
+_known, _known_stems = _Known(), _KnownStems()
 
 
 @cache

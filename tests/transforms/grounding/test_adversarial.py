@@ -1,7 +1,8 @@
 """The lexical checker on 200 claims made to deceive it, written before it was changed (adversarial.jsonl).
 
 Each class has as many true claims as false ones. The table of docs/how-to/grounding.md is this measurement. The 160
-claims of adversarial_later.jsonl were written after the change; the first measurement on them stands on that page.
+claims of adversarial_later.jsonl and the 221 of adversarial_third.jsonl were written after changes; the first
+measurements on them stand on that page.
 """
 
 from __future__ import annotations
@@ -67,14 +68,29 @@ def test_balanced_accuracy_without_paraphrases(responses: list[dict[str, Any]]) 
     assert (true + 1 - false) / 2 >= 0.95
 
 
-def test_claims_that_were_written_later() -> None:
-    rows = read_rows("adversarial_later.jsonl")
-    wrong = {True: 0, False: 0}
-    for row in rows:
+def count_wrong(name: str) -> tuple[dict[bool, int], dict[bool, list[str]]]:
+    """The number of rows, and the answers that are grounded if false or not grounded if true; by what is right."""
+    rows, wrong = {True: 0, False: 0}, {True: list[str](), False: list[str]()}
+    for row in read_rows(name):
         request = {"answerCandidate": row["answer"], "facts": [{"factText": fact} for fact in row["facts"]]}
-        wrong[row["supported"]] += (check_grounding(request)["supportScore"] >= 0.6) != row["supported"]
-    assert (len(rows), sum(row["supported"] for row in rows)) == (160, 80)
-    assert (wrong[True] <= 3, wrong[False] <= 2) == (True, True)
+        rows[row["supported"]] += 1
+        if (check_grounding(request)["supportScore"] >= 0.6) != row["supported"]:
+            wrong[row["supported"]].append(row["answer"])
+    return rows, wrong
+
+
+def test_claims_that_were_written_later() -> None:
+    rows, wrong = count_wrong("adversarial_later.jsonl")
+    assert rows == {True: 80, False: 80}
+    assert (len(wrong[True]) <= 3, len(wrong[False]) <= 2) == (True, True)
+
+
+def test_claims_of_the_third_set() -> None:
+    """All but one of the false claims are told from true ones; a source ("According to critics, ...") is not seen."""
+    rows, wrong = count_wrong("adversarial_third.jsonl")
+    assert rows == {True: 93, False: 128}
+    assert wrong[False] == ["The trial was too small."]
+    assert len(wrong[True]) <= 4  # three are paraphrases
 
 
 def test_true_claims_are_not_contradicted(responses: list[dict[str, Any]]) -> None:

@@ -8,7 +8,15 @@ from typing import Any
 import orjson
 
 from ....schemas.conversation import usage_of
-from ....schemas.formats.messages import agent_input, chat_of, messages_of, request_text, response_text, tool_calls_of
+from ....schemas.formats.messages import (
+    agent_input,
+    chat_of,
+    messages_of,
+    request_text,
+    response_text,
+    system_texts,
+    tool_calls_of,
+)
 from ....schemas.instance import Usage
 from ....schemas.json import Json
 from ....schemas.values import json_or_text
@@ -117,7 +125,20 @@ def trajectory(trace: Trace) -> list[dict[str, Json]]:
     tools = [s for s in trace.spans if s.kind == "TOOL"]
     if tools:
         return [{"tool_name": s.name or "unnamed", "tool_input": _tool_input(s.inputs)} for s in tools]
-    return [call for s in trace.spans if s.kind in MODELS for call in tool_calls_of(chat_of(s.outputs))]
+    return [call for s in _innermost_models(trace) for call in tool_calls_of(chat_of(s.outputs))]
+
+
+def _innermost_models(trace: Trace) -> list[Span]:
+    """Returns the model calls without those that wrap another one, whose answer they repeat."""
+    parents = {s.span_id: s.parent_id for s in trace.spans}
+    told = [s for s in trace.spans if s.kind in MODELS and s.outputs is not None]
+    wrapping: set[str] = set()
+    for span in told:
+        above = span.parent_id
+        while above is not None and above not in wrapping:
+            wrapping.add(above)
+            above = parents.get(above)
+    return [s for s in told if s.span_id not in wrapping]
 
 
 def steps(trace: Trace) -> list[dict[str, Json]]:
@@ -144,13 +165,8 @@ def tools(trace: Trace) -> list[Json]:
 
 def instructions(trace: Trace) -> list[str]:
     """Returns the texts of the system messages that the run or its models were given, each once."""
-    found: dict[str, None] = {}
-    for inputs in (request(trace), *(s.inputs for s in trace.spans if s.kind in MODELS)):
-        for message in messages_of(chat_of(inputs)):
-            text = message.get("content")
-            if message.get("role", message.get("type")) in ("system", "developer") and isinstance(text, str):
-                found[text] = None
-    return list(found)
+    given = (request(trace), *(s.inputs for s in trace.spans if s.kind in MODELS))
+    return list(dict.fromkeys(text for inputs in given for text in system_texts(chat_of(inputs))))
 
 
 def turn_fields(trace: Trace) -> dict[str, Json]:
