@@ -21,6 +21,8 @@ MOST_ROWS = 10_000
 class FirstRows:
     """What the first rows of a dataset show. Reading ends as soon as they show all that is asked.
 
+    By default nothing was looked at, and nothing is missing.
+
     Attributes:
         columns: The columns of the rows, usable or not, those that are null included.
         rows: Number of the rows whose columns were looked at.

@@ -11,7 +11,6 @@ from ...schemas.errors import ConfigError, Mistakes, name_error
 from ...transforms.agents.base import Agent, Recording
 from ...transforms.calls.context import RunContext
 from ...transforms.dialects._rules import RowRules
-from ...transforms.first_rows import FirstRows
 from ...transforms.io import storage
 from ...transforms.judge import JudgeUse
 from ...transforms.judges.replay import Replay
@@ -169,7 +168,7 @@ def _raise_with_columns(plan: Plan, found: Mistakes) -> None:
     """Raises the mistakes that were found, if there are any, with those that the first rows of the dataset show."""
     if found.errors and plan.files and not found.doubts(*_FILES, "dataset.dialect", "dataset.columns"):
         with found.collect():
-            rows = read_first_rows(plan, plan.files) or FirstRows()
+            rows = read_first_rows(plan, plan.files)
             with found.collect():
                 require_columns(plan, rows)
             if not found.doubts("agent"):

@@ -81,8 +81,7 @@ def _check_engine(_: Plan, inventory: Inventory) -> None:
 
 
 def _check_rows(plan: Plan, inventory: Inventory) -> None:
-    if inventory.rows is not None:
-        check_rows(plan, inventory.rows)
+    check_rows(plan, inventory.rows)
 
 
 def _check_lease(_: Plan, inventory: Inventory) -> None:

@@ -28,7 +28,6 @@ from ...transforms.calls.paid import PaidCalls
 from ...transforms.facts import CombineStats
 from ...transforms.find_slices import FindWorstSlices
 from ...transforms.finish import FinishRun
-from ...transforms.first_rows import FirstRows
 from ...transforms.group_failures import GroupFailures
 from ...transforms.io import storage
 from ...transforms.join_baseline import JoinBaseline
@@ -249,7 +248,7 @@ def _make_ready(plan: Plan, found: Inventory) -> tuple[Plan, TakeOver]:
     path, aside = plan.config.dataset.paths[0], plan.folder.temporary(uuid.uuid4().hex)
     try:
         written = spill(plan.rows, aside)
-        check_rows(plan, read_first_rows(plan, [written]) or FirstRows())
+        check_rows(plan, read_first_rows(plan, [written]))
         taken.apply()
         storage.move(written.path, path)
     finally:

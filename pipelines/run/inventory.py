@@ -29,7 +29,7 @@ class Inventory:
 
     Attributes:
         engine: What was found of the engine and of the secrets.
-        rows: The first rows of the dataset; `None` if they are in memory, or a service has to be asked for them.
+        rows: The first rows of the dataset, see `read_first_rows`; none of a dataset in memory.
         lease: The latest lease of the run's folder. Whoever takes the next one finds `run` as it is here.
         obstacle: Why the next one cannot be taken; `None` if it can.
         run: What stands in the run's folder.
@@ -38,7 +38,7 @@ class Inventory:
     """
 
     engine: EngineReport
-    rows: FirstRows | None
+    rows: FirstRows
     lease: Lease | None
     obstacle: ConfigError | None
     run: RunState
@@ -61,7 +61,7 @@ def take_inventory(plan: Plan, options: PipelineOptions, blocks: Iterable[RowBlo
     last = lease.latest(output)  # before what it guards
     obstacle = lease.find_obstacle(output, last)
     engine = look_at(options, plan)
-    rows = None if plan.rows is not None else read_first_rows(plan, plan.files, blocks)
+    rows = read_first_rows(plan, plan.files, blocks)
     run, replay = read_run(output), plan.config.replay
     source = None if plan.recorded else source_of(plan.config.agent.target)
     return Inventory(engine, rows, last, obstacle, run, source, {} if replay is None else read_agents(replay))
@@ -72,12 +72,10 @@ def open_readers(plan: Plan, files: Sequence[FileInfo]) -> dict[str, Reader]:
     return readers_of(files, dict(plan.declared), plan.reading(RunContext()))
 
 
-def read_first_rows(
-    plan: Plan, files: Sequence[FileInfo], blocks: Iterable[RowBlock] | None = None
-) -> FirstRows | None:
-    """Reads the first rows of a dataset; `None` if a service has to be asked for them (a table, a query)."""
+def read_first_rows(plan: Plan, files: Sequence[FileInfo], blocks: Iterable[RowBlock] | None = None) -> FirstRows:
+    """Reads the first rows of a dataset; none if a service has to be asked for them (a table, a query)."""
     readers = open_readers(plan, files)
     if any(isinstance(readers[f.format], SchemeReader) for f in files):
-        return None
+        return FirstRows()
     recording = plan.agent if isinstance(plan.agent, Recording) else None
     return look_at_rows(blocks or read_blocks(files, readers), plan.rules, recording, plan.wanted_columns)
