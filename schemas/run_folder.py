@@ -123,11 +123,14 @@ class RunFolder:
         return self.at("input", "rows.jsonl")
 
     @property
-    def owned(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Paths of the (folders, files) that a run writes, replaces and removes."""
-        folders = (INSTANCES, _JOURNAL, _BATCH, _TEMPORARY)
-        tables = (table + ending for table in OF_ONE_FILE for ending in TABLE_ENDINGS)
-        return tuple(map(self.at, folders)), tuple(map(self.at, (*tables, _REPORT, _STOP)))
+    def owned_folders(self) -> tuple[str, ...]:
+        """Folders whose files a run writes, replaces and removes."""
+        return tuple(map(self.at, (INSTANCES, _JOURNAL, _BATCH, _TEMPORARY)))
+
+    @property
+    def owned_files(self) -> tuple[str, ...]:
+        """Files that a run writes, replaces and removes, beside the tables of one file."""
+        return tuple(map(self.at, (_REPORT, _STOP)))
 
     def agent_journal(self, fingerprint: str) -> str:
         """Folder of the agent's calls under a fingerprint."""

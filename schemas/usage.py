@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
 
+from .calls import Outcome
 from .conversation import usage_of
 from .instance import Usage
 from .json import Json
@@ -64,3 +66,11 @@ def add_known(values: Iterable[float | None]) -> Any:
     """Returns the sum of counts or prices; `None` if one of them is unknown."""
     found = list(values)
     return None if None in found else reduce(add, (v for v in found if v is not None), 0)
+
+
+def share_cost(outcome: Outcome) -> Outcome:
+    """The outcome for a further row with the same question; the first row has paid for it."""
+    told = outcome.value or {}
+    by = {"batch": True} if (told.get("usage") or {}).get("batch") else {}
+    free = {"input_tokens": 0, "output_tokens": 0, **by}
+    return replace(outcome, attempts=0, value={**told, "usage": free})

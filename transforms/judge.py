@@ -18,7 +18,7 @@ from ..schemas.json import Json
 from ..schemas.json_text import jsonable
 from ..schemas.judging import Answer, Ask, Message, Reply
 from ..schemas.result import Score, ScoreColumn, ScoredBatch, ScoreError, Tally
-from ..schemas.usage import usage_in
+from ..schemas.usage import share_cost, usage_in
 from .calls.callee import reading
 from .calls.context import RunContext
 from .calls.fanout import NO_ANSWER, FanOut, Work
@@ -304,14 +304,6 @@ def _verdict(reply: Reply, request: Mapping[str, Any]) -> Json:
         raise
 
 
-def shared(outcome: Outcome) -> Outcome:
-    """The outcome for a further row with the same question; the first row has paid for it."""
-    told = outcome.value or {}
-    by = {"batch": True} if (told.get("usage") or {}).get("batch") else {}
-    free = {"input_tokens": 0, "output_tokens": 0, **by}
-    return replace(outcome, attempts=0, value={**told, "usage": free})
-
-
 def answer_of(outcome: Outcome, whole: bool = False) -> Answer:
     """The answer that came of a call.
 
@@ -344,7 +336,7 @@ def _paid_once(outcome: Outcome, call: Call, paid: set[Place]) -> Outcome:
     payer = ((outcome.value or {}).get("usage") or {}).get("row", call.request["row"])
     again = payer != call.request["row"] or _place(call) in paid
     paid.add(_place(call))
-    return shared(outcome) if again else outcome
+    return share_cost(outcome) if again else outcome
 
 
 def _tally(answer: Answer) -> Tally:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, tee
+
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from ...schemas.batch import RowBlock
 from ...schemas.config.evaluation import EvaluationConfig
-from ...schemas.errors import Mistakes, RowError
+from ...schemas.errors import DatasetError, RowError
 from ...schemas.formats.databricks import JUDGES, MISSING, find_obstacle, runs_by_default
 from ...schemas.instance import (
     FROM_INVOCATION,
@@ -21,18 +23,18 @@ from ...schemas.json import Json
 from ...schemas.tables import PERFORMANCE
 from ...transforms import registry
 from ...transforms.agents.base import Recording
-from ...transforms.calls.context import RunContext
 from ...transforms.facts import SHARED, SPENT
 from ...transforms.io import storage
 from ...transforms.join_baseline import JOINED
-from ...transforms.readers._files import FileInfo, head, readers_of
-from ...transforms.readers.base import SchemeReader
+from ...transforms.readers._files import FileInfo, read_blocks, take_head
+from ...transforms.readers.base import Reader, SchemeReader
 from ..display.terminal import cut, plain, table
-from ..run.answers import require_dataset
 from ..run.build import make_plan
+from ..run.checks import find_problems
+from ..run.inventory import Inventory, open_readers, take_inventory
 from ..run.judges import asks, joined_metrics, not_replayed
 from ..run.plan import Plan
-from ..run.resume import replayed, state
+from ..run.take_over import state
 from .estimate import UNKNOWN_ROWS, JudgeEstimate, estimate_judges, render_agent, render_estimates
 
 HEAD_ROWS = 20
@@ -80,41 +82,40 @@ class CheckReport:
         sample: The first rows.
         rows: Number of rows of the dataset; `None` if only reading all of it would tell.
         counted: True if `rows` was counted, False if it is an estimate.
-        output: State of the output folder: "new", "finished", "unfinished" or "changed" (`resume.state`).
-        refused: The errors if no row has an answer and no agent is configured, and of columns that are not there.
+        inventory: What the run would find.
     """
 
     plan: Plan
     sample: Sample
     rows: int | None
     counted: bool
-    output: str
-    refused: tuple[str, ...] = ()
+    inventory: Inventory
+
+    @property
+    def output(self) -> str:
+        """State of the output folder, see `take_over.state`."""
+        return state(self.plan, self.inventory)
 
     @property
     def problems(self) -> list[str]:
         """Reasons why a run would be refused or could not evaluate any row; empty if there are none."""
-        problems, output = [], self.plan.config.output
-        if self.output == "finished" and not output.overwrite:
-            text = "holds a finished run (allowed: another path, or output.overwrite (--overwrite))"
-            problems.append(f"output.path: {output.path} {text}")
-        if self.output == "changed" and not (output.overwrite or output.resume_anyway):
-            text = "holds answers of another agent (allowed: another path, --overwrite or --resume-anyway)"
-            problems.append(f"output.path: {output.path} {text}")
+        found = find_problems(self.plan, self.inventory)
+        if (unusable := self._find_unusable()) is None:
+            return [str(problem) for problem in found]
+        return [*(str(problem) for problem in found if not isinstance(problem, DatasetError)), unusable]
+
+    def _find_unusable(self) -> str | None:
+        """Returns why no row could be evaluated, whatever columns the rows have; `None` if some may be."""
         if self.plan.config.dataset.query:
-            return problems
+            return None
         if not self.sample.size:
-            problems.append(f"dataset.path: no row in {_pluralize(len(self.plan.files), 'file')}")
-        elif self.counted and (reason := self._over_budget()):
-            problems.append(reason)
-        elif not self.sample.examples:
-            place, code, message = self.sample.rejected[0]
-            problems.append(
-                f"dataset.path: none of the first {self.sample.size} rows is usable; {place}: {code}: {message}"
-            )
-        else:
-            problems += self.refused
-        return problems
+            return f"dataset.path: no row in {_pluralize(len(self.plan.files), 'file')}"
+        if self.counted and (reason := self._over_budget()):
+            return reason
+        if self.sample.examples:
+            return None
+        place, code, message = self.sample.rejected[0]
+        return f"dataset.path: none of the first {self.sample.size} rows is usable; {place}: {code}: {message}"
 
     def _over_budget(self) -> str | None:
         """Returns why the budget cannot suffice, whatever the rows after the sample contain; `None` if it may."""
@@ -275,22 +276,24 @@ class CheckReport:
         yield plain(f"{output.path}  {output.format}, {_STATES[self.output]}")
 
 
-def check(config: EvaluationConfig) -> CheckReport:
+def check(config: EvaluationConfig, options: PipelineOptions | None = None) -> CheckReport:
     """Checks everything that a run needs, without any call.
+
+    Args:
+        config: What the user asked for.
+        options: Beam's options; default: in this process.
 
     Raises:
         ConfigError: The configuration names something that does not exist or does not fit, or contradicts itself.
     """
     plan = make_plan(config)
-    if config.replay is not None and not plan.recorded:
-        replayed(plan)
-    query = config.dataset.query  # not run here: a query costs money
-    blocks = [] if query else head(plan.files, dict(plan.declared), HEAD_ROWS, plan.reading(RunContext()))
-    rows, counted = count_rows(plan)
-    found = Mistakes()
-    with found.collect():
-        require_dataset(plan, plan.files)
-    return CheckReport(plan, read_sample(plan, blocks), rows, counted, state(plan), tuple(map(str, found.errors)))
+    readers = open_readers(plan, plan.files)
+    start, first, whole = tee(read_blocks(plan.files, readers), 3)  # each block is read once for all that look at it
+    sample = read_sample(plan, [] if config.dataset.query else take_head(start, HEAD_ROWS))  # a query costs money
+    inventory = take_inventory(plan, options or PipelineOptions([]), first)
+    del start, first  # which would keep what `count_rows` has passed
+    rows, counted = count_rows(plan, readers, whole)
+    return CheckReport(plan, sample, rows, counted, inventory)
 
 
 def read_sample(plan: Plan, blocks: Sequence[RowBlock]) -> Sample:
@@ -319,7 +322,7 @@ def _place(block: RowBlock, line: int) -> str:
     return ", ".join([block.file, *words]) if line else block.file
 
 
-def count_rows(plan: Plan) -> tuple[int | None, bool]:
+def count_rows(plan: Plan, readers: Mapping[str, Reader], blocks: Iterable[RowBlock]) -> tuple[int | None, bool]:
     """Counts or estimates the rows of the dataset.
 
     Files with metadata tell their rows; text files are read up to `COUNTED_BYTES`, else estimated from their starts.
@@ -327,7 +330,6 @@ def count_rows(plan: Plan) -> tuple[int | None, bool]:
     Returns:
         (rows or `None` if unknown, True if they were counted).
     """
-    readers = readers_of(plan.files, dict(plan.declared), plan.reading(RunContext()))
     counts = {f: readers[f.format].count(f.path, f.size) for f in plan.files}
     rows = sum(count or 0 for count in counts.values())
     texts = [f for f in plan.files if counts[f] is None]
@@ -335,10 +337,8 @@ def count_rows(plan: Plan) -> tuple[int | None, bool]:
         return None, False
     size = sum(f.size * (_INFLATION if _is_compressed(f) else 1) for f in texts)
     if size <= COUNTED_BYTES:
-        for file in texts:
-            for part in readers[file.format].split(file.path, file.size):
-                rows += sum(len(b.rows) + len(b.rejected) for b in readers[file.format].read(part))
-        return rows, True
+        read = blocks if len(texts) == len(plan.files) else read_blocks(texts, readers)
+        return rows + sum(len(b.rows) + len(b.rejected) for b in read), True
     if any(map(_is_compressed, texts)):
         return None, False
     start = b"".join(_read_start(f) for f in texts[:MOST_FILES])

@@ -46,7 +46,7 @@ def require_columns(dataset: Any, metrics: list[Any], config: Mapping[str, Any],
         columns = None if rows is None else _columns_of(rows)
         if rows is not None:
             head = [] if columns is None else list(islice(iterate_rows(rows), HEAD_ROWS))
-            (path,), _ = spill(head, folder)
+            path = spill(head, folder).path
             sections["dataset"] |= {"path": [path], "format": "jsonl"}
         report = check(EvaluationConfig.parse(sections))
     if rows is None and report.rows is not None and report.rows <= HEAD_ROWS:

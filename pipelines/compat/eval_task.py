@@ -28,11 +28,11 @@ from ...schemas.tables import PERFORMANCE
 from ...transforms.agents.gemini import GeminiAgent
 from ...transforms.io import storage
 from ...transforms.join_baseline import BASELINE
+from ...transforms.journal.run_state import manifest_at
 from ..config.arguments import convert_path, convert_to_list
 from ..display.console import note
 from ..run.evaluate import evaluate
 from ..run.parts import agent_type
-from ..run.result import manifest_at
 from .autoraters import build_judges, complete_judges, read_autorater
 from .eval_preflight import require_columns
 from .eval_result import EvalResult, show_runs

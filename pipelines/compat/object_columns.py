@@ -6,7 +6,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ...transforms.readers.memory import plain
+from ...schemas.plain_values import plain
 
 if TYPE_CHECKING:
     import pandas as pd

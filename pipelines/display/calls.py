@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...schemas.errors import ConfigError
 from ...schemas.run_folder import JUDGES
+from ...transforms.journal.run_state import read_run
 from ...transforms.journal.summary import JournalSummary, summarize
-from ..run.paid import journals
 
 
 def calls_report(output: str) -> str:
@@ -14,7 +14,7 @@ def calls_report(output: str) -> str:
     Raises:
         ConfigError: The folder has no journal.
     """
-    folders = journals(output)
+    folders = read_run(output).journals
     if not folders:
         raise ConfigError(
             f"no journal at {output!r}", where="journal", allowed="the output folder of a run that makes calls"

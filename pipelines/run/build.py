@@ -20,9 +20,10 @@ from ...transforms.readers._files import FileInfo, expand
 from ...transforms.statistics import criteria
 from ...transforms.statistics.slices import MetricFacts
 from ..runners.packages import Packages, collect
-from .answers import require_answers, require_slices
 from .baseline import baseline_files, check_gate
 from .batches import check_batches
+from .checks import require_answers, require_columns
+from .inventory import read_first_rows
 from .judges import build_judges, full_names
 from .output_guard import refuse_others
 from .parts import agent_type, build_agent, build_metrics, build_rules, build_writer, find_dialects
@@ -167,10 +168,11 @@ def _raise_with_columns(plan: Plan, found: Mistakes) -> None:
     """Raises the mistakes that were found, if there are any, with those that the first rows of the dataset show."""
     if found.errors and plan.files and not found.doubts(*_FILES, "dataset.dialect", "dataset.columns"):
         with found.collect():
-            require_slices(plan, plan.files)
-        with found.collect():
+            rows = read_first_rows(plan, plan.files)
+            with found.collect():
+                require_columns(plan, rows)
             if not found.doubts("agent"):
-                require_answers(plan, plan.files)
+                require_answers(plan, rows)
     found.raise_all()
 
 

@@ -21,8 +21,10 @@ from ...schemas.errors import ConfigError, EvalbeamError, Mistakes, RunError
 from ...schemas.run_folder import FINISHED
 from ...transforms.aggregate import SummarizeScores
 from ...transforms.batch_rows import BatchRows
+from ...transforms.calls.batch_exchange import hand_over, take_in
 from ...transforms.calls.budget import Budget
 from ...transforms.calls.context import RunContext
+from ...transforms.calls.paid import PaidCalls
 from ...transforms.facts import CombineStats
 from ...transforms.find_slices import FindWorstSlices
 from ...transforms.finish import FinishRun
@@ -30,11 +32,11 @@ from ...transforms.group_failures import GroupFailures
 from ...transforms.io import storage
 from ...transforms.join_baseline import JoinBaseline
 from ...transforms.journal.ranks import name_start
+from ...transforms.journal.run_state import read_run
 from ...transforms.judge_costs import SumSpending
 from ...transforms.labels import ReportUnknown
 from ...transforms.normalize import Normalize
 from ...transforms.read import ReadRows
-from ...transforms.readers._files import expand
 from ...transforms.runtime.collector import relaxed_collector
 from ...transforms.runtime.local_objects import holding
 from ...transforms.score import ScoreExamples
@@ -45,20 +47,19 @@ from ..config.sections import Sections
 from ..notebook import keep_own_pipelines_plain, plain_pipelines
 from ..runners import lease
 from ..runners import options as engines
-from ..runners.drive import drive, hand_over, prepare_job
+from ..runners.drive import drive, prepare_job, submit_job
 from ..runners.lease import Holder
 from ..runners.shuffle import shuffling
 from ..runners.signatures import known_signatures
-from . import batches
-from .answers import require_dataset
 from .baseline import baseline_files
+from .batches import routes_of
 from .build import make_plan
-from .paid import PaidCalls, retries
+from .checks import check_rows, find_problems
+from .inventory import Inventory, read_first_rows, take_inventory
 from .plan import Plan
-from .preflight import require
 from .publish import publish
 from .result import EvaluationResult
-from .retry import begin
+from .take_over import TakeOver, decide
 
 
 @dataclass
@@ -177,7 +178,7 @@ def submit(plan: Plan, options: PipelineOptions, tell: Callable[[str], None] | N
     if not engines.is_detached(options):
         found = f"a run on {engines.engine(options)} ends with this process"
         raise ConfigError(found, where="--no-wait", allowed="--runner=DataflowRunner")
-    _start(plan, options, hand_over, tell, leave=True)
+    _start(plan, options, submit_job, tell, leave=True)
 
 
 def _start(
@@ -187,16 +188,17 @@ def _start(
     tell: Callable[[str], None] | None = None,
     leave: bool = False,
 ) -> None:
-    require(options, plan)
-    if plan.rows is None:
-        require_dataset(plan, plan.files)
+    found = take_inventory(plan, options)
+    for problem in find_problems(plan, found):
+        raise problem
     named = options.view_as(GoogleCloudOptions).job_name if engines.is_detached(options) else None
     holder = Holder.here(engines.engine(options), engines.master(options), named)
-    with lease.held(plan.config.output.path, holder, leave=leave):
-        plan, fingerprint = _prepare(plan)
-        start = name_start(retries(plan.config.output.path))
-        context = RunContext(plan.folder, fingerprint or "", engines.processes(options), start=start)
-        context = replace(context, budget=_take_over(plan, context, tell), prices=plan.call_prices)
+    with lease.held(plan.config.output.path, holder, found.lease, leave=leave):
+        plan, taken = _make_ready(plan, found)
+        start = name_start(taken.run.retry)
+        context = RunContext(plan.folder, taken.fingerprint or "", engines.processes(options), start=start)
+        budget = _take_in(plan, context, PaidCalls(taken.run), tell)
+        context = replace(context, budget=budget, prices=plan.call_prices)
         prepare_job(options, holder, plan.packages)
         with (
             _process_for_bulk(),
@@ -213,40 +215,45 @@ def _start(
                 raise
             except Exception as error:
                 raise RunError(_cause(error)) from error
-        if not leave:
-            batches.hand_over(plan, context, PaidCalls(plan.folder.path))
+        if not leave and plan.in_batches:
+            paid = PaidCalls(read_run(plan.folder.path))
+            hand_over(tuple(routes_of(plan, context.fingerprint)), plan.bounds, paid, plan.folder.stop)
 
 
-def _take_over(plan: Plan, context: RunContext, tell: Callable[[str], None] | None) -> Budget | None:
-    """Takes over what earlier starts have left: finished calls and batches; returns the budget that this one has."""
-    paid = PaidCalls(plan.folder.path)
+def _take_in(
+    plan: Plan, context: RunContext, paid: PaidCalls, tell: Callable[[str], None] | None = None
+) -> Budget | None:
+    """Takes in the answers of batches, and hands over what is left; returns the budget that this start has."""
     if tell is not None and plan.calls and (reused := paid.reused):
         found = "an unfinished run" if plan.purpose == "run" else "a run"
         tell(f"{plan.folder.path} holds {found}: {reused:,} completed calls are reused")
-    batches.take_in(plan, context, paid)
-    batches.hand_over(plan, context, paid)  # what a start that nobody waited for has left
+    routes = tuple(routes_of(plan, context.fingerprint, live=True))
+    take_in(routes, context.start, paid)
+    going = tuple(route for route in routes if route.mode != "live")
+    hand_over(going, plan.bounds, paid, plan.folder.stop)  # what a start that nobody waited for has left
     return paid.budget(plan.bounds)
 
 
-def _prepare(plan: Plan) -> tuple[Plan, str | None]:
-    """The plan with its dataset on storage, and the fingerprint of its calls; makes the output ready.
+def _make_ready(plan: Plan, found: Inventory) -> tuple[Plan, TakeOver]:
+    """Makes the output ready; returns the plan with its dataset on storage, and what the start takes over.
 
     Rows in memory are written aside first: unusable ones end a start before it touches what an earlier one has left.
     """
+    taken = decide(plan, found)
     if plan.rows is None:
-        return plan, begin(plan)
+        taken.apply()
+        return plan, taken
     from ...transforms.readers.memory import spill
 
-    data = plan.config.dataset
-    aside = plan.folder.temporary(uuid.uuid4().hex)
+    path, aside = plan.config.dataset.paths[0], plan.folder.temporary(uuid.uuid4().hex)
     try:
-        (written,), _ = spill(plan.rows, aside)
-        require_dataset(plan, expand([written], data.format))
-        own = begin(plan)
-        storage.move(written, data.paths[0])
+        written = spill(plan.rows, aside)
+        check_rows(plan, read_first_rows(plan, [written]))
+        taken.apply()
+        storage.move(written.path, path)
     finally:
         storage.delete_folder(aside)
-    return replace(plan, files=tuple(expand(data.paths, data.format)), rows=None), own
+    return replace(plan, files=(written._replace(path=path),), rows=None), taken
 
 
 def _graph(plan: Plan, context: RunContext, options: PipelineOptions) -> beam.Pipeline:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...schemas.config.evaluation import AgentConfig, EvaluationConfig
 from ...schemas.errors import RowError
 from ...schemas.instance import Instance
 from ...transforms.batch_rows import sort_instances
-from ...transforms.readers._files import expand, readers_of
+from ...transforms.readers._files import expand, read_blocks, readers_of
 from .parts import build_agent, build_rules
 
 if TYPE_CHECKING:
@@ -38,15 +39,10 @@ def dataset_keys(config: EvaluationConfig) -> list[tuple[str, int]]:
     readers = readers_of(files, {name: c.type for name, c in data.columns.items() if c.type is not None})
     rules = build_rules(config, build_agent(AgentConfig()))
     found: list[Instance] = []
-    for file in files:
-        reader = readers[file.format]
-        blocks = (block for part in reader.split(file.path, file.size) for block in reader.read(part))
-        for _, row in (line for block in blocks for line in block.rows):
-            try:
-                read = [(each, rules.read(each)) for each in rules.rows(row)]
-                found += [Instance(instance_id, each, fields) for each, (instance_id, fields) in read]
-            except RowError:
-                continue
+    for _, row in (line for block in read_blocks(files, readers) for line in block.rows):
+        with suppress(RowError):
+            read = [(each, rules.read(each)) for each in rules.rows(row)]
+            found += [Instance(instance_id, each, fields) for each, (instance_id, fields) in read]
     named = None if data.id is None or data.trial is None else (data.id, data.trial)
     keys = {id(one.row): (one.instance_id, one.trial or 0) for one in sort_instances(found, named)}
     return [keys[id(one.row)] for one in found]

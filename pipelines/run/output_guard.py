@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 
 from ...schemas.errors import ConfigError
-from ...schemas.run_folder import INSTANCES, RunFolder
+from ...schemas.run_folder import INSTANCES, OF_ONE_FILE, TABLE_ENDINGS, RunFolder
 from ...transforms.io import storage
+from ...transforms.journal.run_state import read_run
 from ..runners import lease
-from .paid import journals
-from .result import manifest_at
 
 
 def refuse_others(
@@ -38,11 +37,17 @@ def refuse_others(
         found = f"{output} lies in the dataset's folder {above!r}, whose files are all read, those of runs too"
         raise ConfigError(found, where="output.path", allowed="a folder beside the dataset's, or a glob for its files")
     lease.require_writable(output)
-    if manifest_at(output) is not None or lease.latest(output) is not None or journals(output):
+    if lease.latest(output) is not None or (run := read_run(output)).manifest is not None or run.journals:
         return
-    folders, files = RunFolder(output).owned
-    inside = (path for folder in folders for path in storage.below(folder)[:1])
-    beside = (path for path in (*files, *written) if storage.exists(path))
-    if others := next(chain(inside, beside), None):
-        found = f"{others} belongs to no run, and this one would replace it"
+    inside = (path for own in run.folder.owned_folders for path in storage.below(own)[:1])
+    beside = (path for path in (*run.folder.owned_files, *written) if storage.exists(path))
+    if other := next(chain(inside, _tables(run.folder), beside), None):
+        found = f"{other} belongs to no run, and this one would replace it"
         raise ConfigError(found, where="output.path", allowed="a folder of its own")
+
+
+def _tables(folder: RunFolder) -> Iterator[str]:
+    """Yields the files that bear the name of a table of one file: one listing for each table, whatever its ending."""
+    for table in OF_ONE_FILE:
+        there = {path.rpartition("/")[2] for path, _ in storage.matched_in(folder.path, f"{table}.*")}
+        yield from (folder.at(table + ending) for ending in TABLE_ENDINGS if table + ending in there)

@@ -116,9 +116,9 @@ class Plan:
         return not (self.recorded or self.config.replay is not None or self.purpose == "rescore")
 
     @property
-    def modes(self) -> tuple[str, ...]:
-        """The call modes of the agent and of each judge: "live", "batch" or "batch_files"."""
-        return (self.config.agent.mode, *(use.mode for use in self.judges.values()))
+    def in_batches(self) -> bool:
+        """True if calls of the agent or of a judge are handed over in batches."""
+        return any(use.mode != "live" for use in (self.config.agent, *self.judges.values()))
 
     @property
     def shards(self) -> int:
@@ -183,6 +183,13 @@ class Plan:
     def slices(self) -> tuple[tuple[str, ...], ...]:
         """Columns the summary is broken down by."""
         return tuple(map(tuple, self.config.slices))
+
+    @property
+    def wanted_columns(self) -> dict[str, str]:
+        """The dataset's columns that slices and clusters name, with their key; without those that are declared."""
+        keys = dict.fromkeys(self.config.statistics.cluster, "statistics.cluster")
+        keys |= dict.fromkeys(chain.from_iterable(self.slices), "slices")
+        return {column: key for column, key in keys.items() if column not in self.config.dataset.columns}
 
     @property
     def calls_per_row(self) -> int:
@@ -267,7 +274,7 @@ class Plan:
             agent_model=self.agent_model,
             agent_way=LIVE if self.config.agent.mode == "live" else BATCH,
             retry=retry_of(context.start),
-            left_because=HANDED if any(mode != "live" for mode in self.modes) else LEFT,
+            left_because=HANDED if self.in_batches else LEFT,
         )
 
     @property

@@ -19,7 +19,6 @@ from apache_beam.options.pipeline_options import (
     WorkerOptions,
 )
 
-from ...schemas.errors import ConfigError
 from ...transforms.io import secrets
 from ..runners import options as engines
 from ..runners.flink import FlinkCluster
@@ -63,16 +62,6 @@ def look_at(options: PipelineOptions, plan: Plan | None = None) -> EngineReport:
     if plan is not None:
         _agent(options, plan, report)
     return report
-
-
-def require(options: PipelineOptions, plan: Plan) -> None:
-    """Refuses a run that cannot start.
-
-    Raises:
-        ConfigError: The first thing that is missing.
-    """
-    for problem in look_at(options, plan).problems:
-        raise ConfigError(problem)
 
 
 def _prism(options: PipelineOptions) -> Iterator[str]:

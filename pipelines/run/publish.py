@@ -14,10 +14,11 @@ from ...schemas.errors import ConfigError
 from ...schemas.json import Json
 from ...schemas.run_folder import FINISHED, RunFolder
 from ...transforms.io import storage
+from ...transforms.journal.run_state import manifest_at
 from ..config.placeholders import make_run_id
 from ..sinks.base import FinishedRun
 from ..sinks.send import Clock, describe, send_all, sinks_of
-from .result import SINKS, EvaluationResult, manifest_at
+from .result import SINKS, EvaluationResult
 from .tables import pick_rows, rows_of, summary_rows
 
 

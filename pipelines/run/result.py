@@ -15,9 +15,10 @@ from ...schemas.errors import ConfigError
 from ...schemas.exit_codes import EXIT_CONFIG, EXIT_CRITERION, EXIT_INCONCLUSIVE, EXIT_PASSED, EXIT_PENDING, EXIT_RUN
 from ...schemas.json import Json
 from ...schemas.names import RATES, aggregates, registered_names
-from ...schemas.run_folder import FAILED, FINISHED, PENDING, RunFolder
+from ...schemas.run_folder import FAILED, FINISHED, PENDING
 from ...schemas.warehouse import ADDED, ORIGINAL
 from ...transforms.io import storage
+from ...transforms.journal.run_state import manifest_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,27 +177,6 @@ class EvaluationResult:
 
 def _without_nan(row: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(k): None if isinstance(value, float) and math.isnan(value) else value for k, value in row.items()}
-
-
-def manifest_at(output: str) -> dict[str, Json] | None:
-    """Contents of the manifest of a run; `None` if there is none yet.
-
-    Raises:
-        ConfigError: It cannot be read, or is something else under that name.
-    """
-    path = RunFolder(output).manifest
-    try:
-        if not storage.exists(path):
-            return None
-        found = orjson.loads(storage.read_bytes(path))
-    except orjson.JSONDecodeError as error:
-        raise ConfigError(f"not valid JSON: {error}", where=path, allowed="the manifest of a run") from None
-    except Exception as error:  # each filesystem has exceptions of its own
-        text = " ".join(str(error).split())
-        raise ConfigError(f"cannot be read: {type(error).__name__}: {text[:300]}", where=path) from error
-    if not isinstance(found, dict) or "state" not in found:
-        raise ConfigError("is not the manifest of a run", where=path, allowed="another folder")
-    return found
 
 
 def _read(path: str, columns: list[dict[str, Json]]) -> pd.DataFrame:

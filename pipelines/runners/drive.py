@@ -68,7 +68,7 @@ def drive(pipeline: Any, options: PipelineOptions, holder: Holder) -> None:
             _tidy(result)
 
 
-def hand_over(pipeline: Any, options: PipelineOptions, holder: Holder) -> None:
+def submit_job(pipeline: Any, options: PipelineOptions, holder: Holder) -> None:
     """Starts a pipeline that continues without this process."""
     pipeline.run()
 

@@ -142,18 +142,19 @@ def _numbered(output: str) -> tuple[int, bool] | None:
 
 
 @contextlib.contextmanager
-def held(output: str, holder: Holder, *, leave: bool = False) -> Iterator[None]:
+def held(output: str, holder: Holder, last: Lease | None, *, leave: bool = False) -> Iterator[None]:
     """Holds the lease of a run during the context; it is released at the end unless the process is killed.
 
     Args:
         output: Folder of the run.
         holder: The new holder.
+        last: As of `take`.
         leave: Leave the lease to the job, which continues without this process, unless there is an error.
 
     Raises:
         ConfigError: As `take`.
     """
-    number, done = take(output, holder), False
+    number, done = take(output, holder, last), False
     try:
         yield
         done = True
@@ -162,26 +163,29 @@ def held(output: str, holder: Holder, *, leave: bool = False) -> Iterator[None]:
             storage.write_bytes(_path(output, number) + _RELEASED, b"")
 
 
-def take(output: str, holder: Holder, create: Callable[[str, bytes], bool] = storage.create_new) -> int:
+def take(
+    output: str, holder: Holder, last: Lease | None, create: Callable[[str, bytes], bool] = storage.create_new
+) -> int:
     """Takes the lease of a run; returns its number.
 
     Args:
         output: Folder of the run.
         holder: The new holder.
+        last: The latest lease. What was read after it and before this call is as it was: if another start has taken a
+            lease meanwhile, this one does not get its own.
         create: Writes a file unless it exists, and returns whether it did.
 
     Raises:
         ConfigError: Another run writes there, or may do so; or nothing can be written there.
     """
-    last = latest(output)
-    if last is not None and not last.released:
-        _refuse(output, last)
+    if (obstacle := find_obstacle(output, last)) is not None:
+        raise obstacle
     number = 1 if last is None else last.number + 1
     with _writing(output):
         create(_path(output, number), orjson.dumps(asdict(holder)))
     now = latest(output)
     if now is not None and now.holder != holder:  # another process was faster, or holds a later lease by now
-        _refuse(output, now, "running")
+        raise _refuse(output, now, "running")
     storage.delete([_path(output, n) + end for n in range(max(1, number - 3), number) for end in ("", _RELEASED)])
     return number
 
@@ -213,16 +217,20 @@ def _reason(error: Exception) -> str:
     return " ".join(text.split())[:300]
 
 
-def _refuse(output: str, lease: Lease, state: str | None = None) -> None:
-    state = state or lease.holder.state()
-    if state == "gone":
-        return
+def find_obstacle(output: str, last: Lease | None) -> ConfigError | None:
+    """Returns why the next lease cannot be taken, given the latest one; `None` if it can."""
+    if last is None or last.released or (state := last.holder.state()) == "gone":
+        return None
+    return _refuse(output, last, state)
+
+
+def _refuse(output: str, lease: Lease, state: str) -> ConfigError:
     who = lease.holder.who
     if state == "running":
         allowed = "wait for its end (`evalbeam wait`), or stop it (`evalbeam cancel`)"
-        raise ConfigError(f"{output} is being written by another run ({who})", where="output.path", allowed=allowed)
+        return ConfigError(f"{output} is being written by another run ({who})", where="output.path", allowed=allowed)
     found = f"{output} may be written by another run ({who}), which cannot be checked from here"
-    raise ConfigError(found, where="output.path", allowed=how_to_free(output, lease))
+    return ConfigError(found, where="output.path", allowed=how_to_free(output, lease))
 
 
 def how_to_free(output: str, lease: Lease) -> str:

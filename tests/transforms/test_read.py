@@ -135,8 +135,9 @@ def test_formats_may_stand_side_by_side(tmp_path: Path) -> None:
 
 def test_memory_is_read_like_files(tmp_path: Path) -> None:
     data = rows(300)
-    paths, format_ = spill((row for row in data), str(tmp_path / "input"))
-    assert read_rows(run(expand(paths, format_), tmp_path / "out")) == canonical(data)
+    written = spill((row for row in data), str(tmp_path / "input"))
+    assert [written] == expand([written.path])
+    assert read_rows(run([written], tmp_path / "out")) == canonical(data)
 
 
 def test_ranges_are_read_apart_and_places_hold(tmp_path: Path) -> None:

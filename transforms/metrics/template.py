@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from ...schemas.instance import Example
@@ -246,6 +247,11 @@ def example_template(name: str) -> str:
     """
     if name not in EXAMPLES:
         raise ValueError(f"no template {name!r}, allowed: {', '.join(EXAMPLES)}")
+    return text_of(name)
+
+
+def text_of(name: str) -> str:
+    """Returns the text of a prompt of the package for templates."""
     prompt = load_prompt(f"template/{name}")
     return f"{prompt.told}\n\n{prompt.given}"
 
@@ -275,32 +281,5 @@ class MetricPromptTemplateExamples:
         """Returns the names of all built-in templates."""
         return list(EXAMPLES)
 
-    class Pointwise:
-        """Built-in pointwise metrics."""
-
-        COHERENCE = PointwiseMetric(metric="coherence")
-        FLUENCY = PointwiseMetric(metric="fluency")
-        SAFETY = PointwiseMetric(metric="safety")
-        GROUNDEDNESS = PointwiseMetric(metric="groundedness")
-        INSTRUCTION_FOLLOWING = PointwiseMetric(metric="instruction_following")
-        VERBOSITY = PointwiseMetric(metric="verbosity", **_BEST["verbosity"])
-        TEXT_QUALITY = PointwiseMetric(metric="text_quality")
-        SUMMARIZATION_QUALITY = PointwiseMetric(metric="summarization_quality")
-        QUESTION_ANSWERING_QUALITY = PointwiseMetric(metric="question_answering_quality")
-        MULTI_TURN_CHAT_QUALITY = PointwiseMetric(metric="multi_turn_chat_quality")
-        MULTI_TURN_SAFETY = PointwiseMetric(metric="multi_turn_safety")
-
-    class Pairwise:
-        """Built-in pairwise metrics."""
-
-        COHERENCE = PairwiseMetric(metric="pairwise_coherence")
-        FLUENCY = PairwiseMetric(metric="pairwise_fluency")
-        SAFETY = PairwiseMetric(metric="pairwise_safety")
-        GROUNDEDNESS = PairwiseMetric(metric="pairwise_groundedness")
-        INSTRUCTION_FOLLOWING = PairwiseMetric(metric="pairwise_instruction_following")
-        VERBOSITY = PairwiseMetric(metric="pairwise_verbosity")
-        TEXT_QUALITY = PairwiseMetric(metric="pairwise_text_quality")
-        SUMMARIZATION_QUALITY = PairwiseMetric(metric="pairwise_summarization_quality")
-        QUESTION_ANSWERING_QUALITY = PairwiseMetric(metric="pairwise_question_answering_quality")
-        MULTI_TURN_CHAT_QUALITY = PairwiseMetric(metric="pairwise_multi_turn_chat_quality")
-        MULTI_TURN_SAFETY = PairwiseMetric(metric="pairwise_multi_turn_safety")
+    Pointwise = SimpleNamespace(**{name.upper(): PointwiseMetric(metric=name, **_BEST.get(name, {})) for name in NAMES})
+    Pairwise = SimpleNamespace(**{name.upper(): PairwiseMetric(metric=f"pairwise_{name}") for name in NAMES})

@@ -49,25 +49,34 @@ def head(
     rows: int = 20,
     options: Mapping[str, Any] | None = None,
 ) -> list[RowBlock]:
-    """Reads the first blocks of a dataset, until they have at least `rows` rows and rejected lines together.
+    """Reads the first blocks of a dataset, see `take_head`."""
+    return take_head(read_blocks(files, readers_of(files, columns or {}, options)), rows)
+
+
+def take_head(blocks: Iterable[RowBlock], rows: int) -> list[RowBlock]:
+    """Takes the first blocks until they have at least `rows` rows and rejected lines together.
 
     Raises:
         ConfigError: A CSV file among them has no valid header.
     """
-    readers = readers_of(files, columns or {}, options)
-    blocks: list[RowBlock] = []
+    taken: list[RowBlock] = []
     held = 0
+    for block in blocks:
+        for line in block.rejected:
+            if line.code == "bad_header":
+                raise ConfigError(line.message, where=block.file)
+        taken.append(block)
+        held += len(block.rows) + len(block.rejected)
+        if held >= rows:
+            break
+    return taken
+
+
+def read_blocks(files: Iterable[FileInfo], readers: Mapping[str, Reader]) -> Iterator[RowBlock]:
+    """Yields the blocks of files, in their order, read as they are needed."""
     for path, size, format_ in files:
         for part in readers[format_].split(path, size):
-            for block in readers[format_].read(part):
-                for line in block.rejected:
-                    if line.code == "bad_header":
-                        raise ConfigError(line.message, where=path)
-                blocks.append(block)
-                held += len(block.rows) + len(block.rejected)
-                if held >= rows:
-                    return blocks
-    return blocks
+            yield from readers[format_].read(part)
 
 
 def expand(paths: Iterable[str], format_: str = "auto", options: Mapping[str, Any] | None = None) -> list[FileInfo]:

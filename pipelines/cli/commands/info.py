@@ -78,7 +78,7 @@ def _journal(args: argparse.Namespace, rest: list[str]) -> int:
 
     reject_arguments(rest)
     if args.compact:
-        from ...run.resume import compact_all
+        from ...run.lifecycle import compact_all
 
         say(f"compacted {compact_all(args.output):,} records\n")
     say(calls_report(args.output))

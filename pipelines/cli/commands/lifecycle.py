@@ -46,7 +46,7 @@ def _parse_seconds(text: str) -> float:
 
 def _cancel(args: argparse.Namespace, rest: list[str]) -> int:
     from ...display.console import say
-    from ...run.resume import cancel
+    from ...run.lifecycle import cancel
 
     reject_arguments(rest)
     cancel(args.output, now=args.now)
@@ -82,8 +82,8 @@ def _finish(args: argparse.Namespace, flags: list[str]) -> int:
     from ...config.settings import build
     from ...display.console import note, stoppable
     from ...run.batches import wait_for_answers
+    from ...run.lifecycle import config_at
     from ...run.result import EvaluationResult
-    from ...run.retry import config_at
 
     code, config = EXIT_PENDING, build(config_at(args.output, "wait"), (), None, args.output)
     with planning(args, config, flags) as (plan, options):

@@ -37,9 +37,9 @@ def _publish(args: argparse.Namespace, rest: list[str]) -> int:
     from ...config.files import load
     from ...config.settings import build, split
     from ...display.console import say
+    from ...run.lifecycle import config_at
     from ...run.publish import require_named
     from ...run.result import SINKS, EvaluationResult, require_finished
-    from ...run.retry import config_at
 
     source, flags = split(rest)
     reject_arguments(flags)

@@ -63,7 +63,7 @@ def _config(args: argparse.Namespace, rest: list[str], with_file: bool) -> tuple
     """The configuration of a file, or of the run, with its folder as output; and Beam's options."""
     from ...config.files import load
     from ...config.settings import build
-    from ...run.retry import config_at
+    from ...run.lifecycle import config_at
 
     source, flags = split_rest(args, rest)
     if source is not None and not with_file:

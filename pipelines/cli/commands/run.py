@@ -71,8 +71,8 @@ def _run(args: argparse.Namespace, rest: list[str]) -> int:
 def retry(args: argparse.Namespace, config: EvaluationConfig, flags: list[str], again: str) -> int:
     """Calls again what failed in a finished run; an unfinished one is resumed. Returns the exit code."""
     from ...display.console import note
+    from ...run.lifecycle import nothing_to_retry
     from ...run.result import EvaluationResult
-    from ...run.retry import nothing_to_retry
 
     if nothing_to_retry(config.output.path):
         note(f"{config.output.path}: no call failed, so there is nothing to retry")
@@ -184,15 +184,13 @@ def _check(args: argparse.Namespace, rest: list[str]) -> int:
 
     config, flags = config_of(args, rest)
     from ...check.check import check
-    from ...run.preflight import look_at
     from ...runners import options as engines
 
     with logs(args.debug, note):
         options = engines.pipeline_options(flags)
-        report = check(config)
-        engine = look_at(options, report.plan)
-    say(f"{report.render(width())}\n{engine.render()}")
-    problems = [*report.problems, *engine.problems]
+        report = check(config, options)
+    say(f"{report.render(width())}\n{report.inventory.engine.render()}")
+    problems = report.problems
     for problem in problems:
         fault(problem)
     return EXIT_CONFIG if problems else EXIT_PASSED

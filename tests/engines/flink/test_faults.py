@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from waiting import ended, until
 
-from evalbeam.pipelines.run.resume import cancel
+from evalbeam.pipelines.run.lifecycle import cancel
 from evalbeam.pipelines.runners import lease
 from evalbeam.pipelines.runners.flink import FlinkCluster
 

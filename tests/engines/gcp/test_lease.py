@@ -30,9 +30,12 @@ def test_a_file_is_created_by_one_of_many(cloud: Any) -> None:
 
 def test_a_run_on_gs_is_held_by_one(cloud: Any) -> None:
     output = cloud.url("lease/run")
-    with lease.held(output, lease.Holder.here("DirectRunner")), pytest.raises(ConfigError, match="by another run"):
-        lease.take(output, lease.Holder.here("DirectRunner"))
-    with lease.held(output, lease.Holder.here("DirectRunner")):
+    with (
+        lease.held(output, lease.Holder.here("DirectRunner"), lease.latest(output)),
+        pytest.raises(ConfigError, match="by another run"),
+    ):
+        lease.take(output, lease.Holder.here("DirectRunner"), lease.latest(output))
+    with lease.held(output, lease.Holder.here("DirectRunner"), lease.latest(output)):
         found = lease.latest(output)
     assert found is not None
     assert found.number == 2

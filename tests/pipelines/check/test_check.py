@@ -15,7 +15,7 @@ from evalbeam import EvaluationConfig, EvaluationResult
 from evalbeam.pipelines.check import check as module
 from evalbeam.pipelines.check.check import check, format_size
 from evalbeam.pipelines.cli.main import main
-from evalbeam.pipelines.run.resume import prepare
+from evalbeam.pipelines.run.take_over import decide
 
 MISSING_PROMPT = (
     "the row has no 'prompt'; it has other "
@@ -154,15 +154,16 @@ def test_an_output_with_a_finished_run(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["check", *given]) == 2
     out, err = capsys.readouterr()
     assert "holds a finished run" in out
-    allowed = "another path, or output.overwrite (--overwrite)"
-    assert err == f"evalbeam: error: output.path: out holds a finished run (allowed: {allowed})\n"
+    assert err.startswith("evalbeam: error: output.path: out holds a finished run (allowed: ")
+    assert "another path, --overwrite to call all rows again" in err
     assert main(["check", *given, "--overwrite"]) == 0
     assert "use --overwrite to replace it" in capsys.readouterr().out
 
 
 def test_an_output_with_an_unfinished_run() -> None:
     assert report(agent=LIVE).output == "new"
-    prepare(report(agent=LIVE).plan)
+    first = report(agent=LIVE)
+    decide(first.plan, first.inventory).apply()
     assert report(agent=LIVE).output == "unfinished"
     assert report(agent=LIVE).problems == []
     other = {**LIVE, "version": "2"}

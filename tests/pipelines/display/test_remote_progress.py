@@ -49,12 +49,12 @@ def test_the_state_of_the_job_is_that_of_the_engine(tmp_path: Path, flink) -> No
     state = remote.JobState(str(tmp_path))
     assert state() == ""
     holder = lease.Holder.here("FlinkRunner", flink.url)
-    lease.take(str(tmp_path), holder)
+    lease.take(str(tmp_path), holder, lease.latest(str(tmp_path)))
     assert state() == "submitting"
     flink.jobs = {holder.job: "RUNNING"}
     assert state() == "RUNNING, 2 of 3 stages done"
     gone = remote.JobState(str(tmp_path / "gone"))
-    lease.take(str(tmp_path / "gone"), replace(holder, master="127.0.0.1:9"))
+    lease.take(str(tmp_path / "gone"), replace(holder, master="127.0.0.1:9"), lease.latest(str(tmp_path / "gone")))
     assert gone() == "the engine does not answer"
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from evalbeam import evaluate
 from evalbeam.pipelines.cli.main import main
-from evalbeam.pipelines.run import answers
 from evalbeam.schemas.errors import DatasetError
+from evalbeam.transforms import first_rows
 
 ROWS = [{"prompt": f"q {i}", "reference": "x", "locale": "en", "empty": None} for i in range(20)]
 CALLED: list[str] = []
@@ -58,7 +58,7 @@ def test_the_command_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_column_that_begins_late_is_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "MOST_ROWS", 10)
+    monkeypatch.setattr(first_rows, "MOST_ROWS", 10)
     rows = [{"prompt": str(i), "response": "x", "reference": "x"} for i in range(10)]
     late: list[dict[str, Any]] = [*rows, {"prompt": "z", "response": "x", "reference": "x", "late": "yes"}]
     with pytest.raises(

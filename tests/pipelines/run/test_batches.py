@@ -23,7 +23,7 @@ from evalbeam import evaluate
 from evalbeam.pipelines.cli.main import main
 from evalbeam.pipelines.run.batches import POLL, wait_for_answers
 from evalbeam.pipelines.run.build import make_plan
-from evalbeam.pipelines.run.retry import config_at
+from evalbeam.pipelines.run.lifecycle import config_at
 from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError, RunError
 from evalbeam.transforms.journal.summary import summarize

@@ -15,7 +15,7 @@ from evalbeam.pipelines.display.calls import calls_report
 from evalbeam.pipelines.display.run_text import render
 from evalbeam.pipelines.report.page import render_page
 from evalbeam.pipelines.run.build import make_plan
-from evalbeam.pipelines.run.resume import cancel
+from evalbeam.pipelines.run.lifecycle import cancel
 from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Usage

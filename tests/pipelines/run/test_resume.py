@@ -13,12 +13,15 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from steady_agent import AGENT, calls
 
 from evalbeam import ConfigError
 from evalbeam.pipelines.cli import main as cli
 from evalbeam.pipelines.run.build import make_plan
-from evalbeam.pipelines.run.resume import fingerprint, fingerprint_parts, prepare
+from evalbeam.pipelines.run.inventory import take_inventory
+from evalbeam.pipelines.run.plan import Plan
+from evalbeam.pipelines.run.take_over import TakeOver, decide, fingerprint, fingerprint_parts
 from evalbeam.schemas.config.evaluation import EvaluationConfig
 from evalbeam.transforms.io import storage
 
@@ -106,11 +109,16 @@ def plan(folder: Path, **agent):
     return make_plan(EvaluationConfig.parse({**section, "output": {"path": str(folder / "out")}}))
 
 
+def taken_over(made: Plan) -> TakeOver:
+    return decide(made, take_inventory(made, PipelineOptions([])))
+
+
 def test_the_fingerprint_is_of_the_agent_and_not_of_how_it_is_called(folder: Path, monkeypatch) -> None:
     monkeypatch.syspath_prepend(str(folder))
 
     def of(**agent) -> str:
-        return fingerprint(fingerprint_parts(plan(folder, **agent)))
+        made = plan(folder, **agent)
+        return fingerprint(fingerprint_parts(made, take_inventory(made, PipelineOptions([])).source))
 
     own = of(target="steady:ask")
     assert own == of(target="steady:ask", max_in_flight=3, timeout=1)
@@ -119,7 +127,7 @@ def test_the_fingerprint_is_of_the_agent_and_not_of_how_it_is_called(folder: Pat
 
 
 def test_recorded_answers_have_no_journal(folder: Path) -> None:
-    assert prepare(plan(folder)) is None
+    assert taken_over(plan(folder)).fingerprint is None
     assert not (folder / "out" / "journal").exists()
 
 
@@ -127,7 +135,7 @@ def test_an_output_that_cannot_be_made_ready_says_why(folder: Path) -> None:
     (folder / "out").mkdir()
     (folder / "out" / "manifest.json").write_text('{"state": "finished"}')
     with pytest.raises(ConfigError, match="holds a finished run"):
-        prepare(plan(folder))
+        taken_over(plan(folder))
 
 
 def command(*arguments: str) -> int:

@@ -26,7 +26,7 @@ def gone() -> Holder:
 def test_a_run_gives_its_lease_back_however_it_ends(tmp_path: Path) -> None:
     output = str(tmp_path / "out")
     for _ in range(5):
-        with pytest.raises(ZeroDivisionError), held(output, local()):
+        with pytest.raises(ZeroDivisionError), held(output, local(), lease.latest(output)):
             _ = 1 // 0
     found = lease.latest(output)
     assert found is not None
@@ -36,19 +36,19 @@ def test_a_run_gives_its_lease_back_however_it_ends(tmp_path: Path) -> None:
 
 def test_while_a_run_goes_on_nobody_else_starts(tmp_path: Path) -> None:
     output = str(tmp_path)
-    with held(output, local()):
+    with held(output, local(), lease.latest(output)):
         with pytest.raises(ConfigError, match=f"is being written by another run .process {os.getpid()} on"):
-            take(output, local())
+            take(output, local(), lease.latest(output))
         with pytest.raises(ConfigError):
-            take(output, local())
-    with held(output, local()):
+            take(output, local(), lease.latest(output))
+    with held(output, local(), lease.latest(output)):
         pass
 
 
 def test_what_a_killed_process_held_is_taken_over(tmp_path: Path) -> None:
     output = str(tmp_path)
-    take(output, gone())
-    with held(output, local()):
+    take(output, gone(), lease.latest(output))
+    with held(output, local(), lease.latest(output)):
         found = lease.latest(output)
         assert found is not None
         assert found.number == 2
@@ -56,13 +56,13 @@ def test_what_a_killed_process_held_is_taken_over(tmp_path: Path) -> None:
 
 def test_a_process_of_another_machine_cannot_be_asked(tmp_path: Path) -> None:
     output = str(tmp_path)
-    take(output, replace(local(), host="elsewhere"))
+    take(output, replace(local(), host="elsewhere"), lease.latest(output))
     with pytest.raises(
         ConfigError, match=r"cannot be checked from here .*once process \d+ on elsewhere has ended"
     ) as told:
-        take(output, local())
+        take(output, local(), lease.latest(output))
     Path(str(told.value).partition(" delete ")[2].partition(";")[0]).unlink()
-    assert take(output, local()) == 1
+    assert take(output, local(), lease.latest(output)) == 1
 
 
 def test_an_id_that_is_used_again_is_another_process(tmp_path: Path) -> None:
@@ -73,12 +73,12 @@ def test_an_id_that_is_used_again_is_another_process(tmp_path: Path) -> None:
 def test_a_job_outlives_the_client_that_sent_it(tmp_path: Path, flink) -> None:
     output = str(tmp_path)
     holder = replace(gone(), master=flink.url, engine="FlinkRunner", job="evalbeam-x")
-    take(output, holder)
+    take(output, holder, lease.latest(output))
     flink.jobs = {"evalbeam-x": "RESTARTING"}
     with pytest.raises(ConfigError, match="is being written by another run"):
-        take(output, local())
+        take(output, local(), lease.latest(output))
     flink.jobs = {"evalbeam-x": "FAILED"}
-    with held(output, local()):
+    with held(output, local(), lease.latest(output)):
         pass
     assert replace(holder, master="127.0.0.1:9").state() == "unknown"
     flink.jobs = {}
@@ -91,12 +91,12 @@ def test_a_job_outlives_the_client_that_sent_it(tmp_path: Path, flink) -> None:
 def test_of_many_that_start_at_once_one_runs(tmp_path: Path) -> None:
     output, running, refused = str(tmp_path), [], []
     together, over = threading.Barrier(8), threading.Event()
-    take(output, gone())
+    take(output, gone(), lease.latest(output))
 
     def start() -> None:
         together.wait()
         try:
-            with held(output, local()):
+            with held(output, local(), lease.latest(output)):
                 running.append(1)
                 over.wait(30)
         except ConfigError:
@@ -122,10 +122,10 @@ def test_a_lease_that_is_tidied_up_after_it_was_listed_is_not_missed(tmp_path: P
             with monkeypatch.context() as calm:
                 calm.setattr(storage, "below", listing)
                 for _ in range(others.pop() + 1):
-                    take(output, gone())
+                    take(output, gone(), lease.latest(output))
         return found
 
-    take(output, gone())
+    take(output, gone(), lease.latest(output))
     monkeypatch.setattr(storage, "below", overtaken)
     found = lease.latest(output)
     assert found is not None
@@ -145,15 +145,15 @@ def test_whoever_was_overtaken_before_creating_steps_back(tmp_path: Path) -> Non
 
     def late(path: str, data: bytes) -> bool:
         for _ in range(4):
-            with held(output, local()):
+            with held(output, local(), lease.latest(output)):
                 pass
-        take(output, local())
+        take(output, local(), lease.latest(output))
         return storage.create_new(path, data)
 
-    with held(output, local()):
+    with held(output, local(), lease.latest(output)):
         pass
     with pytest.raises(ConfigError, match="another run"):
-        take(output, local(), late)
+        take(output, local(), lease.latest(output), late)
 
 
 def test_a_file_is_created_once(tmp_path: Path) -> None:

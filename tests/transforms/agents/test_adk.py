@@ -10,10 +10,10 @@ import pytest
 
 from evalbeam import EvaluationConfig
 from evalbeam.pipelines.run.parts import agent_type
-from evalbeam.pipelines.run.resume import source_of
 from evalbeam.schemas.calls import Outcome
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.instance import Chunk, Instance, ToolCall, Usage
+from evalbeam.transforms.agents._source import source_of
 from evalbeam.transforms.agents.adk import AdkAgent, NeedsSimulator
 from evalbeam.transforms.agents.base import invocation_of, read_answer
 from evalbeam.transforms.agents.forms.adk import ModelError, TurnEvents, find_retrieval_tools

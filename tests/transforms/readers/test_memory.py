@@ -15,8 +15,9 @@ import pandas as pd
 import pytest
 
 from evalbeam.schemas.errors import ConfigError
+from evalbeam.schemas.plain_values import plain
 from evalbeam.transforms.readers.jsonl import JsonlReader
-from evalbeam.transforms.readers.memory import plain, spill
+from evalbeam.transforms.readers.memory import spill
 
 
 class Color(enum.StrEnum):
@@ -24,8 +25,8 @@ class Color(enum.StrEnum):
 
 
 def back(dataset: Any, folder: Path) -> list[dict[str, Any]]:
-    (path,), format_ = spill(dataset, str(folder / "run" / "input"))
-    assert format_ == "jsonl"
+    path, size, format_ = spill(dataset, str(folder / "run" / "input"))
+    assert (size, format_) == (Path(path).stat().st_size, "jsonl")
     reader = JsonlReader()
     blocks = [b for part in reader.split(path, Path(path).stat().st_size) for b in reader.read(part)]
     assert not any(b.rejected for b in blocks)

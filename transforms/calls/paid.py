@@ -7,15 +7,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import orjson
-
 from ...schemas.calls import Outcome
-from ...schemas.json import Json
-from ...schemas.run_folder import FINGERPRINT_RECORD, JUDGES_RECORD, RunFolder
 from ...schemas.usage import known_tokens
-from ...transforms.calls.budget import Bounds, Budget
-from ...transforms.io import storage
-from ...transforms.journal.summary import JournalSummary, summarize
+from ..journal.run_state import RunState
+from ..journal.summary import JournalSummary, summarize
+from .budget import Bounds, Budget
 
 
 @dataclass
@@ -25,16 +21,15 @@ class PaidCalls:
     The journals are read when somebody first asks. That must be before `add`, which a reading would count again.
 
     Attributes:
-        output: Folder of the run.
+        run: What stands in the folder of the run.
     """
 
-    output: str
+    run: RunState
     _failed: dict[str, Counter[str]] = field(default_factory=dict)
 
     @cached_property
     def _journals(self) -> dict[str, JournalSummary]:
-        retry = retries(self.output)
-        return {folder: summarize(folder, retry) for folder in journals(self.output)}
+        return {folder: summarize(folder, self.run.retry) for folder in self.run.journals}
 
     @cached_property
     def _spent(self) -> tuple[int, int]:
@@ -66,29 +61,4 @@ class PaidCalls:
         if not bounds.bounded:
             return None
         calls, tokens = self._spent
-        folder = RunFolder(self.output).temporary("spent", uuid.uuid4().hex)
-        return Budget(folder, calls, tokens, **vars(bounds))
-
-
-def retries(output: str) -> int:
-    """The number of retries of a run that were begun."""
-    path = RunFolder(output).retries
-    return orjson.loads(storage.read_bytes(path)) if storage.exists(path) else 0
-
-
-def journals(output: str) -> list[str]:
-    """Folders of the journals of a run: one for each fingerprint its calls were made under, then that of the votes."""
-    folder = RunFolder(output)
-    return [folder.agent_journal(own) for own in sorted(earlier_agents(folder.journals))] + judge_journals(output)
-
-
-def judge_journals(output: str) -> list[str]:
-    """The folder of the votes of judges, in a list that is empty if none were asked."""
-    folder = RunFolder(output).judge_journal
-    return [folder] if storage.exists(storage.join(folder, JUDGES_RECORD)) else []
-
-
-def earlier_agents(folder: str) -> dict[str, dict[str, Json]]:
-    """Fingerprints that calls are journaled under, and their parts."""
-    records = [path for path in storage.below(folder) if path.endswith("/" + FINGERPRINT_RECORD)]
-    return {path.split("/")[-2]: orjson.loads(storage.read_bytes(path)) for path in records}
+        return Budget(self.run.folder.temporary("spent", uuid.uuid4().hex), calls, tokens, **vars(bounds))
