@@ -72,7 +72,7 @@ def _prompts(metric: Any) -> Iterator[str]:
     """The prompts of a judge metric."""
     for prompt in metric.prompts if isinstance(metric, JudgedMetric) else ():
         yield f"\nprompt {prompt.name}, version {prompt.version}, hash {prompt.hash}:\n"
-        yield textwrap.indent(f"{prompt.told}\n\n{prompt.given}", "  ", lambda _: True).rstrip()
+        yield textwrap.indent(prompt.text, "  ", lambda _: True).rstrip()
 
 
 def _made(part: registry.Part) -> Any:

@@ -11,9 +11,10 @@ from ...schemas.errors import ConfigError
 from ...schemas.instance import Example, Instance, Invocation
 from ...schemas.json import Json
 from ...schemas.judging import Answer, Ask
+from ...transforms.judging.prompts import load_prompt
 from ...transforms.metrics import rubric
 from ...transforms.metrics.rubric import RubricGenerationConfig
-from ...transforms.metrics.template import PairwiseMetric, PointwiseMetric, text_of
+from ...transforms.metrics.template import PairwiseMetric, PointwiseMetric
 from ...transforms.runtime.dialogue import Asking
 from ..run.judges import build_judge
 from .autoraters import build_judges, complete_judges, read_autorater
@@ -80,9 +81,11 @@ class RubricBasedMetric(rubric.RubricBasedMetric):
 def _predefine(task: str) -> tuple[RubricBasedMetric, RubricBasedMetric]:
     """Makes the pointwise and the pairwise metric of a task."""
     name = "rubrics" if task == "instruction_following" else f"rubrics_{task}"
-    written = RubricGenerationConfig(prompt_template=text_of(name))
-    single = PointwiseMetric(metric=f"rb_{task}", metric_prompt_template=text_of("critique_prompt"))
-    pair = PairwiseMetric(metric=f"pairwise_rb_{task}", metric_prompt_template=text_of("pairwise_critique"))
+    written = RubricGenerationConfig(prompt_template=load_prompt(f"template/{name}").text)
+    single = PointwiseMetric(metric=f"rb_{task}", metric_prompt_template=load_prompt("template/critique_prompt").text)
+    pair = PairwiseMetric(
+        metric=f"pairwise_rb_{task}", metric_prompt_template=load_prompt("template/pairwise_critique").text
+    )
     return (
         RubricBasedMetric(generation_config=written, critique_metric=single),
         RubricBasedMetric(generation_config=written, critique_metric=pair),

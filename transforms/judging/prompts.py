@@ -59,6 +59,11 @@ class Prompt:
         return variables_of(self.given)
 
     @property
+    def text(self) -> str:
+        """Both messages as one text."""
+        return f"{self.told}\n\n{self.given}"
+
+    @property
     def hash(self) -> str:
         """12 hexadecimal digits of the sha256 of its text."""
         return hashlib.sha256("\0".join((self.told, load_frame(), self.given)).encode()).hexdigest()[:12]

@@ -247,13 +247,7 @@ def example_template(name: str) -> str:
     """
     if name not in EXAMPLES:
         raise ValueError(f"no template {name!r}, allowed: {', '.join(EXAMPLES)}")
-    return text_of(name)
-
-
-def text_of(name: str) -> str:
-    """Returns the text of a prompt of the package for templates."""
-    prompt = load_prompt(f"template/{name}")
-    return f"{prompt.told}\n\n{prompt.given}"
+    return load_prompt(f"template/{name}").text
 
 
 _BEST: Mapping[str, Any] = {"verbosity": {"best_rating": 0.0}}
