@@ -15,7 +15,7 @@ from ...schemas.names import RATES
 from ...schemas.run_folder import FAILURES, SLICES
 from ...schemas.tables import PERFORMANCE
 from ...schemas.values import slice_text
-from ..drawing.words import ranges_of
+from ..drawing.words import count, interval, number, ranges_of
 from ..run.result import EvaluationResult
 from ..run.tables import Columns, Row, columns_of_instances, count_texts, rows_of
 
@@ -49,8 +49,8 @@ def count_reasons(result: EvaluationResult, summary: Sequence[Row]) -> dict[str,
     columns = {f"{name}/error": name for name in (*short, *own) if f"{name}/error" in known}
     counts: dict[str, Counter[str]] = {name: Counter() for name in columns.values()}
     for column, texts in count_texts(result, "instances", list(columns), LOOKED_AT).items():
-        for text, count in texts.items():
-            counts[columns[column]][text.partition(":")[0]] += count
+        for text, times in texts.items():
+            counts[columns[column]][text.partition(":")[0]] += times
     return {name: sorted(c.items(), key=lambda e: (-e[1], e[0])) for name, c in counts.items() if c}
 
 
@@ -199,3 +199,28 @@ def _make_test(row: Row, ends: tuple[float, float] | None, bounded: bool) -> Sco
     if ends is not None and ends[1] < ends[0]:
         return lambda score: score > threshold, f" is above {threshold:g}"
     return lambda score: score < threshold, f" is below {threshold:g}"
+
+
+def describe_corrections(result: EvaluationResult, whole: Sequence[Row]) -> Iterator[str]:
+    """Yields what people's labels make of the means over all rows, or why nothing, and how many labels have no row.
+
+    Args:
+        result: A run.
+        whole: The summary rows of the whole dataset.
+    """
+    if not result.manifest["config"].get("labels"):
+        return
+    reasons = {row["metric"]: row["reason"] or "" for row in rows_of(result, "validity") if row["slice"] == "{}"}
+    for row in whole:
+        name, labels = row["metric"], row.get("labels")
+        if labels is None:
+            continue
+        if row["corrected_mean"] is None:
+            why = [part for part in reasons.get(name, "").split("; ") if part.startswith("corrected_mean: ")]
+            yield f"Not corrected by labels: {name}, {''.join(why).removeprefix('corrected_mean: ')}"
+            continue
+        mean, ends = number(row["corrected_mean"]), interval(row, "corrected_")
+        yield f"Corrected by labels: {name} {mean} ({ends}), {count(labels, 'label')}"
+    apart = [row for row in rows_of(result, "errors", ["source", "file", "line"]) if row["source"] == "label"]
+    if apart:
+        yield f"{count(len(apart), 'label')} without a row in the run, first {apart[0]['file']}:{apart[0]['line']}"

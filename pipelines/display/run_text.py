@@ -27,6 +27,7 @@ from ..run.result import EvaluationResult
 from ..run.tables import Row, summary_rows
 from .costs import HEADINGS, NUMBERS, spent_cells
 from .digest import (
+    describe_corrections,
     describe_group,
     find_examples,
     find_first_errors,
@@ -78,6 +79,7 @@ def render(result: EvaluationResult, width: int = 100, whole: bool = False) -> s
     parts: list[list[str]] = [[*_head(result), *_criteria(result, width, whole)]]
     if summary:
         parts.append(_means(result, all_rows, width))
+        parts.append([line for text in describe_corrections(result, all_rows) for line in _wrap(text, width)])
         parts += _slices(summary, width) if whole else [_worst(result, summary, width)]
         parts.append(list(_unscored(result, summary, width)))
     parts += [list(_groups(result, width, whole)), _judges(result, width), list(_paths(result))]

@@ -12,6 +12,7 @@ from .words import NOTHING, interval, number, ranges_of, share
 MOST_SLICES = 12
 """Slices drawn of one metric, the worst."""
 _STATISTICS = ("Metric", "Mean", "CI", "Scored", "Errors", "Skipped", "Rows", "Std", "Median", "Pass rate", "Verdict")
+_CORRECTED = ("Corrected by labels", "CI, corrected")
 
 Manifest = Mapping[str, Json]
 
@@ -71,14 +72,18 @@ def draw_slices(manifest: Manifest, summary: Iterable[Row]) -> list[Multiples]:
     return found
 
 
-def build_statistics(whole: Iterable[Row]) -> Table:
-    """Builds the table of metrics over the whole dataset."""
+def build_statistics(whole: Sequence[Row]) -> Table:
+    """Builds the table of metrics over the whole dataset; where people labelled rows, with the corrected means."""
+    labelled = any(row.get("labels") is not None for row in whole)
+    headings = [*_STATISTICS[:3], *(_CORRECTED if labelled else ()), *_STATISTICS[3:]]
     rows = []
     for row in whole:
         counts = [f"{row[c]:,}" for c in ("scored_count", "error_count", "skipped_count", "row_count")]
         more = [number(row["std"]), number(row["median"]), share(row["pass_rate"])]
-        rows.append([row["metric"], number(row["mean"]), interval(row), *counts, *more, row["verdict"] or ""])
-    return Table(_STATISTICS, rows, frozenset(_STATISTICS[1:-1]))
+        corrected = [number(row["corrected_mean"]), interval(row, "corrected_")] if labelled else []
+        means = [number(row["mean"]), interval(row), *corrected]
+        rows.append([row["metric"], *means, *counts, *more, row["verdict"] or ""])
+    return Table(headings, rows, frozenset(headings[1:-1]))
 
 
 def _draw_mark(row: Row, name: str, axis: Axis) -> Mark:

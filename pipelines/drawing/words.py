@@ -32,11 +32,10 @@ def share(value: Json) -> str:
     return NOTHING if value is None else f"{100 * value:.1f} %"
 
 
-def interval(row: Mapping[str, Json]) -> str:
-    """Formats the confidence interval of a mean, a row of the summary table."""
-    if row["ci_low"] is None or row["ci_high"] is None:
-        return NOTHING
-    return f"{number(row['ci_low'])} … {number(row['ci_high'])}"
+def interval(row: Mapping[str, Json], prefix: str = "") -> str:
+    """Formats the confidence interval of a mean in a row of the summary table; `prefix` begins its columns."""
+    low, high = row[f"{prefix}ci_low"], row[f"{prefix}ci_high"]
+    return NOTHING if low is None or high is None else f"{number(low)} … {number(high)}"
 
 
 def slice_name(values: Mapping[str, Json]) -> str:

@@ -12,7 +12,9 @@ import pytest
 
 from evalbeam import EvaluationResult, evaluate
 from evalbeam.pipelines.cli.main import main
+from evalbeam.pipelines.display.run_text import render
 from evalbeam.pipelines.label import allocate, choose_labels
+from evalbeam.pipelines.report.page import write_report
 from evalbeam.pipelines.run.tables import rows_of
 from evalbeam.schemas.errors import ConfigError
 from evalbeam.schemas.summary_tables import SUMMARY, VALIDITY, WITH_LABELS
@@ -148,7 +150,30 @@ def test_labels_of_unknown_rows_are_rows_of_the_errors_table(folder: Path, tmp_p
     ]
     assert set(found["file"]) == {str(path)}
     reasons = [row["reason"] for row in rows_of(run, "validity")]
-    assert reasons == ["corrected_mean: 0 labels; a corrected mean needs 10; no row with a score has a label"] * 3
+    assert reasons == ["corrected_mean: a corrected mean needs 10 labels, found 0; no row with a score has a label"] * 3
+
+
+def test_the_summary_says_what_labels_correct(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    rows = EvaluationResult.load(str(folder / "out")).metrics_table
+    known = [
+        {"instance_id": id_, "exact_match/label": i % 2, "probability": 0.5}
+        for i, id_ in enumerate(rows["instance_id"][:40])
+    ]
+    unknown = {"instance_id": "0" * 32, "exact_match/label": 1, "probability": 0.5}
+    for number, words in (
+        (40, "Corrected by labels: exact_match 0."),
+        (3, "Not corrected by labels: exact_match, a corrected mean needs 10"),
+    ):
+        path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in [*known[:number], unknown]))
+        run = labelled_run(folder, tmp_path / str(number), path)
+        text = render(run)
+        assert words in text
+        assert ("), 40 labels" in text) == (number == 40)
+        assert f"1 label without a row in the run, first {path}:{number + 1}" in " ".join(text.split())
+        page = Path(write_report(run)).read_text()
+        assert "Corrected by labels" in page
+    assert "labels" not in render(EvaluationResult.load(str(folder / "out"))).lower()
 
 
 def test_a_criterion_on_labels_needs_them(folder: Path, tmp_path: Path) -> None:

@@ -42,8 +42,7 @@ def judge(
         deciding: Metrics that decide; they are the family. Others are judged by themselves.
         margins: The loss of each metric that counts as none.
         confidence: Level of the intervals, in (0, 1).
-        corrected: Gains of means that people's labels correct, which decide instead; `None` if there is none, because
-            labels are too few or a run stopped early.
+        corrected: Gains of means that people's labels correct, which decide instead; `None` if there is none.
     """
     by_labels = corrected or {}
     family = [cell for cell, pairs in cells.items() if cell[1] in deciding and pairs.seen.pairs]
@@ -60,9 +59,7 @@ def judge(
         verdict, reason = _combine(verdicts, cases[cell][0], pairs, margin)
         tested = adjusted[0].get(cell), rates.get(cell), len(family) if cell in rates else 0
         one = _describe(cell, pairs, scored[cell], (verdict, reason), margin, tested, alpha)
-        if cell in by_labels:
-            one = _add_corrected(one, by_labels[cell], cases[cell][0].p, pairs.stopped)
-        found.append(one)
+        found.append(_add_corrected(one, by_labels[cell], cases[cell][0].p, pairs) if cell in by_labels else one)
     return found
 
 
@@ -74,9 +71,9 @@ def _correct(cases: Sequence[Evidence], gain: CorrectedGain | None, confidence: 
     return [gain.shifted((one.gain or 0.0) - seen, one, confidence) for one in cases]
 
 
-def _add_corrected(one: Difference, gain: CorrectedGain | None, p: float, stopped: bool) -> Difference:
+def _add_corrected(one: Difference, gain: CorrectedGain | None, p: float, pairs: CellPairs) -> Difference:
     if gain is None:
-        why = _STOPPED if stopped else "too few labels for a corrected mean in both runs"
+        why = _STOPPED if pairs.stopped else "too few labels for a corrected mean in both runs"
         return replace(one, p=None, verdict="INCONCLUSIVE", reason=why)
     return replace(one, p=p, corrected_gain=gain.gain, corrected_ci_low=gain.low, corrected_ci_high=gain.high)
 
@@ -126,10 +123,10 @@ def _combine(verdicts: Sequence[Change], seen: Evidence, pairs: CellPairs, margi
 
 
 def _explain(seen: Evidence, margin: float) -> str:
+    if seen.low is None:
+        return f"too few pairs to {f'exclude a loss of {margin:g}' if margin else 'show a gain or a loss'}"
     if not margin:
         return "neither a gain nor a loss is shown"
-    if seen.low is None:
-        return f"too few pairs to exclude a loss of {margin:g}"
     return f"a loss of {-seen.low:.3g} is not excluded"
 
 

@@ -108,7 +108,7 @@ def correct(labelled: Labelled, scores: Distribution, confidence: float, ends: t
     rows = rows_of(labelled)
     number = sum(times for _, times in rows)
     if number < MIN_LABELS:
-        return Corrected(number, reason=f"{number} labels; a corrected mean needs {MIN_LABELS}")
+        return Corrected(number, reason=f"a corrected mean needs {MIN_LABELS} labels, found {number}")
     equal = len({weight for (_, _, weight), _ in rows}) == 1
     if equal and scores.clusters is None and scores.n > number:
         mean, error, power = _of_equal_rows(rows, scores)

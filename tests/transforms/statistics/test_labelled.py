@@ -132,8 +132,8 @@ def test_copied_rows_give_the_interval_of_the_rows() -> None:
 
 def test_few_labels_are_a_reason_and_no_error() -> None:
     found = corrected(np.ones(30), {i: Label(1.0) for i in range(MIN_LABELS - 1)})
-    assert found == Corrected(9, reason="9 labels; a corrected mean needs 10")
-    assert corrected(np.ones(3), {}).reason == "0 labels; a corrected mean needs 10"
+    assert found == Corrected(9, reason="a corrected mean needs 10 labels, found 9")
+    assert corrected(np.ones(3), {}).reason == "a corrected mean needs 10 labels, found 0"
 
 
 def test_the_order_of_merging_does_not_change_a_bit() -> None:
