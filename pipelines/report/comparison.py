@@ -32,6 +32,8 @@ from .shell import fill_page
 _TITLES = ("Newly failing", "Fixed", "Changed otherwise")
 MOST_ROWS = 50
 """Rows shown of each kind."""
+MOST_ROWS_SERVED = 10
+"""Rows shown of each kind above the table of all rows."""
 MOST_KEYS = 200
 """Changes of the configuration shown."""
 _MOST_WORDS = 600
@@ -53,7 +55,6 @@ class Change:
         prompt, reference: Values of the dataset, `None` without one.
         before, after: The answers, in pieces that tell what differs.
         scores: (metric, score before, score after, whether it is worse) of each score that changed.
-        gain: Its largest loss as a share of the metric's range, negative; positive if all are gains.
     """
 
     id: str
@@ -62,7 +63,6 @@ class Change:
     before: Pieces
     after: Pieces
     scores: Sequence[tuple[str, str, str, bool]]
-    gain: float
 
 
 def write_comparison_page(comparison: Comparison, path: str) -> None:
@@ -78,7 +78,7 @@ def render_comparison(comparison: Comparison, rows: str = "") -> str:
         rows: What the explorer's script must know of the rows that a server has, as JSON; "" for a page without it.
     """
     runs = PairedRuns(EvaluationResult.load(comparison.before), EvaluationResult.load(comparison.after))
-    found = _find_changes(runs, runs.scored(comparison.deciding))
+    found = _find_changes(runs, runs.scored(comparison.deciding), MOST_ROWS_SERVED if rows else MOST_ROWS)
     whole = [d for d in comparison.differences if not d.slice]
     groups: dict[tuple[str, ...], list[Any]] = {}
     for one in comparison.differences:
@@ -132,27 +132,27 @@ def _build_table(whole: Sequence[Any]) -> Table:
 
 
 class _Candidate(NamedTuple):
-    """An instance whose scores changed, by how much at worst, and its positions in the tables of both runs."""
+    """An instance whose scores changed, its place in the order, and its positions in the tables of both runs."""
 
-    gain: float
+    rank: float
     id: str
     positions: tuple[int, int]
     changed: _Changed
 
 
-def _find_changes(runs: PairedRuns, names: Sequence[str]) -> list[tuple[str, int, list[Change]]]:
+def _find_changes(runs: PairedRuns, names: Sequence[str], most: int) -> list[tuple[str, int, list[Change]]]:
     """Lists (title, number of instances, first of them) of newly failing, fixed and otherwise changed instances."""
     scales = runs.scales(names)
     found: dict[str, list[_Candidate]] = {title: [] for title in _TITLES}
     counts = dict.fromkeys(found, 0)
     for block in runs.side_by_side(names, []):
-        kinds, gains = _judge(block, scales)
+        kinds, ranks = _judge(block, scales)
         for kind, title in enumerate(_TITLES):
             places = np.flatnonzero(kinds == kind)
             counts[title] += len(places)
-            largest = places[np.argsort(gains[places], kind="stable")[:MOST_ROWS]]
-            candidates = [*found[title], *(_make_candidate(block, scales, float(gains[at]), at) for at in largest)]
-            found[title] = nsmallest(MOST_ROWS, candidates, key=lambda one: (one.gain, one.id))
+            largest = places[np.argsort(ranks[places], kind="stable")[:most]]
+            candidates = [*found[title], *(_make_candidate(block, scales, float(ranks[at]), at) for at in largest)]
+            found[title] = nsmallest(most, candidates, key=lambda one: (one.rank, one.id))
     rows = _read_rows(runs, [one.positions for some in found.values() for one in some])
     return [
         (title, counts[title], [_describe(one, rows, runs) for one in some]) for title, some in found.items() if some
@@ -160,19 +160,25 @@ def _find_changes(runs: PairedRuns, names: Sequence[str]) -> list[tuple[str, int
 
 
 def _judge(block: Block, scales: Mapping[str, Scale]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns of each of the first run's instances the kind of change, -1 for none, and the smallest gain."""
+    """Returns of each of the first run's instances the kind of change, -1 for none, and its place in the order.
+
+    Fixed instances stand in the order of their largest gains, others in that of their largest losses.
+    """
     size = len(block.places)
-    failing, fixed, least = np.zeros(size, np.bool_), np.zeros(size, np.bool_), np.full(size, np.inf)
+    failing, fixed = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    least, most = np.full(size, np.inf), np.full(size, -np.inf)
     for name, scale in scales.items():
         before, after = block.old.scores[name], np.append(block.new.scores[name], np.nan)[block.places]
         (passed, missed), (passes, misses) = (pass_or_miss(scale, scores) for scores in (before, after))
         failing |= passed & misses
         fixed |= missed & passes
-        least = np.fmin(least, share_gains(scale, before, after))
-    return np.select([np.isinf(least), failing, fixed], [-1, 0, 1], 2), least
+        shares = share_gains(scale, before, after)
+        least, most = np.fmin(least, shares), np.fmax(most, shares)
+    kinds = np.select([np.isinf(least), failing, fixed], [-1, 0, 1], 2)
+    return kinds, np.where(kinds == 1, -most, least)
 
 
-def _make_candidate(block: Block, scales: Mapping[str, Scale], gain: float, at: int) -> _Candidate:
+def _make_candidate(block: Block, scales: Mapping[str, Scale], rank: float, at: int) -> _Candidate:
     to = block.places[at]
     pairs = (
         (name, scale, float(block.old.scores[name][at]), float(block.new.scores[name][to]))
@@ -180,7 +186,7 @@ def _make_candidate(block: Block, scales: Mapping[str, Scale], gain: float, at: 
     )
     changed = [one for one in pairs if isfinite(one[2]) and isfinite(one[3]) and one[2] != one[3]]
     positions = int(block.old.positions[at]), int(block.new.positions[to])
-    return _Candidate(gain, block.old.ids[int(at)].as_py(), positions, changed)
+    return _Candidate(rank, block.old.ids[int(at)].as_py(), positions, changed)
 
 
 def _read_rows(runs: PairedRuns, positions: Sequence[tuple[int, int]]) -> list[dict[int, Row]]:
@@ -201,7 +207,7 @@ def _describe(found: _Candidate, rows: Sequence[Mapping[int, Row]], runs: Paired
         for name, scale, before, after in found.changed
     ]
     before, after = _compare_texts(*(_find_answer(row, roles["response"]) for row in (old, new)))
-    return Change(found.id, new.get(roles["prompt"]), new.get(roles["reference"]), before, after, scores, found.gain)
+    return Change(found.id, new.get(roles["prompt"]), new.get(roles["reference"]), before, after, scores)
 
 
 def _find_answer(row: Row, column: str) -> str:
