@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice, product
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..schemas import tables
 from ..schemas.comparison import Difference
@@ -17,11 +19,12 @@ from ..schemas.json import Json
 from ..transforms.io import storage
 from ..transforms.registry import build, find
 from ..transforms.statistics.drift import Decomposition, Drift, DriftCounts
-from ..transforms.statistics.gains import Cell, CellPairs, judge
-from ..transforms.statistics.slices import SliceValues, distinct_slices
+from ..transforms.statistics.gains import judge
+from ..transforms.statistics.slices import distinct_slices
 from ..transforms.writers.base import Writer
 from .corrected_runs import find_corrected_gains
-from .paired_runs import PairedInstance, PairedRuns, make_slicer, sort_key
+from .pair_scores import pair_scores
+from .paired_runs import PairedRuns
 from .run.result import EvaluationResult
 from .run.tables import columns_of_instances
 
@@ -166,7 +169,7 @@ def _compare_runs(runs: PairedRuns, gate: GateConfig) -> Comparison:
         raise ConfigError("no metric decides, the family is empty", where="metrics", allowed=", ".join(names) or "none")
     margins = _find_margins(gate, names, runs)
     drift = _count_drift(runs, [name for name in deciding if not runs.compared(name).quantile], gate.slices)
-    cells, alone = _pair_scores(runs, names, gate.slices, drift)
+    cells, alone = pair_scores(runs, names, gate.slices, drift)
     by_labels = find_corrected_gains(runs, cells, gate.confidence) if gate.corrected else {}
     found = tuple(judge(cells, deciding, margins, gate.confidence, by_labels))
     changed = tuple(drift.drifts()), tuple(drift.decompositions())
@@ -188,68 +191,16 @@ def changes(
     """
     runs = PairedRuns(EvaluationResult.load(before), EvaluationResult.load(after))
     names = runs.scored(runs.metrics(metrics, only=bool(metrics)))
-    for old, new in runs.side_by_side(names, []):
-        for name in names:
-            if old and new and old.scores[name] != new.scores[name]:
-                yield {"instance_id": new.id, "metric": name, "before": old.scores[name], "after": new.scores[name]}
-
-
-def _pair_scores(
-    runs: PairedRuns, names: Sequence[str], slices: Iterable[Sequence[str]], drift: DriftCounts
-) -> tuple[dict[Cell, CellPairs], tuple[int, int]]:
-    """Pairs the scores of instances by slice and metric, in the order of the table; adds all instances to `drift`.
-
-    Returns:
-        (pairs, (instances only in the first run, instances only in the second)).
-    """
-    wanted, clusters = distinct_slices(slices), runs.clusters()
-    places = {column: runs.column(column) for one in [*wanted, clusters] for column in one}
-    keys = [make_slicer(one, places) for one in wanted]
-    unit_of, scales = make_slicer(clusters, places), runs.scales(names)
-    found: dict[tuple[int, SliceValues, str], CellPairs] = {}
-    only = [0, 0]
-    for old, new in runs.side_by_side(names, [*places.values(), *drift.texts]):
-        only[0] += new is None
-        only[1] += old is None
-        _add_drift(drift, (old, new), wanted, places, keys)
-        if old is None:
-            continue
-        row = (new or old).row
-        unit = repr(unit_of(row)) if clusters and new else old.base
-        known = [
-            (rank, key(row)) for rank, key in enumerate(keys) if new or all(places[c] in row for c in wanted[rank])
-        ]
-        for name, place in product(names, known):
-            if (pairs := found.get((*place, name))) is None:
-                pairs = found[*place, name] = runs.pair(name, scales[name], bool(clusters))
-            if new is not None and not (old.called and new.called):
-                pairs.add_uncalled()
-            elif new is not None:
-                pairs.add(unit, old.scores[name], new.scores[name])
-            elif old.scores[name] is not None:
-                pairs.add_gone()
-    if not any(pairs.instances for pairs in found.values()):
-        same = f"no instance is in both {runs.before.output!r} and {runs.after.output!r}"
-        raise ConfigError(same, allowed="runs over the same inputs, from which the ids are computed")
-    ordered = sorted(found.items(), key=lambda item: sort_key(*item[0], names))
-    return {(slice_, name): pairs for (_, slice_, name), pairs in ordered}, (only[0], only[1])
-
-
-def _add_drift(
-    drift: DriftCounts,
-    sides: tuple[PairedInstance | None, PairedInstance | None],
-    wanted: Sequence[Sequence[str]],
-    places: Mapping[str, str],
-    keys: Sequence[Callable[[Mapping[str, Json]], SliceValues]],
-) -> None:
-    for side, one in enumerate(sides):
-        if one is None:
-            continue
-        for columns, key in zip(wanted, keys, strict=True):
-            if columns and all(places[column] in one.row for column in columns):
-                drift.add_value(side, "+".join(columns), key(one.row), one.scores)
-        for column in drift.texts:
-            drift.add_text(side, column, one.row.get(column))
+    for block in runs.side_by_side(names, []):
+        old, ids = np.flatnonzero(block.paired), block.old.ids
+        sides = {name: (block.old.scores[name][old], block.new.scores[name][block.places[old]]) for name in names}
+        differs = {name: (a != b) & ~(np.isnan(a) & np.isnan(b)) for name, (a, b) in sides.items()}
+        for at in np.flatnonzero(np.logical_or.reduce([*differs.values()])).tolist():
+            for name in names:
+                if differs[name][at]:
+                    scores = [None if np.isnan(side[at]) else float(side[at]) for side in sides[name]]
+                    told = {"before": scores[0], "after": scores[1]}
+                    yield {"instance_id": ids[old[at]].as_py(), "metric": name, **told}
 
 
 def write_table(rows: Iterator[dict[str, Json]], columns: Sequence[tables.Column], path: str, where: str) -> None:

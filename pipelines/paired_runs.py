@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..schemas.config.evaluation import CriterionConfig
 from ..schemas.errors import ConfigError
-from ..schemas.identity import input_id
 from ..schemas.json import Json
 from ..schemas.names import PERFORMANCE
 from ..schemas.run_folder import FINISHED
 from ..schemas.tables import MOVED
-from ..schemas.values import slice_text
 from ..transforms.statistics import criteria
-from ..transforms.statistics.gains import CellPairs
-from ..transforms.statistics.paired import Pairs, Scale
+from ..transforms.statistics.paired import Scale
+from ..transforms.statistics.paired_columns import PairColumns
 from ..transforms.statistics.paired_quantiles import QuantilePairs
 from ..transforms.statistics.slices import SliceValues, slice_order
-from .compared import ENDINGS, Compared, Measure, column_of, find_compared, scale_of
+from .compared import ENDINGS, Compared, column_of, find_compared, scale_of
+from .paired_instances import Block, Wanted, join_instances
 from .run.result import EvaluationResult
-from .run.tables import columns_of_instances, instance_files, measured_of_instances, rows_of
-
-
-class PairedInstance(NamedTuple):
-    """An instance of a run: what is compared of it by name, and the row of the first trial.
-
-    That is the mean score over its trials, how many of them pass or, for a quantile, the scores of all as a tuple;
-    `None` if there is none. `called` is false if its run called no more, since the mean that it follows was decided.
-    """
-
-    id: str
-    scores: dict[str, Any]
-    row: dict[str, Json]
-    called: bool = True
-
-    @property
-    def base(self) -> str:
-        """The id without the ordinal that tells equal inputs apart: they are one question, asked again."""
-        return input_id(self.id)
+from .run.tables import columns_of_instances, instance_files, measured_of_instances
 
 
 class PairedRuns(NamedTuple):
@@ -118,11 +97,11 @@ class PairedRuns(NamedTuple):
             found[name] = scale_of(one, of, criteria.threshold(wanted, name, ends))
         return found
 
-    def pair(self, name: str, scale: Scale, clustered: bool) -> CellPairs:
+    def pair(self, name: str, scale: Scale, clustered: bool) -> PairColumns | QuantilePairs:
         """Returns what pairs of scores are added to."""
         share = self.compared(name).quantile
         if share is None:
-            return Pairs(scale, clustered, self.stopped)
+            return PairColumns(scale, clustered, self.stopped)
         return QuantilePairs(scale, clustered, self.stopped, share=share)
 
     def clusters(self) -> list[str]:
@@ -152,57 +131,24 @@ class PairedRuns(NamedTuple):
             found += [f"{name} {words}" for name in self.scored(names) if old.get(name) != new.get(name)]
         return tuple(found)
 
-    def side_by_side(
-        self, names: Sequence[str], columns: Sequence[str]
-    ) -> Iterator[tuple[PairedInstance | None, PairedInstance | None]]:
-        """Yields the instances of both runs in the order of their ids (a merge join); `None` for a missing instance."""
-        facts = self.facts()
-        compared = {name: self.compared(name) for name in names}
-        bests = {one.metric: facts[one.metric]["best"] for one in compared.values()}
-        bests = {metric: best if facts[metric]["better"] == "nearer" else None for metric, best in bests.items()}
-        measures = {name: one.measure(bests[one.metric]) for name, one in compared.items()}
-        wanted = [*(column_of(metric) for metric in bests), "status", *columns]
-        left, right = (_read_instances(run, measures, wanted) for run in self)
-        old, new = next(left, None), next(right, None)
-        while old or new:
-            if new is None or (old is not None and old.id < new.id):
-                yield old, None
-                old = next(left, None)
-            elif old is None or new.id < old.id:
-                yield None, new
-                new = next(right, None)
-            else:
-                yield old, new
-                old, new = next(left, None), next(right, None)
+    def side_by_side(self, names: Sequence[str], columns: Sequence[str]) -> Iterator[Block]:
+        """Yields the instances of both runs in the order of their ids, some at a time.
 
-
-def _read_instances(
-    run: EvaluationResult, measures: Mapping[str, Measure], columns: Sequence[str]
-) -> Iterator[PairedInstance]:
-    """Yields the instances of a run's table, which is sorted by id.
-
-    Args:
-        run: A run.
-        measures: How each instance is measured, by name.
-        columns: Columns to read, if the run has them.
-    """
-    decision = _decision(run)
-    rows = rows_of(run, "instances", ["instance_id", *columns, *(["error_message"] if decision else [])])
-    for id_, group in groupby(rows, key=itemgetter("instance_id")):
-        trials = list(group)
-        called = not decision or any(_was_called(row, decision) for row in trials)
-        scores = {name: measure(trials) for name, measure in measures.items()}
-        yield PairedInstance(id_, scores, trials[0], called)
+        Args:
+            names: What is compared; of a metric whose best score lies within its range, the distances from it.
+            columns: Other columns to read, as far as a run has them.
+        """
+        facts, compared = self.facts(), {name: self.compared(name) for name in names}
+        metrics = {one.metric: facts[one.metric] for one in compared.values()}
+        bests = {metric: known["best"] for metric, known in metrics.items() if known["better"] == "nearer"}
+        old, new = ((run, Wanted(compared, bests, columns, _decision(run))) for run in self)
+        return join_instances(old, new)
 
 
 def _decision(run: EvaluationResult) -> str:
     """Returns why a run called no more, in the words of its table; "" if it called all rows."""
     followed = run.manifest.get("sequential") or {}
     return followed["text"] if followed.get("side") else ""
-
-
-def _was_called(row: Mapping[str, Json], decision: str) -> bool:
-    return row["status"] != "not_called" or row["error_message"] != f"not called: {decision}"
 
 
 def _list_scored(run: EvaluationResult) -> list[str]:
@@ -228,11 +174,6 @@ def _get_prompts(run: EvaluationResult) -> dict[str, Json]:
     for one in judging["spent"]:
         models.setdefault(one["metric"], []).append(str(one["model"]))
     return {name: (prompts, sorted(models.get(name, ()))) for name, prompts in judging["prompts"].items()}
-
-
-def make_slicer(columns: Sequence[str], places: Mapping[str, str]) -> Callable[[Mapping[str, Json]], SliceValues]:
-    """Returns a function that finds the slice of a row; `places` names the columns in the second run's table."""
-    return lambda row: tuple((c, slice_text(row[places[c]])) for c in columns)
 
 
 def sort_key(rank: int, slice_: SliceValues, metric: str, metrics: Sequence[str]) -> tuple[Any, ...]:

@@ -7,24 +7,33 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from heapq import nsmallest
 from itertools import chain
+from math import isfinite
 from re import findall
 from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from ...schemas.json import Json
 from ...transforms.io import storage
 from ...transforms.statistics.paired import Scale
+from ...transforms.statistics.paired_columns import pass_or_miss, share_gains
 from ..compare import Comparison
 from ..display.differences import explain_verdict
 from ..drawing.figures import Table
 from ..drawing.gains import count_verdicts, draw_gains
 from ..drawing.words import NOTHING, number
-from ..paired_runs import PairedInstance, PairedRuns
+from ..paired_instances import Block
+from ..paired_runs import PairedRuns
 from ..run.result import EvaluationResult
+from ..run.tables import Row, pick_rows
 from .rows import find_roles
 from .shell import fill_page
 
+_TITLES = ("Newly failing", "Fixed", "Changed otherwise")
 MOST_ROWS = 50
 """Rows shown of each kind."""
+MOST_ROWS_SERVED = 10
+"""Rows shown of each kind above the table of all rows."""
 MOST_KEYS = 200
 """Changes of the configuration shown."""
 _MOST_WORDS = 600
@@ -46,7 +55,6 @@ class Change:
         prompt, reference: Values of the dataset, `None` without one.
         before, after: The answers, in pieces that tell what differs.
         scores: (metric, score before, score after, whether it is worse) of each score that changed.
-        gain: Its largest loss as a share of the metric's range, negative; positive if all are gains.
     """
 
     id: str
@@ -55,7 +63,6 @@ class Change:
     before: Pieces
     after: Pieces
     scores: Sequence[tuple[str, str, str, bool]]
-    gain: float
 
 
 def write_comparison_page(comparison: Comparison, path: str) -> None:
@@ -71,7 +78,7 @@ def render_comparison(comparison: Comparison, rows: str = "") -> str:
         rows: What the explorer's script must know of the rows that a server has, as JSON; "" for a page without it.
     """
     runs = PairedRuns(EvaluationResult.load(comparison.before), EvaluationResult.load(comparison.after))
-    found = _find_changes(runs, runs.scored(comparison.deciding))
+    found = _find_changes(runs, runs.scored(comparison.deciding), MOST_ROWS_SERVED if rows else MOST_ROWS)
     whole = [d for d in comparison.differences if not d.slice]
     groups: dict[tuple[str, ...], list[Any]] = {}
     for one in comparison.differences:
@@ -124,68 +131,89 @@ def _build_table(whole: Sequence[Any]) -> Table:
 # ----------------------------------------------------------------------------------------------------------- rows
 
 
-def _find_changes(runs: PairedRuns, names: Sequence[str]) -> list[tuple[str, int, list[Change]]]:
-    """Lists (title, number of instances, first of them) of newly failing, fixed and otherwise changed instances."""
-    scales, roles = runs.scales(names), find_roles(runs.after)
-    columns = [roles[role] for role in ("prompt", "reference", "response")]
-    found: dict[str, list[_Candidate]] = {"Newly failing": [], "Fixed": [], "Changed otherwise": []}
-    counts = dict.fromkeys(found, 0)
-    for old, new in runs.side_by_side(names, [*columns, "error_message"]):
-        if old is None or new is None or not (changed := _list_changed(old, new, scales)):
-            continue
-        kind = _judge(changed)
-        counts[kind] += 1
-        found[kind].append(_Candidate(min(_gain(*one) for one in changed), new.id, old, new, changed))
-        if len(found[kind]) > 4 * MOST_ROWS:
-            found[kind] = _pick(found[kind])
-    return [
-        (kind, counts[kind], [_describe(one, columns) for one in _pick(some)]) for kind, some in found.items() if some
-    ]
-
-
 class _Candidate(NamedTuple):
-    """An instance whose scores changed, and by how much at worst."""
+    """An instance whose scores changed, its place in the order, and its positions in the tables of both runs."""
 
-    gain: float
+    rank: float
     id: str
-    old: PairedInstance
-    new: PairedInstance
+    positions: tuple[int, int]
     changed: _Changed
 
 
-def _pick(candidates: list[_Candidate]) -> list[_Candidate]:
-    return nsmallest(MOST_ROWS, candidates, key=lambda one: (one.gain, one.id))
+def _find_changes(runs: PairedRuns, names: Sequence[str], most: int) -> list[tuple[str, int, list[Change]]]:
+    """Lists (title, number of instances, first of them) of newly failing, fixed and otherwise changed instances."""
+    scales = runs.scales(names)
+    found: dict[str, list[_Candidate]] = {title: [] for title in _TITLES}
+    counts = dict.fromkeys(found, 0)
+    for block in runs.side_by_side(names, []):
+        kinds, ranks = _judge(block, scales)
+        for kind, title in enumerate(_TITLES):
+            places = np.flatnonzero(kinds == kind)
+            counts[title] += len(places)
+            largest = places[np.argsort(ranks[places], kind="stable")[:most]]
+            candidates = [*found[title], *(_make_candidate(block, scales, float(ranks[at]), at) for at in largest)]
+            found[title] = nsmallest(most, candidates, key=lambda one: (one.rank, one.id))
+    rows = _read_rows(runs, [one.positions for some in found.values() for one in some])
+    return [
+        (title, counts[title], [_describe(one, rows, runs) for one in some]) for title, some in found.items() if some
+    ]
 
 
-def _gain(name: str, scale: Scale, before: float, after: float) -> float:
-    """Returns by how much a score became better, as a share of the metric's range."""
-    return scale.gain(before, after) / (scale.most or max(abs(before), abs(after)))
+def _judge(block: Block, scales: Mapping[str, Scale]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns of each of the first run's instances the kind of change, -1 for none, and its place in the order.
+
+    Fixed instances stand in the order of their largest gains, others in that of their largest losses.
+    """
+    size = len(block.places)
+    failing, fixed = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    least, most = np.full(size, np.inf), np.full(size, -np.inf)
+    for name, scale in scales.items():
+        before, after = block.old.scores[name], np.append(block.new.scores[name], np.nan)[block.places]
+        (passed, missed), (passes, misses) = (pass_or_miss(scale, scores) for scores in (before, after))
+        failing |= passed & misses
+        fixed |= missed & passes
+        shares = share_gains(scale, before, after)
+        least, most = np.fmin(least, shares), np.fmax(most, shares)
+    kinds = np.select([np.isinf(least), failing, fixed], [-1, 0, 1], 2)
+    return kinds, np.where(kinds == 1, -most, least)
 
 
-def _list_changed(old: PairedInstance, new: PairedInstance, scales: Mapping[str, Scale]) -> _Changed:
-    pairs = ((name, scale, old.scores[name], new.scores[name]) for name, scale in scales.items())
-    return [(name, scale, a, b) for name, scale, a, b in pairs if a is not None and b is not None and a != b]
+def _make_candidate(block: Block, scales: Mapping[str, Scale], rank: float, at: int) -> _Candidate:
+    to = block.places[at]
+    pairs = (
+        (name, scale, float(block.old.scores[name][at]), float(block.new.scores[name][to]))
+        for name, scale in scales.items()
+    )
+    changed = [one for one in pairs if isfinite(one[2]) and isfinite(one[3]) and one[2] != one[3]]
+    positions = int(block.old.positions[at]), int(block.new.positions[to])
+    return _Candidate(rank, block.old.ids[int(at)].as_py(), positions, changed)
 
 
-def _judge(changed: _Changed) -> str:
-    """Returns the kind of change of an instance with scores that changed."""
-    passes = {(scale.passes(before), scale.passes(after)) for _, scale, before, after in changed}
-    if (True, False) in passes:
-        return "Newly failing"
-    return "Fixed" if (False, True) in passes else "Changed otherwise"
+def _read_rows(runs: PairedRuns, positions: Sequence[tuple[int, int]]) -> list[dict[int, Row]]:
+    """Reads what is shown of some rows of both runs, by their positions."""
+    columns = [*find_roles(runs.after).values(), "error_message"]
+    found = []
+    for side, run in enumerate(runs):
+        wanted = sorted({one[side] for one in positions})
+        found.append(dict(zip(wanted, pick_rows(run, wanted, columns), strict=True)))
+    return found
 
 
-def _describe(found: _Candidate, columns: Sequence[str]) -> Change:
-    scores = [(name, f"{a:.4g}", f"{b:.4g}", _gain(name, scale, a, b) < 0) for name, scale, a, b in found.changed]
-    prompt, reference = (found.new.row.get(column) for column in columns[:2])
-    before, after = _compare_texts(*(_find_answer(side, columns[2]) for side in (found.old, found.new)))
-    return Change(found.id, prompt, reference, before, after, scores, found.gain)
+def _describe(found: _Candidate, rows: Sequence[Mapping[int, Row]], runs: PairedRuns) -> Change:
+    roles = find_roles(runs.after)
+    old, new = (some[position] for some, position in zip(rows, found.positions, strict=True))
+    scores = [
+        (name, f"{before:.4g}", f"{after:.4g}", scale.gain(before, after) < 0)
+        for name, scale, before, after in found.changed
+    ]
+    before, after = _compare_texts(*(_find_answer(row, roles["response"]) for row in (old, new)))
+    return Change(found.id, new.get(roles["prompt"]), new.get(roles["reference"]), before, after, scores)
 
 
-def _find_answer(side: PairedInstance, column: str) -> str:
+def _find_answer(row: Row, column: str) -> str:
     """Returns the answer of an instance, or why there is none."""
-    answer = side.row.get(column)
-    found = side.row.get("error_message") if answer is None else answer
+    answer = row.get(column)
+    found = row.get("error_message") if answer is None else answer
     return NOTHING if found is None else str(found)[:_MOST_CHARACTERS]
 
 

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
+import orjson
+
 from ...schemas.errors import ConfigError
 from ..compare import Comparison
 from ..display.costs import HEADINGS, NUMBERS, spent_cells
 from ..display.differences import explain_verdict
-from ..display.digest import find_examples, locate_error
+from ..display.digest import describe_group, find_examples, find_groups, find_worst_slices, locate_error
 from ..display.terminal import judged_name, outcome, tables_of, unscored
 from ..drawing.figures import Table
+from ..drawing.words import number, slice_name
 from ..run.result import EvaluationResult
 from ..run.tables import Row, rows_of
 
@@ -38,8 +41,50 @@ def list_facts(result: EvaluationResult) -> list[tuple[str, str]]:
     facts = []
     for name, table in tables_of(result):
         files = ", ".join(table["files"][:2]) + (" …" if len(table["files"]) > 2 else "")
-        facts.append((name.capitalize(), f"{files} ({table['rows']:,} rows)"))
+        facts.append((name.capitalize().replace("_", " "), f"{files} ({table['rows']:,} rows)"))
     return facts
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A group of failures or a slice: what it is, how many rows; examples are ids of instances, or places in files."""
+
+    name: str
+    count: int
+    examples: Sequence[str]
+    of_rows: bool = True
+
+
+def list_groups(result: EvaluationResult) -> list[Finding]:
+    """Lists the groups of alike failures, the largest first."""
+    return [
+        Finding(describe_group(row), row["count"], row["examples"][:MOST_EXAMPLES], row["kind"] != "row")
+        for row in find_groups(result)
+    ]
+
+
+@dataclass(frozen=True)
+class WorseSlice(Finding):
+    """A slice that is shown to be worse than the rest, with its metric, its mean and that of the other rows."""
+
+    metric: str = ""
+    mean: str = ""
+    others: str = ""
+
+
+def list_worst_slices(result: EvaluationResult) -> list[WorseSlice]:
+    """Lists the slices that are shown to be worse than the rest, the surest first."""
+    return [
+        WorseSlice(
+            slice_name(row["slice"]),
+            row["rows"],
+            orjson.loads(row["examples"])[:MOST_EXAMPLES],
+            metric=row["metric"],
+            mean=number(row["mean"]),
+            others=number(row["others"]),
+        )
+        for row in find_worst_slices(result)
+    ]
 
 
 def list_criteria(result: EvaluationResult, gate: Gate) -> list[Judged]:

@@ -19,7 +19,7 @@ from .scan import Scan, scan
 from .shell import fill_page
 
 MOST_GROUPS = 12
-"""Groups of failures on the page."""
+"""Groups of failures on the page, as many failed checks, and as many slices that are worse than the rest."""
 
 
 def write_report(result: EvaluationResult, gate: Gate = None) -> str:
@@ -76,9 +76,9 @@ def fill_report(
         criteria=overview.list_criteria(result, gate),
         statistics=build_statistics(whole),
         forests=draw_metrics(result.manifest, whole),
-        slices=[
-            (part, note_empty_columns(part.columns, part.slices)) for part in draw_slices(result.manifest, summary)
-        ],
+        slices=[(p, note_empty_columns(p.columns, p.slices)) for p in draw_slices(result.manifest, summary)],
+        groups=overview.list_groups(result),
+        worst=overview.list_worst_slices(result),
         scan=found,
         most_groups=MOST_GROUPS,
         output=result.output,

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...transforms.statistics.paired import Scale
-from .table import Codes, Floats
+from ...transforms.statistics.paired_columns import pass_or_miss, share_gains
+from ..run.columns import Floats
+from .table import Codes
 
 KINDS = ("newly failing", "fixed", "worse", "better", "unchanged", "not in the first run")
 """Kinds of changes, in the order of their rows."""
@@ -46,14 +48,11 @@ def judge_rows(metrics: Mapping[str, Scored], paired: Mask) -> tuple[Codes, Floa
     worst, most = np.zeros(len(paired)), np.zeros(len(paired))
     for one in metrics.values():
         before, after = (_measure(scores, one.best) for scores in (one.before, one.after))
-        changed = np.isfinite(before) & np.isfinite(after) & (before != after)
-        gain = np.where(changed, before - after if one.scale.lower_is_better else after - before, 0.0)
-        whole = one.scale.most or np.maximum(np.maximum(np.abs(before), np.abs(after)), np.finfo(float).tiny)
-        share = np.where(changed, gain / whole, 0.0)
+        share = np.nan_to_num(share_gains(one.scale, before, after))
         worst, most = np.minimum(worst, share), np.maximum(most, share)
-        (passed, missed), (passes, misses) = (_pass(one.scale, scores) for scores in (before, after))
-        failing |= changed & passed & misses
-        fixed |= changed & missed & passes
+        (passed, missed), (passes, misses) = (pass_or_miss(one.scale, scores) for scores in (before, after))
+        failing |= passed & misses
+        fixed |= missed & passes
     kinds = np.select(
         [~paired, failing, fixed, worst < 0, most > 0], [_NEW, _FAILING, _FIXED, _WORSE, _BETTER], _UNCHANGED
     )
@@ -63,12 +62,3 @@ def judge_rows(metrics: Mapping[str, Scored], paired: Mask) -> tuple[Codes, Floa
 
 def _measure(scores: Floats, best: float | None) -> Floats:
     return scores if best is None else np.abs(scores - best)
-
-
-def _pass(scale: Scale, scores: Floats) -> tuple[Mask, Mask]:
-    """Tells which scores pass and which do not, as `Scale.passes`; of some neither is known."""
-    if scale.threshold is not None:
-        bound = scale.threshold.value
-        return (scores <= bound, scores > bound) if scale.threshold.at_most else (scores >= bound, scores < bound)
-    zero, one = scores == 0, scores == 1
-    return (zero, one) if scale.lower_is_better else (one, zero)

@@ -21,11 +21,12 @@ from ..report.comparison import render_comparison
 from ..report.page import render_page
 from ..report.rows import find_roles
 from ..report.runs import render_runs
+from ..run.columns import Floats, compute
 from ..run.result import EvaluationResult
 from ..run.tables import has_instances
 from .changes import Scored, judge_rows
 from .run_view import Given, RunView
-from .table import Floats, RunTable, compute
+from .table import RunTable
 
 
 class Data(NamedTuple):

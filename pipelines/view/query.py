@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...schemas.errors import ConfigError
-from .table import Positions, RunTable, compute
+from ..run.columns import compute
+from .table import Positions, RunTable
 
 MOST_CHARACTERS = 1000
 """Characters of a search at most."""

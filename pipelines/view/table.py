@@ -10,19 +10,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet as pq
 
 from ...schemas.json import Json
 from ...schemas.names import WORD_SCORES
+from ..run.columns import Floats, as_floats, compute
 from ..run.result import EvaluationResult
 from ..run.tables import Row, types_of_instances
 from .parts import local_parts
 
-compute: Any = pyarrow.compute
-"""Functions of pyarrow, which are made when it is imported, so that type checkers do not know them."""
-
-Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 Positions = np.ndarray[tuple[int], np.dtype[np.int64]]
 """Places of rows in the table, counted from 0."""
 
@@ -95,7 +91,7 @@ class RunTable:
 
     def prepare(self, numbers: Iterable[str], words: Iterable[str]) -> None:
         """Reads several columns of numbers and of few values at once, which is faster than one after the other."""
-        made = {("numbers", name): _as_floats for name in numbers if name in self._names}
+        made = {("numbers", name): as_floats for name in numbers if name in self._names}
         made |= {("codes", name): _as_codes for name in words if name in self._names}
         stored = list(dict.fromkeys(self._names[name] for _, name in made))
         chunks: dict[str, list[pa.Array]] = {name: [] for name in stored}
@@ -114,7 +110,7 @@ class RunTable:
         """A column of numbers, NaN where there is none; a judge's yes and no are 1 and 0."""
         if name in self._added:
             return self._added[name]
-        return self._keep("numbers", name, lambda: _as_floats(self.column(name)))
+        return self._keep("numbers", name, lambda: as_floats(self.column(name)))
 
     def codes(self, name: str) -> Codes:
         """A column of few values."""
@@ -237,15 +233,6 @@ def _may_have(group: pq.RowGroupMetaData, column: int, value: str) -> bool:
     if known is None or (not known.has_min_max and known.null_count != group.num_rows):
         return True
     return bool(known.has_min_max and known.min <= value <= known.max)
-
-
-def _as_floats(column: pa.ChunkedArray) -> Floats:
-    if pa.types.is_string(column.type):  # a judge's words, in a style of columns that writes them instead of scores
-        made = np.full(len(column), np.nan)
-        for word, score in WORD_SCORES.items():
-            made[compute.equal(column, word).fill_null(False).to_numpy()] = score
-        return made
-    return column.cast(pa.float64(), safe=False).to_numpy()
 
 
 def _as_codes(column: pa.ChunkedArray) -> Codes:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from ...schemas.config.evaluation import CriterionConfig
 from ...schemas.errors import ConfigError, Mistakes, name_error
 from ...schemas.result import OF_LABELS, Summary, Verdict
@@ -26,6 +28,8 @@ _ENDS |= {name: (f"{name}_ci_low", f"{name}_ci_high") for name in QUANTILES}
 _ENDS |= {"corrected_mean": ("corrected_ci_low", "corrected_ci_high")}
 """The ends of the interval of each statistic that has one."""
 Interval: TypeAlias = tuple[float | None, float | None]
+Floats: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
+Mask: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,10 @@ class Threshold:
     def met(self, score: float) -> bool:
         """Returns whether a score passes."""
         return score <= self.value if self.at_most else score >= self.value
+
+    def met_by(self, scores: Floats) -> Mask:
+        """Returns which scores pass; NaN does not."""
+        return scores <= self.value if self.at_most else scores >= self.value
 
 
 @dataclass(frozen=True, slots=True)

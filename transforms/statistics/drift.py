@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+Indices: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
+Floats: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 LEAST_EXPECTED = 5
 """Expected count below which values of a column are put together: the test of smaller ones is inexact (Cochran)."""
@@ -137,7 +143,7 @@ def decompose(metric: str, column: str, before: Totals, after: Totals) -> Decomp
 
 
 class DriftCounts:
-    """Counts what two runs have of each column, one instance at a time; memory is that of the distinct values.
+    """Counts what two runs have of each column, some instances at a time; memory is that of the distinct values.
 
     Args:
         columns: Columns, joined by "+", by whose values instances are counted.
@@ -153,19 +159,32 @@ class DriftCounts:
         places = [(name, column) for column in self._values for name in self._metrics]
         self._totals: dict[tuple[str, str], list[dict[Hashable, tuple[int, float]]]] = {p: [{}, {}] for p in places}
 
-    def add_value(self, side: int, column: str, value: Hashable, scores: Mapping[str, float | None]) -> None:
-        """Adds an instance of the first (0) or second (1) run with its value of a column."""
-        self._values[column][side][value] += 1
-        for name in self._metrics:
-            if (score := scores[name]) is not None:
-                totals = self._totals[name, column][side]
-                count, total = totals.get(value, (0, 0.0))
-                totals[value] = count + 1, total + score
+    def add_values(
+        self, side: int, column: str, values: Sequence[Hashable], places: Indices, scores: Mapping[str, Floats]
+    ) -> None:
+        """Adds instances of the first (0) or second (1) run with their values of a column.
 
-    def add_text(self, side: int, column: str, text: object) -> None:
-        """Adds the length of a text; anything else counts as none."""
-        if isinstance(text, str):
-            self._lengths[column][side][len(text)] += 1
+        Args:
+            side: The run.
+            column: The column.
+            values: Different values of the column.
+            places: Place of each instance's value in the list.
+            scores: Scores of each instance by metric, NaN where there is none.
+        """
+        for value, count in zip(values, np.bincount(places, minlength=len(values)).tolist(), strict=True):
+            self._values[column][side][value] += count
+        for name in self._metrics:
+            totals, known = self._totals[name, column][side], np.isfinite(scores[name])
+            counts = np.bincount(places[known], minlength=len(values)).tolist()
+            sums = np.array([totals.get(value, (0, 0.0))[1] for value in values])
+            np.add.at(sums, places[known], scores[name][known])
+            for value, count, total in zip(values, counts, sums.tolist(), strict=True):
+                if count:
+                    totals[value] = totals.get(value, (0, 0.0))[0] + count, total
+
+    def add_lengths(self, side: int, column: str, lengths: Mapping[int, int]) -> None:
+        """Adds how many texts of a column have each length, in characters."""
+        self._lengths[column][side].update(lengths)
 
     def drifts(self) -> list[Drift]:
         """Compares all columns, then all lengths that both runs have."""

@@ -15,7 +15,8 @@ from .sequential import mean_sequence, sequence_p
 
 _PER_TEST = 40
 """Flips for each test of a large family: with fewer, no p-value could be small enough for it."""
-_HELD = 4096
+HELD = 4096
+"""Pairs whose scores are added up exactly, before they become part of a total."""
 _ROUNDING = 1e-12
 """A variance this small, relative to the squares from which it is computed, is a rounding error of 0."""
 
@@ -121,11 +122,17 @@ class Gains:
         if name == unit:
             self._open = (name, size + 1, rises + rise, falls + fall)
             return
+        self._close_open()
+        self._open = (unit, 1, rise, fall)
+
+    def _close_open(self) -> None:
+        """Adds the unit whose pairs were added last, if there is one."""
+        name, size, rises, falls = self._open
+        self._open = ("", 0, 0.0, 0.0)
         if rises or falls:
             self._close(key_of(name), size, rises, falls)
         elif size:
             self._close_unchanged(size)
-        self._open = (unit, 1, rise, fall)
 
     def _add_to_cluster(self, key: int, rise: float, fall: float) -> None:
         size, rises, falls = self._clusters.get(key, (0, 0.0, 0.0))
@@ -143,9 +150,10 @@ class Gains:
         self._close_unchanged(size)
         products = rise, fall, 0.0, size * rise, size * fall, rise * rise, fall * fall, rise * fall
         self._sums = [total + part for total, part in zip(self._sums, products, strict=True)]
-        change = rise - fall
-        if not change:
-            return
+        if change := rise - fall:
+            self._flip(key, size, change)
+
+    def _flip(self, key: int, size: int, change: float) -> None:
         self._equal &= self._magnitude in (None, abs(change)) and size == 1
         self._magnitude = abs(change)
         key = bucket_of(key) if self._folded else key
@@ -198,10 +206,7 @@ class Gains:
         return ((2 * low - 1) * most, (2 * high - 1) * most), sequence_p(scaled, 0.5, confidence)
 
     def _finish(self) -> None:
-        name, size, rise, fall = self._open
-        self._open = ("", 0, 0.0, 0.0)
-        if size:
-            self._close(key_of(name), size, rise, fall)
+        self._close_open()
         for key in sorted(self._clusters):
             self._close(key, *self._clusters[key])
         self._clusters.clear()
@@ -286,7 +291,7 @@ class Pairs(PairCounts):
             self.worst.add(unit, gain)
             self.best.add(unit, gain)
         self._held.append((before, after))
-        if len(self._held) == _HELD:
+        if len(self._held) == HELD:
             self._flush()
 
     def means(self) -> tuple[float, float] | tuple[None, None]:
@@ -334,20 +339,30 @@ class Pairs(PairCounts):
     def _add_single(self, unit: str, before: float | None, after: float | None) -> None:
         self.lost += after is None
         self.gained += before is None
-        if self.worst is None or self.best is None:
-            self.worst, self.best = copy.deepcopy(self.seen), copy.deepcopy(self.seen)
+        worst, best = self._part_cases()
         for score in (before, after):
             if score is not None:
                 self._look_at(score)
-        low, high = (1.0, 0.0) if self.scale.lower_is_better else (0.0, 1.0)
-        if self.scale.worst is not None and self.scale.best is not None:
-            low, high = self.scale.worst, self.scale.best
-        for gains, end in ((self.worst, low), (self.best, high)):
+        low, high = self._ends
+        for gains, end in ((worst, low), (best, high)):
             if before is not None:
                 gains.add(unit, self.scale.gain(before, end))
-        for gains, end in ((self.worst, high), (self.best, low)):
+        for gains, end in ((worst, high), (best, low)):
             if after is not None:
                 gains.add(unit, self.scale.gain(end, after))
+
+    def _part_cases(self) -> tuple[Gains, Gains]:
+        """Returns the gains of the worst and the best case, which differ from what was seen from now on."""
+        if self.worst is None or self.best is None:
+            self.worst, self.best = copy.deepcopy(self.seen), copy.deepcopy(self.seen)
+        return self.worst, self.best
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """(worst, best) score that an instance without one could have."""
+        if self.scale.worst is not None and self.scale.best is not None:
+            return self.scale.worst, self.scale.best
+        return (1.0, 0.0) if self.scale.lower_is_better else (0.0, 1.0)
 
     def _flush(self) -> None:
         for i, values in enumerate(zip(*self._held, strict=True)):

@@ -228,6 +228,11 @@ class QuantilePairs(PairCounts):
             self.gained += not before
             self._add_single(unit, before, after)
 
+    def add_all(self, units: np.ndarray, before: np.ndarray, after: np.ndarray) -> None:
+        """Adds many instances: arrays of what `add` takes."""
+        for one in zip(units.tolist(), before.tolist(), after.tolist(), strict=True):
+            self.add(*one)
+
     def means(self) -> tuple[float, float] | tuple[None, None]:
         """Returns the quantiles of the pairs in both runs; `None` without pairs."""
         return self.seen.quantiles()

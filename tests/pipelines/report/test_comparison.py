@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from html import unescape
@@ -59,6 +60,18 @@ def test_both_answers_stand_side_by_side(comparison: Comparison) -> None:
     fixed = page[page.index("<h2>Fixed") :]
     before, after = re.findall(r"<h4>(?:Before|After)</h4>\s*<pre[^>]*>(.*?)</pre>", fixed, re.S)[:2]
     assert (before, after) == ("<del>no</del>", "<ins>yes</ins>")
+
+
+def test_the_largest_changes_stand_first(tmp_path: Path) -> None:
+    words = ["yes", "no no", "no no no no", "yes no no"]
+    rows = [{"prompt": f"p{i}", "reference": "yes"} for i in range(len(words))]
+    for name, answers in (("before", ["no"] * 4), ("after", words)):
+        said = [{**row, "response": text} for row, text in zip(rows, answers, strict=True)]
+        evaluate(said, ["rouge_l"], output=tmp_path / name, criteria=[{"metric": "rouge_l", "min": 0.3}])
+    compared = [compare(*pair) for pair in itertools.permutations([str(tmp_path / n) for n in ("before", "after")])]
+    for one, title in zip(compared, ("Fixed", "Newly failing"), strict=True):
+        section = render_comparison(one).partition(f"<h2>{title}")[2].partition("</section>")[0]
+        assert re.findall(r"p\d", section) == ["p0", "p3"]
 
 
 def test_what_else_changed_is_listed(comparison: Comparison) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tracemalloc
 from base64 import b64encode
@@ -112,6 +113,35 @@ def luminance(colour: str) -> float:
     shares = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
     red, green, blue = (s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_the_groups_and_slices_of_the_tables_are_on_the_page_with_links_to_rows(tmp_path: Path) -> None:
+    step = [{"tool_name": "book", "tool_input": {}}, {"tool_name": "confirm", "tool_input": {}}]
+    rows: list[dict[str, Any]] = [
+        {
+            "prompt": f"p{i}",
+            "locale": "de" if i % 4 == 0 else "en",
+            "reference_trajectory": step,
+            "predicted_trajectory": step[:1] if i % 4 == 0 else step,
+            **({"failure": 1, "error_type": "Timeout", "error_message": f"took {i} s"} if i % 25 == 7 else {}),
+        }
+        for i in range(400)
+    ]
+    lines = [*map(json.dumps, rows), "{broken"]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    result = evaluate(str(tmp_path / "rows.jsonl"), ["trajectory_exact_match"], output=tmp_path / "out")
+    text = render_page(result)
+    for row in result.failure_groups_table.to_dict("records"):
+        shown = text.partition('id="groups"')[2].partition("</section>")[0]
+        block = shown.partition(f"{row['message'][:20]}")[2].partition("</li>")[0]
+        assert f"<b>{row['count']}</b>" in block
+        example = row["examples"][0]
+        assert (example in block) if row["kind"] == "row" else (f'href="#row={example}"' in block)
+    worst = result.worst_slices_table.iloc[0]
+    shown = text.partition('id="worst"')[2].partition("</section>")[0]
+    assert "locale=de" in shown
+    assert f'href="#row={worst["examples"][0]}"' in shown
+    assert re.search(r"<b>0\.000</b></td><td class=\"n\">1\.000</td>", shown)
 
 
 def test_a_page_is_written_without_copies_of_it_in_memory(tmp_path: Path) -> None:
