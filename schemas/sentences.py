@@ -22,6 +22,8 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
     """
     from sentencex import segment  # pyright: ignore[reportAttributeAccessIssue]  (a compiled module)
 
+    if text.isascii():
+        return segment(language, text)
     text = _SURROGATE.sub("\ufffd", text)
     plain = _WIDE_SPACE.sub(" ", text)
     found = segment(language, plain)

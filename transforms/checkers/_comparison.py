@@ -163,7 +163,7 @@ def _find_swapped_kinds(claim: Side, fact: Side, anchors: Sequence[tuple[int, in
     """Returns the kinds of content words in whose place the clause has others of the same kind."""
     found: set[str] = set()
     for ours, theirs in _iter_gaps(claim.words, fact.words, anchors):
-        own = {w.kind for w in ours if w.weight == 1 and w.stem not in fact.stems}
+        own = {w.kind for w in ours if w.weight == 1 and w.stem not in fact.stems} if ours else None
         if own:
             found |= own & {w.kind for w in theirs if w.weight == 1 and w.stem not in claim.stems}
     return found

@@ -29,7 +29,7 @@ from ...schemas.json import Json
 from ...schemas.values import json_or_text, parse_json
 from .base import Dialect, register
 from .traces_otel.derive import fields_of, request_fields
-from .traces_otel.spans import Trace, is_trace, parse_trace
+from .traces_otel.spans import SCHEMA, Trace, is_trace, parse_trace
 
 _FAILURE = ("failure", "error_type", "error_message")
 
@@ -72,7 +72,7 @@ class Databricks(Dialect):
 
 def _is_trace(value: Json) -> bool:
     if isinstance(value, str):
-        return value.lstrip().startswith("{") and ('"info"' in value or '"resourceSpans"' in value)
+        return value.lstrip().startswith("{") and any(f'"{key}"' in value for key in ("info", "resourceSpans", SCHEMA))
     return is_trace(value)
 
 

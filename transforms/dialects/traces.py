@@ -15,7 +15,7 @@ from ...schemas.formats.databricks import expectation_fields
 from ...schemas.json import Json
 from .base import Dialect, register
 from .traces_otel.derive import fields_of
-from .traces_otel.spans import CODE, is_trace, parse_trace, traces_in
+from .traces_otel.spans import CODE, SCHEMA, is_trace, parse_trace, traces_in
 
 
 @register("dialect", "traces")
@@ -25,7 +25,7 @@ class Traces(Dialect):
 
     inputs: ClassVar[tuple[str, ...]] = ("prompt",)
     splits: ClassVar[bool] = True
-    marks: ClassVar[frozenset[str] | None] = frozenset(("resourceSpans", "info"))
+    marks: ClassVar[frozenset[str] | None] = frozenset(("resourceSpans", "info", SCHEMA))
 
     def recognises(self, row: dict[str, Json]) -> bool:
         return is_trace(row)

@@ -28,6 +28,8 @@ from . import conventions
 CODE = "malformed_trace"
 """Code of the errors raised here."""
 
+SCHEMA = "mlflow.trace_schema.version"
+"""Key of a trace that holds spans alone, as models served by MLflow 2.14 return it."""
 _ALLOWED = "an MLflow trace ({info, data: {spans}}) or OTLP/JSON ({resourceSpans}) of one trace, or its JSON text"
 _INPUTS = ("mlflow.spanInputs", "gen_ai.input.messages", "gen_ai.tool.call.arguments", "gen_ai.retrieval.query.text")
 _OUTPUTS = ("mlflow.spanOutputs", "gen_ai.output.messages", "gen_ai.tool.call.result", "gen_ai.retrieval.documents")
@@ -100,7 +102,7 @@ def is_trace(value: Json) -> bool:
     if not isinstance(value, Mapping):
         return False
     if "resourceSpans" in value or "info" not in value:
-        return "resourceSpans" in value
+        return "resourceSpans" in value or (SCHEMA in value and "spans" in value)
     data = value.get("data")
     return isinstance(data, Mapping) and "spans" in data
 
@@ -135,13 +137,15 @@ def _ordered(spans: Iterator[Span]) -> tuple[Span, ...]:
 
 
 def _mlflow(value: Mapping[str, Any]) -> Trace:
-    info = value["info"]
+    info = value.get("info", {})
     metadata = info.get("trace_metadata") or info.get("request_metadata") or {}
     usage = metadata.get("mlflow.trace.tokenUsage")
+    served = "info" not in value  # models served by MLflow 2.14 return spans alone
+    spans = _ordered(_mlflow_span(s) for s in (value["spans"] if served else value["data"]["spans"]))
     return Trace(
         str(info.get("trace_id") or info.get("request_id") or ""),
-        _ordered(_mlflow_span(s) for s in value["data"]["spans"]),
-        (info.get("state") or info.get("status")) == "ERROR",
+        spans,
+        spans[0].error is not None if served else (info.get("state") or info.get("status")) == "ERROR",
         _milliseconds(info),
         json_or_text(usage) if usage else None,
         dict(_expectations(info.get("assessments") or ())),
@@ -168,8 +172,8 @@ def _expectations(assessments: Any) -> Iterator[tuple[str, Json]]:
 def _mlflow_span(span: Mapping[str, Any]) -> Span:
     context = span.get("context") or span
     status = span.get("status") or {"code": span.get("status_code"), "message": span.get("status_message")}
-    given = (span.get("attributes") or {}).items()
-    attributes = {k: json_or_text(v) for k, v in given if k in _READ or conventions.is_read(k)}
+    given = json_or_text(span.get("attributes")) or {}
+    attributes = {k: json_or_text(v) for k, v in given.items() if k in _READ or conventions.is_read(k)}
     packed = PACKED & {k for k in attributes if not k.startswith("mlflow.")}
     attributes |= {k: conventions.unpack(attributes[k]) for k in packed}  # stored as text in JSON text
     events = span.get("events") or ()

@@ -12,9 +12,10 @@ from typing import Any
 
 import mlflow
 import pytest
-from mlflow.entities import AssessmentSource, Document, SpanEvent, SpanStatusCode, SpanType
+from mlflow.entities import AssessmentSource, Document, Link, SpanEvent, SpanStatusCode, SpanType
 from mlflow.entities import Trace as Theirs
 from mlflow.genai.utils import trace_utils as theirs
+from mlflow.tracing.attachments import Attachment
 
 from evalbeam.transforms.dialects.traces_otel import derive
 from evalbeam.transforms.dialects.traces_otel.spans import parse_trace
@@ -22,6 +23,7 @@ from evalbeam.transforms.dialects.traces_otel.spans import parse_trace
 pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own
 
 TOKENS = {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
+PNG = base64.b64encode(b"\x89PNG\r\n").decode()
 WORDS = [{"page_content": "one", "metadata": {"doc_uri": "u"}}, {"text": "two"}, "no document"]
 VALUES = [
     1,
@@ -172,6 +174,54 @@ def has_ground_truth() -> None:
     mlflow.log_feedback(trace_id=str(mlflow.get_last_active_trace_id()), name="safe", value=True)
 
 
+def is_judged_in_part() -> None:
+    nested()
+    trace_id = str(mlflow.get_last_active_trace_id())
+    trace = mlflow.get_trace(trace_id)
+    assert trace is not None
+    told = {"trace_id": trace_id, "span_id": trace.data.spans[1].span_id, "metadata": {"mlflow.trace.session": "s"}}
+    for source in (AssessmentSource("CODE", "c"), AssessmentSource("LLM_JUDGE", "j")):
+        mlflow.log_expectation(name="expected_response", value=[source.source_type], source=source, **told)
+    mlflow.log_feedback(name="expected_response", error=ValueError("no"), rationale="r", **told)
+
+
+def has_attachments() -> None:
+    with mlflow.start_span("root", span_type="CHAT_MODEL") as span:
+        span.set_inputs(
+            {
+                "image": f"data:image/png;base64,{PNG}",
+                "file": Attachment(content_type="audio/wav", content_bytes=b"RIFF"),
+            }
+        )
+        span.set_outputs({"data": [{"b64_json": PNG, "revised_prompt": "a sunset"}]})
+
+
+def has_a_session_and_links() -> None:
+    link = Link(
+        trace_id="tr-0123456789abcdef0123456789abcdef", span_id="0123456789abcdef", attributes={"kind": "after"}
+    )
+    with mlflow.start_span("root", links=[link]) as span:
+        span.set_inputs({"messages": [{"role": "user", "content": "q"}]})
+        found = {"mlflow.trace.session": "s", "mlflow.trace.user": "u"}
+        mlflow.update_current_trace(metadata=found, request_preview="p", response_preview="r", client_request_id="c")
+        span.set_outputs({"messages": [{"role": "assistant", "content": "a"}]})
+
+
+def has_methods() -> None:
+    class Agent:
+        @mlflow.trace(span_type="AGENT")
+        @classmethod
+        def of_class(cls, x: int) -> int:
+            return cls.of_none(x, more=2)
+
+        @staticmethod
+        @mlflow.trace(span_type="TOOL")
+        def of_none(x: int, *rest: int, **more: int) -> int:
+            return x + len(rest) + len(more)
+
+    Agent.of_class(1)
+
+
 def holds(value: Any) -> Callable[[], None]:
     def make() -> None:
         with mlflow.start_span("root", span_type="CHAIN") as root:
@@ -196,6 +246,7 @@ def has_type(name: str) -> Callable[[], None]:
 MADE = (
     *(nested, fails, recovers, fails_by_status, is_set_to_error, asynchronous, streams, streams_half, retrieves),
     *(retrieves_text, calls_tools, starts_out_of_order, counts_tokens, tells_nothing, has_ground_truth),
+    *(is_judged_in_part, has_attachments, has_a_session_and_links, has_methods),
 )
 TYPES = [value for name, value in vars(SpanType).items() if name.isupper()]
 

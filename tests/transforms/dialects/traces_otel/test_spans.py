@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -54,6 +55,17 @@ def test_errors_are_those_of_exceptions_then_of_the_status() -> None:
     assert parse_trace(otlp({"status": status})).root.error == ("TraceError", "no key")
     assert parse_trace(otlp({"status": {"code": "STATUS_CODE_ERROR"}})).failed
     assert not parse_trace(otlp({"status": {"code": 1}})).failed
+
+
+def test_spans_alone_as_models_served_by_mlflow_2_14_return_them() -> None:
+    told = {"mlflow.spanType": "UNKNOWN", "mlflow.spanInputs": {"x": 2, "y": 5}, "mlflow.spanOutputs": 64}
+    span = {"name": "predict", "context": {"trace_id": "1", "span_id": "2"}, "parent_id": None, "events": []}
+    span |= {"start_time": 1, "end_time": 9, "status_code": "OK", "status_message": "", "attributes": json.dumps(told)}
+    given = {"mlflow.trace_schema.version": 2, "app_version_id": None, "spans": [span]}
+    for form in (given, json.dumps(given)):
+        trace = parse_trace(form)
+        assert (trace.root.inputs, trace.root.outputs, trace.failed) == ({"x": 2, "y": 5}, 64, False)
+    assert parse_trace({**given, "spans": [{**span, "status_code": "ERROR"}]}).failed
 
 
 def test_attributes_that_are_no_json_stand_for_themselves() -> None:
