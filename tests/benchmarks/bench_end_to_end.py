@@ -294,37 +294,40 @@ def column_means(table: Path, work: Work) -> list[float]:
 
 
 def lines(works: list[Work], rounds: list[Figures]) -> Iterator[str]:
-    """The table, in Markdown, and what a row costs."""
+    """The table, in Markdown, and below it what a row costs without evalbeam's start."""
     start = next(((work.title, "evalbeam") for work in works if "import apache_beam" in work.commands), None)
-    yield "| work | command | wall, s | CPU, s | MB | rows/s | times as fast as | the same without evalbeam's start |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| command | wall, s | CPU, s | MB | rows/s | times as fast as |"
+    yield "|---|---|---|---|---|---|"
     for work in works:
+        yield f"| **{work.title}** | | | | | |"
         for name in work.commands:
             wall, cpu, peak = zip(*(found[work.title, name] for found in rounds), strict=True)
-            title, rate = work.title if name == next(iter(work.commands)) else "", work.rows / statistics.median(wall)
+            rate = work.rows / statistics.median(wall)
             figures = [_spread(wall), _spread(cpu), f"{statistics.median(peak):,.0f}", f"{rate:,.{int(rate < 100)}f}"]
-            without = compare(work, name, rounds, start) if start and work.unit else ""
-            yield "| " + " | ".join([title, name, *figures, compare(work, name, rounds), without]) + " |"
-    yield ""
-    for work in works:
-        if start and work.unit:
-            costs = ", ".join(f"{name} {_cost(work, name, rounds, start)}" for name in work.commands)
-            yield f"- {work.title}: processor time of one {work.unit} in µs, without evalbeam's start: {costs}."
+            yield "| " + " | ".join([name, *figures, "<br>".join(compare(work, name, rounds))]) + " |"
+    measured = [work for work in works if start and work.unit]
+    if measured:
+        yield "\nWithout evalbeam's start, µs of processor time and times as fast:\n"
+    for work in measured:
+        yield f"- {work.title}"
+        for name in work.commands:
+            speeds = compare(work, name, rounds, start)
+            yield f"    - {'; '.join([f'{name}: {_cost(work, name, rounds, start)} µs a {work.unit}', *speeds])}"
 
 
-def compare(work: Work, name: str, rounds: list[Figures], start: Name | None = None) -> str:
+def compare(work: Work, name: str, rounds: list[Figures], start: Name | None = None) -> list[str]:
     """How many times as fast a command is as others, each with its start or without it."""
-    return "<br>".join(
+    return [
         f"{peer}: "
         + ", ".join(
             f"{kind} {_spread([_net(f, work, peer, start)[i] / _net(f, work, name, start)[i] for f in rounds])}"
             for i, kind in enumerate(("wall", "CPU"))
         )
         for peer in work.commands[name].beside
-    )
+    ]
 
 
-def _cost(work: Work, name: str, rounds: list[Figures], start: Name) -> str:
+def _cost(work: Work, name: str, rounds: list[Figures], start: Name | None) -> str:
     return f"{statistics.median(_net(figures, work, name, start)[1] for figures in rounds) / work.rows * 1e6:.0f}"
 
 
