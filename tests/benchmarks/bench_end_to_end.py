@@ -21,8 +21,8 @@ line says so.
 Prints medians [least, most] of wall seconds, of CPU seconds of all processes and of the peak memory of the largest one,
 rows per second of wall time, and how many times as fast a command is as others, which is paired in each round. On a
 machine that does other work, the CPU seconds count. Checked: all commands find the same means. `--scale 0.1` makes a
-tenth of the rows and calls, where the start weighs ten times as much. `--page` puts all of it into a page, between
-`<!-- figures -->` and `<!-- end of figures -->`.
+tenth of the rows and calls, where the start weighs ten times as much and figures without it mean little. `--page` puts
+all of it into a page, between `<!-- figures -->` and `<!-- end of figures -->`.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ CALLS = ((40_000, 0.05, 256), (10_000, 1.0, 2_000))
 """(calls, seconds of each, in flight)."""
 EVALTASK_ROWS, EVALTASK_CALLS = 10_000, 4_000
 MLFLOW_ROWS, MLFLOW_CALLS = 200, 200
-CASES, PAUSE = 1_000, 0.05
-"""Cases of ADK, and seconds of each of the two calls of a model in a case."""
+CASES, PAUSE = 200, 0.5
+"""Cases of ADK, and seconds of each of the two calls of a model in a case: models are seldom faster."""
 AGENT = """import asyncio
 import time
 
@@ -156,7 +156,7 @@ def recorded_work(folder: Path, rows: int, workers: int, peers: dict[str, str]) 
     alone = _evalbeam(folder, data, list(TRAJECTORY), "--workers", "1", beside=tuple(peers))
     several = _evalbeam(folder, data, list(TRAJECTORY), "--workers", str(workers), beside=("evalbeam, one process",))
     commands |= {"evalbeam, one process": alone, f"evalbeam, {workers} workers": several}
-    return Work(f"{rows:,} recorded rows of 1 kB", rows, commands, tuple(TRAJECTORY), "recorded row")
+    return Work(f"{rows:,} recorded rows of 1 kB", rows, commands, tuple(TRAJECTORY), "row")
 
 
 def _write_calls(folder: Path, calls: int, seconds: float) -> Path:
@@ -177,7 +177,7 @@ def calls_work(folder: Path, calls: int, seconds: float, in_flight: int) -> Work
     script = _peer("plain_calls", data, folder / "plain.jsonl", in_flight)
     commands = {"asyncio script": script, "evalbeam": _calling(folder, data, in_flight, "asyncio script")}
     title = f"{calls:,} calls of {seconds:g} s, {in_flight:,} in flight"
-    return Work(title, calls, commands, tuple(TEXT), f"call of {seconds:g} s")
+    return Work(title, calls, commands, tuple(TEXT), "call")
 
 
 def tool_works(folder: Path, tool: str, python: str, scale: float) -> Iterator[Work]:
@@ -247,10 +247,15 @@ def find_tools(mlflow_python: str) -> tuple[dict[str, str], list[str]]:
     for tool, (distribution, modules) in TOOLS.items():
         python = mlflow_python if tool == "MLflow" else sys.executable
         code = f"from importlib.metadata import version\nimport {modules}\nprint(version({distribution!r}))"
-        done = subprocess.run([python, "-c", code], capture_output=True, text=True)
-        if done.returncode:
+        try:
+            done = subprocess.run([python, "-c", code], capture_output=True, text=True)
+            wrong = done.stderr.strip().splitlines()[-1] if done.returncode else ""
+        except OSError as error:
+            wrong = str(error)
+        if wrong:
             option = " (--mlflow-python)" if tool == "MLflow" else ""
-            said.append(f"{tool} left out: {done.stderr.strip().splitlines()[-1]}{option}")
+            said.append(f"{tool} left out: {wrong}{option}")
+            print(said[-1], file=sys.stderr)
         else:
             found[tool] = python
             said.append(f"{distribution} {done.stdout.split()[-1]}")
@@ -289,37 +294,40 @@ def column_means(table: Path, work: Work) -> list[float]:
 
 
 def lines(works: list[Work], rounds: list[Figures]) -> Iterator[str]:
-    """The table, in Markdown, and what a row costs."""
+    """The table, in Markdown, and below it what a row costs without evalbeam's start."""
     start = next(((work.title, "evalbeam") for work in works if "import apache_beam" in work.commands), None)
-    yield "| work | command | wall, s | CPU, s | MB | rows/s | times as fast as | the same without evalbeam's start |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| command | wall, s | CPU, s | MB | rows/s | times as fast as |"
+    yield "|---|---|---|---|---|---|"
     for work in works:
+        yield f"| **{work.title}** | | | | | |"
         for name in work.commands:
             wall, cpu, peak = zip(*(found[work.title, name] for found in rounds), strict=True)
-            title, rate = work.title if name == next(iter(work.commands)) else "", work.rows / statistics.median(wall)
+            rate = work.rows / statistics.median(wall)
             figures = [_spread(wall), _spread(cpu), f"{statistics.median(peak):,.0f}", f"{rate:,.{int(rate < 100)}f}"]
-            without = compare(work, name, rounds, start) if start and work.unit else ""
-            yield "| " + " | ".join([title, name, *figures, compare(work, name, rounds), without]) + " |"
-    yield ""
-    for work in works:
-        if start and work.unit:
-            costs = ", ".join(f"{name} {_cost(work, name, rounds, start)}" for name in work.commands)
-            yield f"- Processor time of one {work.unit}, µs, without evalbeam's start: {costs}."
+            yield "| " + " | ".join([name, *figures, "<br>".join(compare(work, name, rounds))]) + " |"
+    measured = [work for work in works if start and work.unit]
+    if measured:
+        yield "\nWithout evalbeam's start, µs of processor time and times as fast:\n"
+    for work in measured:
+        yield f"- {work.title}"
+        for name in work.commands:
+            speeds = compare(work, name, rounds, start)
+            yield f"    - {'; '.join([f'{name}: {_cost(work, name, rounds, start)} µs a {work.unit}', *speeds])}"
 
 
-def compare(work: Work, name: str, rounds: list[Figures], start: Name | None = None) -> str:
+def compare(work: Work, name: str, rounds: list[Figures], start: Name | None = None) -> list[str]:
     """How many times as fast a command is as others, each with its start or without it."""
-    return "<br>".join(
+    return [
         f"{peer}: "
         + ", ".join(
             f"{kind} {_spread([_net(f, work, peer, start)[i] / _net(f, work, name, start)[i] for f in rounds])}"
             for i, kind in enumerate(("wall", "CPU"))
         )
         for peer in work.commands[name].beside
-    )
+    ]
 
 
-def _cost(work: Work, name: str, rounds: list[Figures], start: Name) -> str:
+def _cost(work: Work, name: str, rounds: list[Figures], start: Name | None) -> str:
     return f"{statistics.median(_net(figures, work, name, start)[1] for figures in rounds) / work.rows * 1e6:.0f}"
 
 
@@ -332,16 +340,19 @@ def _net(figures: Figures, work: Work, name: str, start: Name | None) -> tuple[f
 
 
 def _spread(values: Any) -> str:
-    return f"{statistics.median(values):.2f} [{min(values):.2f}, {max(values):.2f}]"
+    values = list(values)
+    limits = f" [{min(values):.2f}, {max(values):.2f}]" if len(values) > 1 else ""
+    return f"{statistics.median(values):.2f}{limits}"
 
 
-def about(args: argparse.Namespace, tools: list[str]) -> str:
-    """Where and when the figures were measured, and with what."""
+def about(args: argparse.Namespace, tools: list[str], load: float) -> str:
+    """Where and when the figures were measured, and with what; `load` was the machine's before the first command."""
     packages = ", ".join([f"{name} {version(name)}" for name in ("apache-beam", "pandas")] + tools)
     scale = "" if args.scale == 1 else f", `--scale {args.scale:g}`"
     return (
         f"Measured on {datetime.date.today():%-d %B %Y} on {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"{args.rounds} round{'s' * (args.rounds > 1)}{scale}. Medians [least, most].\n{packages}."
+        f"{args.rounds} round{'s' * (args.rounds > 1)}{scale}. Medians [least, most] of rounds.\n"
+        f"Load of the machine before: {load:.1f}. {packages}."
     )
 
 
@@ -368,7 +379,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     """Runs the rounds and prints their figures."""
-    args = parse()
+    args, (load, _, _) = parse(), os.getloadavg()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode a start takes seconds more, of tools too
     tools, said = find_tools(args.mlflow_python) if "tools" in args.only else ({}, [])
     with tempfile.TemporaryDirectory() as made:
@@ -378,7 +389,7 @@ def main() -> None:
         found = list(works(folder, args, tools))
         subprocess.run([sys.executable, "-c", "import apache_beam"], check=True)  # from now on its files are in memory
         rounds = measure(found, args.rounds)
-    text = "\n".join([about(args, said), "", *lines(found, rounds)])
+    text = "\n".join([about(args, said, load), "", *lines(found, rounds)])
     print(text)
     if args.page:
         write_page(args.page, text)
