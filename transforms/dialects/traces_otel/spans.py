@@ -29,7 +29,7 @@ CODE = "malformed_trace"
 """Code of the errors raised here."""
 
 SCHEMA = "mlflow.trace_schema.version"
-"""Key of a trace that holds spans alone, as models served by MLflow 2.14 return it."""
+"""Key of a trace that holds spans alone, as models served by early MLflow 2 return it."""
 _ALLOWED = "an MLflow trace ({info, data: {spans}}) or OTLP/JSON ({resourceSpans}) of one trace, or its JSON text"
 _INPUTS = ("mlflow.spanInputs", "gen_ai.input.messages", "gen_ai.tool.call.arguments", "gen_ai.retrieval.query.text")
 _OUTPUTS = ("mlflow.spanOutputs", "gen_ai.output.messages", "gen_ai.tool.call.result", "gen_ai.retrieval.documents")
@@ -140,7 +140,7 @@ def _mlflow(value: Mapping[str, Any]) -> Trace:
     info = value.get("info", {})
     metadata = info.get("trace_metadata") or info.get("request_metadata") or {}
     usage = metadata.get("mlflow.trace.tokenUsage")
-    served = "info" not in value  # models served by MLflow 2.14 return spans alone
+    served = "info" not in value  # models served by early MLflow 2 return spans alone
     spans = _ordered(_mlflow_span(s) for s in (value["spans"] if served else value["data"]["spans"]))
     return Trace(
         str(info.get("trace_id") or info.get("request_id") or ""),

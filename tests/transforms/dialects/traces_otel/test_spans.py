@@ -57,7 +57,7 @@ def test_errors_are_those_of_exceptions_then_of_the_status() -> None:
     assert not parse_trace(otlp({"status": {"code": 1}})).failed
 
 
-def test_spans_alone_as_models_served_by_mlflow_2_14_return_them() -> None:
+def test_spans_alone_as_models_served_by_early_mlflow_return_them() -> None:
     told = {"mlflow.spanType": "UNKNOWN", "mlflow.spanInputs": {"x": 2, "y": 5}, "mlflow.spanOutputs": 64}
     span = {"name": "predict", "context": {"trace_id": "1", "span_id": "2"}, "parent_id": None, "events": []}
     span |= {"start_time": 1, "end_time": 9, "status_code": "OK", "status_message": "", "attributes": json.dumps(told)}
