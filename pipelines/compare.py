@@ -136,7 +136,8 @@ def compare(
     """Compares the scores of two runs on the instances that are in both.
 
     Instances are paired by id; the trials of an instance are averaged first. Both tables are read once, in parallel, in
-    bounded memory. What is not given is taken from `gate` in the second run's configuration.
+    bounded memory; for a quantile, it grows by 32 bytes for each pair of scores. What is not given is taken from `gate`
+    in the second run's configuration.
 
     Args:
         before: Folder of the first run, with tables in any format.
