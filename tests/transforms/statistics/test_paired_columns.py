@@ -53,7 +53,7 @@ def test_the_result_is_that_of_one_by_one(
     rows, unit = [], 0
     for step, before, after in given_:
         unit += step > 0  # a step of 0 goes on with the unit
-        rows.append((f"u{unit}", before, after))
+        rows.append((f"{unit:032x}", before, after))
     one, many = Pairs(scale, clustered, stopped), PairColumns(scale, clustered, stopped)
     for row in rows:
         one.add(*row)
