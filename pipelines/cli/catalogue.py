@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...transforms import registry
@@ -16,6 +16,7 @@ from ..drawing.words import NOTHING
 _HEADINGS = ("Name", "Inputs", "Range", "What it is")
 _ATTRIBUTE = re.compile(r"^    ([a-z_]\w*(?:, [a-z_]\w*)*): (.*)$")
 _LEAST_WORDS = 40
+_MORE = "evalbeam metrics NAME tells all about one."
 _INDENT = " " * 6
 
 
@@ -28,13 +29,23 @@ def overview(width: int) -> str:
         preset = ", ".join(f"{k}={v}" for k, v in part.preset.items())
         rows.append((", ".join(same), show_inputs(part), show_range(part), preset or first))
     sizes = [max(len(row[i]) for row in rows) for i in range(3)]
-    room = max(_LEAST_WORDS, width - sum(sizes) - 6)
-    lines = []
+    room, lines = width - sum(sizes) - 6, []
+    if room < _LEAST_WORDS:
+        return "\n".join([*_stack(rows[1:], width), _MORE])
     for row in rows:
         first, *more = textwrap.wrap(row[3], room) or [""]
         lines.append("  ".join([*map(str.ljust, row[:3], sizes), first]))
         lines += [" " * (sum(sizes) + 6) + line for line in more]
-    return "\n".join([*lines, "", "evalbeam metrics NAME tells all about one."])
+    return "\n".join([*lines, "", _MORE])
+
+
+def _stack(rows: Sequence[tuple[str, ...]], width: int) -> Iterator[str]:
+    """Yields each metric on lines of its own, for terminals on which the table does not fit."""
+    for names, inputs, span, words in rows:
+        yield from textwrap.wrap(names, width, subsequent_indent="  ", break_on_hyphens=False)
+        for text in (f"of {inputs}; {span}", words):
+            yield from textwrap.wrap(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT)
+        yield ""
 
 
 def group_names() -> list[list[str]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...schemas.comparison import Difference
 from ..drawing.words import NOTHING, number, signed, slice_name
-from .terminal import plain, table
+from .terminal import plain, table, wrap_line
 
 if TYPE_CHECKING:  # imports Beam
     from ...transforms.statistics.slices import SliceValues
@@ -48,7 +48,7 @@ def render(comparison: Comparison, width: int = 100) -> str:
         parts.append("\n".join([*title, *_render_table(differences, comparison.deciding, width)]))
     parts.append("\n".join((*_render_corrected(comparison), *_render_drift(comparison))))
     parts.append("\n".join(plain(note) for note in comparison.notes))
-    why = [f"  {plain(line)}" for line in explain_verdict(comparison)]
+    why = [part for line in explain_verdict(comparison) for part in wrap_line(f"  {line}", width)]
     parts.append("\n".join([f"Gate: {comparison.verdict}", *why]))
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -12,13 +12,13 @@ from ...schemas.json import Json
 from ..drawing.words import NOTHING
 from ..run.result import EvaluationResult
 from ..run.tables import Row, find_rows, types_of_instances
-from .terminal import plain
+from .terminal import plain, wrap_line
 
 _ONE_LINE = 100
 """Characters of a value that stands beside its name; a longer one stands below it."""
 
 
-def render_row(result: EvaluationResult, instance_id: str) -> str:
+def render_row(result: EvaluationResult, instance_id: str, width: int = 100) -> str:
     """Renders all trials of one instance: each column that has a value, JSON with one element on each line.
 
     Raises:
@@ -28,10 +28,10 @@ def render_row(result: EvaluationResult, instance_id: str) -> str:
     if not rows:
         raise ConfigError(f"no instance {instance_id!r}", where=result.output, allowed="an instance_id of its tables")
     kinds = types_of_instances(result)
-    return "\n\n".join("\n".join(_lines(row, kinds)) for row in rows) + "\n"
+    return "\n\n".join("\n".join(_lines(row, kinds, width)) for row in rows) + "\n"
 
 
-def _lines(row: Row, kinds: dict[str, str]) -> Iterator[str]:
+def _lines(row: Row, kinds: dict[str, str], width: int) -> Iterator[str]:
     empty = []
     for name, value in row.items():
         if value is None:
@@ -44,7 +44,7 @@ def _lines(row: Row, kinds: dict[str, str]) -> Iterator[str]:
         else:
             yield f"{plain(name)}: {plain(text) or NOTHING}"
     if empty:
-        yield plain(f"without a value: {', '.join(empty)}")
+        yield from wrap_line(f"without a value: {', '.join(empty)}", width)
 
 
 def _text(value: Json, kind: str) -> str:

@@ -7,7 +7,6 @@ as their intervals show, every slice and every failure group.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from textwrap import wrap
 
 from ...schemas.json import Json
 from ...schemas.run_folder import RunFolder
@@ -47,6 +46,7 @@ from .terminal import (
     table,
     tables_of,
     unscored,
+    wrap_line,
 )
 
 MOST_WORST = 5
@@ -79,7 +79,7 @@ def render(result: EvaluationResult, width: int = 100, whole: bool = False) -> s
     parts: list[list[str]] = [[*_head(result), *_criteria(result, width, whole)]]
     if summary:
         parts.append(_means(result, all_rows, width))
-        parts.append([line for text in describe_corrections(result, all_rows) for line in _wrap(text, width)])
+        parts.append([line for text in describe_corrections(result, all_rows) for line in wrap_line(text, width)])
         parts += _slices(summary, width) if whole else [_worst(result, summary, width)]
         parts.append(list(_unscored(result, summary, width)))
     parts += [list(_groups(result, width, whole)), _judges(result, width), list(_paths(result))]
@@ -116,9 +116,9 @@ def _criteria(result: EvaluationResult, width: int, whole: bool) -> Iterator[str
     shown = shown if whole else [*shown, *(j for j in judged if j["verdict"] == "PASSED" and j.get("shown") is False)]
     size = max((len(j["verdict"]) for j in shown), default=0)
     for j in shown:
-        yield from _wrap(f"  {j['verdict'].ljust(size)}  {judged_name(j)}: {outcome(j)}", width)
+        yield from wrap_line(f"  {j['verdict'].ljust(size)}  {judged_name(j)}: {outcome(j)}", width)
         if j["verdict"] == "FAILED" and (examples := find_examples(result, j, MOST_EXAMPLES)):
-            yield from _wrap(f"  {' ' * size}  such as {', '.join(examples)}", width)
+            yield from wrap_line(f"  {' ' * size}  such as {', '.join(examples)}", width)
 
 
 _COLUMNS: Columns = (
@@ -227,14 +227,9 @@ def _unscored(result: EvaluationResult, summary: Sequence[Row], width: int) -> I
     if found:
         yield "Not scored"
     for words, names in found.items():
-        yield from _wrap(f"  {words}: {', '.join(names)}", width)
+        yield from wrap_line(f"  {words}: {', '.join(names)}", width)
     for name, (instance_id, error) in find_first_errors(result, summary, MOST_REASONS).items():
         yield cut(plain(f"  {name} failed first on {instance_id}: {error}"), width)
-
-
-def _wrap(text: str, width: int) -> list[str]:
-    """Breaks a line that is too long at its spaces."""
-    return wrap(plain(text), width, subsequent_indent=" " * 6, break_on_hyphens=False)
 
 
 def _groups(result: EvaluationResult, width: int, whole: bool) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 from ...schemas.json import Json
 from ...schemas.run_folder import ERRORS, FAILURES, INSTANCES, SLICES, SUMMARY
@@ -49,6 +50,11 @@ def cut(text: str, width: int) -> str:
     while text and columns_of(text) > width - 1:
         text = text[:-1]
     return text + "…"
+
+
+def wrap_line(text: str, width: int) -> list[str]:
+    """Breaks a line that is too long at its spaces; what follows is indented."""
+    return wrap(plain(text), width, subsequent_indent=" " * 6, break_on_hyphens=False)
 
 
 def table(columns: Columns, rows: Sequence[Sequence[Cell]], width: int, droppable: Sequence[str] = ()) -> list[str]:

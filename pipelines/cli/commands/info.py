@@ -59,14 +59,14 @@ def _init(args: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _show(args: argparse.Namespace, rest: list[str]) -> int:
-    from ...display.console import say
+    from ...display.console import say, width
     from ...display.row_text import render_row
     from ...run.result import EvaluationResult
 
     reject_arguments(rest)
     result = EvaluationResult.load(args.output)
     if args.instance is not None:
-        say(render_row(result, args.instance))
+        say(render_row(result, args.instance, width()))
     else:
         show_result(result, args.form, args.all)
     return EXIT_PASSED

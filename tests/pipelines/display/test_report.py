@@ -10,9 +10,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from evalbeam import EvaluationResult, evaluate
+from evalbeam import EvaluationResult, compare, evaluate
+from evalbeam.pipelines.cli.catalogue import overview
 from evalbeam.pipelines.cli.main import main
-from evalbeam.pipelines.display import digest, run_text, terminal
+from evalbeam.pipelines.display import differences, digest, run_text, terminal
+from evalbeam.pipelines.display.row_text import render_row
 from evalbeam.pipelines.display.run_text import render
 from evalbeam.pipelines.display.terminal import columns_of, cut, plain, table
 from evalbeam.pipelines.drawing.words import number
@@ -135,6 +137,20 @@ def test_a_slice_by_a_column_of_no_row_is_told(tmp_path: Path) -> None:
 )
 def test_numbers(value: float | None, text: str) -> None:
     assert number(value) == text
+
+
+def test_nothing_is_wider_than_a_terminal_of_80_columns(result: EvaluationResult, tmp_path: Path) -> None:
+    other = run(tmp_path)
+    row = render_row(result, result.metrics_table["instance_id"].iloc[6], 80)  # whose values are shown whole
+    shown = [
+        overview(80),
+        row[row.index("without a value: ") :],
+        differences.render(compare(result.output, other.output), 80).partition("\n\n")[2],
+    ]
+    for text in shown:
+        assert [line for line in text.splitlines() if columns_of(line) > 80] == []
+    assert "exact_match\n      of response, reference; 0 or 1\n" in shown[0]
+    assert "Without a margin only a gain passes;" in shown[2]
 
 
 def test_tables_are_aligned_and_cut() -> None:
