@@ -59,6 +59,12 @@ class Stamp:
         fields += [f.with_metadata({**(f.metadata or {}), ORIGINAL: f.name.encode()}) for f in schema]
         return pa.schema([f.with_name(name) for f, name in zip(fields, names, strict=True)])
 
+    def name_columns(self, columns: Sequence[tuple[str, str]]) -> dict[str, str]:
+        """Maps (name, type) columns of a table to their names in its files; those without any value are not there."""
+        kept = [name for name, type_ in columns if type_ != "null"]
+        names = column_names([*(name for name, _ in self.columns), *kept])
+        return dict(zip(kept, names[len(self.columns) :], strict=True))
+
     def describe_columns(self, columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Lists (name, type) in BigQuery of a table of (name, type) columns, including those added in front."""
         every = [*self.columns, *(column for column in columns if column[1] != "null")]

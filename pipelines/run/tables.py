@@ -21,6 +21,7 @@ from ...schemas.errors import ConfigError
 from ...schemas.json import Json
 from ...schemas.names import WORD_SCORES
 from ...schemas.run_folder import INSTANCES, describe_columns
+from ...schemas.warehouse import Stamp
 from ...transforms.io import storage
 from .result import EvaluationResult
 
@@ -101,9 +102,9 @@ def pick_columns(
 ) -> Iterator[Columns]:
     """Yields the rows of the instances table as `pick_rows` does, but some of them at a time, by column."""
     wanted, first = list(positions), 0
-    shown = None if columns is None else set(columns)
-    ours = {column["name"]: own for own, column in _describe(result).items()}
-    named = [name for name, own in ours.items() if shown is None or own in shown]
+    ours = _own_names(result)
+    shown = [own for own in _describe(result) if columns is None or own in columns]
+    named = [name for name, own in ours.items() if own in shown]
     if not all(path.endswith(".parquet") for path in result.files("instances")):
         chosen = set(wanted)
         rows = (row for i, row in enumerate(rows_of(result, "instances", columns)) if i in chosen)
@@ -119,7 +120,7 @@ def pick_columns(
                 if here:
                     found = file.read_row_group(number, columns=named, use_threads=False).take(here)
                     for batch in found.to_batches():
-                        yield _columns_in(batch, ours)
+                        yield _columns_in(batch, ours, shown)
 
 
 def count_texts(result: EvaluationResult, table: str, columns: Sequence[str], most: int) -> dict[str, Counter[str]]:
@@ -136,7 +137,7 @@ def count_texts(result: EvaluationResult, table: str, columns: Sequence[str], mo
                 if row[name]:
                     counts[name][row[name]] += 1
         return counts
-    ours = {column["name"]: own for own, column in _describe(result, table).items()}
+    ours = _own_names(result, table)
     stored = [name for name, own in ours.items() if own in counts]
     for path in result.files(table):
         with storage.opened(path) as stream:
@@ -162,17 +163,17 @@ def _columns_of_file(
     result: EvaluationResult, table: str, path: str, columns: Sequence[str] | None
 ) -> Iterator[Columns]:
     described = _describe(result, table)
-    types = {column["name"]: column["type"] for column in described.values()}
-    ours = {column["name"]: own for own, column in described.items()}
-    wanted = columns and [name for name, own in ours.items() if own in columns]
     if path.endswith(_OF_ADK):  # ADK's results stand there instead of a table
         return
     if path.endswith(".parquet"):
-        for batch in _parquet(path, types, wanted):
-            yield _columns_in(batch, ours)
+        ours = _own_names(result, table)
+        shown = [own for own in described if not columns or own in columns]
+        for batch in _parquet(path, [name for name, own in ours.items() if own in shown]):
+            yield _columns_in(batch, ours, shown)
         return
+    types = {column["name"]: column["type"] for column in described.values()}
     rows = (_jsonl if ".jsonl" in path else _csv)(path, types)
-    yield from _by_column({own: _plain(row[name], own) for name, own in ours.items()} for row in rows)
+    yield from _by_column({own: _plain(row[c["name"]], own) for own, c in described.items()} for row in rows)
 
 
 def _rows_in(some: Columns) -> Iterator[Row]:
@@ -219,8 +220,8 @@ def types_of_instances(result: EvaluationResult) -> dict[str, str]:
 
 
 def names_of_instances(result: EvaluationResult) -> dict[str, str]:
-    """Names of the columns in the files of the instances table, by our own names."""
-    return {own: column["name"] for own, column in _describe(result).items()}
+    """Maps our own names of the columns that the files of the instances table have to their names there."""
+    return {own: name for name, own in _own_names(result).items()}
 
 
 def measured_of_instances(result: EvaluationResult) -> frozenset[str]:
@@ -232,13 +233,28 @@ def _describe(result: EvaluationResult, table: str = INSTANCES) -> dict[str, Map
     return describe_columns(result.manifest, table)
 
 
-def _columns_in(batch: pa.RecordBatch, ours: Mapping[str, str]) -> Columns:
-    """The columns of a batch, their values as `_plain` makes them.
+def _own_names(result: EvaluationResult, table: str = INSTANCES) -> dict[str, str]:
+    """Maps the names of the columns in a table's Parquet files to our own.
+
+    Files for BigQuery have names that are valid there, and lack columns without any value.
+    """
+    described = _describe(result, table)
+    stored = {column["name"]: column["name"] for column in described.values()}
+    given = ((result.manifest.get("config") or {}).get("output") or {}).get("bigquery")
+    if given:
+        stamp = Stamp(given.get("run_id") or "", given.get("run_date"))
+        stored = stamp.name_columns([(column["name"], column["type"]) for column in described.values()])
+    return {stored[column["name"]]: own for own, column in described.items() if column["name"] in stored}
+
+
+def _columns_in(batch: pa.RecordBatch, ours: Mapping[str, str], shown: Sequence[str]) -> Columns:
+    """The columns of a batch under our own names, their values as `_plain` makes them; `None` for those it lacks.
 
     Columns that the table has for a warehouse alone, such as `run_id`, are left out.
     """
     columns = zip(batch.schema.names, batch.columns, strict=True)
-    return {ours[name]: _plain_column(column, ours[name]) for name, column in columns if name in ours}
+    found = {ours[name]: _plain_column(column, ours[name]) for name, column in columns if name in ours}
+    return {own: found[own] if own in found else [None] * batch.num_rows for own in shown}
 
 
 def _plain_column(column: pa.Array, name: str) -> list[Json]:
@@ -250,13 +266,13 @@ def _plain_column(column: pa.Array, name: str) -> list[Json]:
     return values
 
 
-def _parquet(path: str, types: Mapping[str, str], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+def _parquet(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     with storage.opened(path) as stream:
         file = pq.ParquetFile(stream)
         if not file.num_row_groups:  # older versions of pyarrow would read the first all the same
             return
-        size = min(_ROWS_AT_ONCE, _CELLS // len(columns or types) + 1)
-        yield from file.iter_batches(size, columns=columns and list(columns), use_threads=False)
+        size = min(_ROWS_AT_ONCE, _CELLS // max(len(columns), 1) + 1)
+        yield from file.iter_batches(size, columns=list(columns), use_threads=False)
 
 
 def _jsonl(path: str, types: Mapping[str, str]) -> Iterator[Row]:

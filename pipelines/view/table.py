@@ -64,7 +64,7 @@ class RunTable:
         """
         self.result = result
         paths, self._names = local_parts(result, folder)
-        self.types = types_of_instances(result)
+        self.types = {name: kind for name, kind in types_of_instances(result).items() if name in self._names}
         self.types |= {name: "float64" for name in self.types if name.endswith("/score")}
         self.texts = [name for name, kind in self.types.items() if kind in ("string", "json", "timestamp")]
         self._files = {path: pq.read_metadata(path) for path in paths}
