@@ -43,7 +43,7 @@ def _stack(rows: Sequence[tuple[str, ...]], width: int) -> Iterator[str]:
     """Yields each metric on lines of its own, for terminals on which the table does not fit."""
     for names, inputs, span, words in rows:
         yield from textwrap.wrap(names, width, subsequent_indent="  ", break_on_hyphens=False)
-        for text in (f"of {inputs}; {span}", words):
+        for text in ("  ".join(one for one in (inputs, span) if one != NOTHING), words):
             yield from textwrap.wrap(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT)
         yield ""
 

@@ -63,7 +63,8 @@ def take_inventory(plan: Plan, options: PipelineOptions, blocks: Iterable[RowBlo
     engine = look_at(options, plan)
     rows = read_first_rows(plan, plan.files, blocks)
     run, replay = read_run(output), plan.config.replay
-    source = None if plan.recorded else source_of(plan.config.agent.target)
+    agent = plan.config.agent
+    source = None if plan.recorded or agent.type == "gemini" else source_of(agent.target)  # a model's name has none
     return Inventory(engine, rows, last, obstacle, run, source, {} if replay is None else read_agents(replay))
 
 
