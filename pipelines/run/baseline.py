@@ -41,9 +41,8 @@ def check_gate(gate: GateConfig, metrics: Collection[MetricFacts]) -> None:
     known = {one.name: one for one in metrics if not one.pairwise}
     for where, names in (("gate.metrics", gate.metrics or ()), ("gate.margins", gate.margins)):
         unknown = [name for name in names if _find_facts(name, known) is None]
-        near = [*known, *(f"{name}/{end}" for name, one in known.items() if one.passes is None for end in QUANTILES)]
         allowed = f"{', '.join(known)}, quantiles of their scores ({ENDINGS})"
-        found.errors += [name_error(f"no metric named {n!r}", n, near, where, allowed) for n in unknown]
+        found.errors += [name_error(f"no metric named {n!r}", n, _list_near(n, known), where, allowed) for n in unknown]
     with found.collect():
         _check_margins(gate, known)
     labelled = [one.name for one in metrics if one.labelled]
@@ -57,6 +56,12 @@ def check_gate(gate: GateConfig, metrics: Collection[MetricFacts]) -> None:
     found.raise_all()
 
 
+def _list_near(name: str, known: Mapping[str, MetricFacts]) -> list[str]:
+    """Lists the names that an unknown one may mean: those of quantiles only if it has an ending."""
+    endings = QUANTILES if "/" in name else ()
+    return [*known, *(f"{metric}/{end}" for metric, one in known.items() if one.passes is None for end in endings)]
+
+
 def _find_facts(name: str, known: Mapping[str, MetricFacts]) -> MetricFacts | None:
     """Returns the facts of a metric, of a row pass^k or pass@k, or of the metric of a quantile."""
     metric = metric_of_quantile(name, [one.name for one in known.values() if one.passes is None])
@@ -64,8 +69,8 @@ def _find_facts(name: str, known: Mapping[str, MetricFacts]) -> MetricFacts | No
 
 
 def _check_margins(gate: GateConfig, known: Mapping[str, MetricFacts]) -> None:
-    whole = [name for name, one in known.items() if one.passes is None] if gate.metrics is None else gate.metrics
-    for name in dict.fromkeys((*whole, *gate.margins)):
+    whole = [name for name, one in known.items() if one.passes is None]
+    for name in dict.fromkeys((*whole, *gate.margins)) if gate.metrics is None else gate.metrics:
         one = _find_facts(name, known)
         most = None if one is None or one.worst is None or one.best is None else abs(one.best - one.worst)
         margin = gate.margins.get(name, gate.margin)
