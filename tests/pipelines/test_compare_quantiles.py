@@ -174,7 +174,10 @@ def test_a_gate_decides_by_them(runs: tuple[str, str], tmp_path: Path) -> None:
             "gate.metrics: no metric named 'latency_in_seconds/p96'; did you mean",
         ),
         ({"metrics": ["exact_match/pass^4"]}, "gate.metrics: no metric named 'exact_match/pass.4'"),
-        ({"margins": {"exact_match/p90": 1.5}}, r"gate.margins.exact_match/p90: found 1\.5 for exact_match/p90"),
+        (
+            {"metrics": ["exact_match/p90"], "margins": {"exact_match/p90": 1.5}},
+            r"gate.margins.exact_match/p90: found 1\.5 for exact_match/p90",
+        ),
         ({"margins": {"exact_match/pass^2": 1}}, r"gate.margins.exact_match/pass\^2: found 1 for exact_match/pass\^2"),
     ):
         with pytest.raises(ConfigError, match=text):

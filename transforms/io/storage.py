@@ -229,6 +229,8 @@ def try_folder(folder: str) -> None:
         _try_gcs(folder)
         return
     there = os.path.abspath(folder)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.lstat(there)  # fails if a name is too long, which nothing below would notice
     while not os.path.lexists(there):
         there = os.path.dirname(there)
     with tempfile.TemporaryFile(dir=there):  # an unnamed file, if the system has such

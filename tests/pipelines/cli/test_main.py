@@ -286,6 +286,7 @@ def test_the_verdict_is_the_exit_code(criteria: str, code: int) -> None:
         (["show", "nowhere"], "output: no finished run at 'nowhere' (no manifest.json)"),
         (["run", "eval.yaml", "--output", "rows.jsonl"], "output.path: nothing can be written to 'rows.jsonl': "),
         (["run", "eval.yaml", "--output", "/proc/out"], "output.path: nothing can be written to '/proc/out': "),
+        (["check", "eval.yaml", "--output", "x" * 300], f"output.path: nothing can be written to '{'x' * 300}': "),
         *(
             (["run", "eval.yaml", "--output", path], f"eval.yaml: output.path: found {path!r} (allowed: {allowed}")
             for path, allowed in (
