@@ -72,7 +72,7 @@ def make_fault_finder(result: EvaluationResult, summary: Sequence[Row]) -> Calla
     criteria, a score at the worst end of the metric's range.
     """
     tests = make_score_tests(result, summary)
-    return lambda row: find_faults({name: [value] for name, value in row.items()}, tests).get(0, [])
+    return lambda row: list_faults({name: [value] for name, value in row.items()}, tests).get(0, [])
 
 
 def make_score_tests(result: EvaluationResult, summary: Sequence[Row]) -> dict[str, ScoreTest]:
@@ -83,7 +83,7 @@ def make_score_tests(result: EvaluationResult, summary: Sequence[Row]) -> dict[s
     return {name: _make_test(whole.get(name, {}), ends, bounded) for name, ends in metrics.items()}
 
 
-def find_faults(rows: Columns, tests: Mapping[str, ScoreTest]) -> dict[int, list[Fault]]:
+def list_faults(rows: Columns, tests: Mapping[str, ScoreTest]) -> dict[int, list[Fault]]:
     """Lists the faults of rows of the instances table, by their place, as `make_fault_finder` says.
 
     Args:

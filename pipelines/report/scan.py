@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 
 from ...schemas.json import Json
-from ..display.digest import find_faults, make_score_tests
+from ..display.digest import list_faults, make_score_tests
 from ..drawing.plots import Axis, Histogram, draw_bars, make_axis
 from ..drawing.words import ranges_of
 from ..run.result import EvaluationResult
@@ -78,7 +78,7 @@ def scan(result: EvaluationResult, summary: Sequence[Row]) -> Scan:
         for name, one in bins.items():
             for value, count in Counter(rows.get(name, ())).items():
                 one.add(value, count)
-        faults = find_faults(rows, tests)
+        faults = list_faults(rows, tests)
         for i in sorted(faults):
             for fault in faults[i]:
                 groups.setdefault(fault.group, Group(fault.group)).add(rows, i, prompt, fault.text)

@@ -7,7 +7,7 @@ import gzip
 import io
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TextIO
@@ -103,7 +103,7 @@ def pick_columns(
     """Yields the rows of the instances table as `pick_rows` does, but some of them at a time, by column."""
     wanted, first = list(positions), 0
     ours = _own_names(result)
-    shown = [own for own in _describe(result) if columns is None or own in columns]
+    shown = _shown(_describe(result), columns)
     named = [name for name, own in ours.items() if own in shown]
     if not all(path.endswith(".parquet") for path in result.files("instances")):
         chosen = set(wanted)
@@ -167,7 +167,7 @@ def _columns_of_file(
         return
     if path.endswith(".parquet"):
         ours = _own_names(result, table)
-        shown = [own for own in described if not columns or own in columns]
+        shown = _shown(described, columns or None)
         for batch in _parquet(path, [name for name, own in ours.items() if own in shown]):
             yield _columns_in(batch, ours, shown)
         return
@@ -247,7 +247,13 @@ def _own_names(result: EvaluationResult, table: str = INSTANCES) -> dict[str, st
     return {stored[column["name"]]: own for own, column in described.items() if column["name"] in stored}
 
 
-def _columns_in(batch: pa.RecordBatch, ours: Mapping[str, str], shown: Sequence[str]) -> Columns:
+def _shown(known: Iterable[str], columns: Iterable[str] | None) -> dict[str, None]:
+    """Returns those of the known columns that are wanted, in their order; a table may have thousands."""
+    wanted = None if columns is None else set(columns)
+    return {own: None for own in known if wanted is None or own in wanted}
+
+
+def _columns_in(batch: pa.RecordBatch, ours: Mapping[str, str], shown: Iterable[str]) -> Columns:
     """The columns of a batch under our own names, their values as `_plain` makes them; `None` for those it lacks.
 
     Columns that the table has for a warehouse alone, such as `run_id`, are left out.

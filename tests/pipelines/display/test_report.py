@@ -149,7 +149,7 @@ def test_nothing_is_wider_than_a_terminal_of_80_columns(result: EvaluationResult
     ]
     for text in shown:
         assert [line for line in text.splitlines() if columns_of(line) > 80] == []
-    assert "exact_match\n      of response, reference; 0 or 1\n" in shown[0]
+    assert "exact_match\n      response, reference  0 or 1\n" in shown[0]
     assert "Without a margin only a gain passes;" in shown[2]
 
 
